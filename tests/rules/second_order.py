@@ -281,6 +281,26 @@ class RidgeRule(Regression):
         assert_full_equals_diagonal_for_one_hot_rows(kind, self.name)
 
 
+class WidthRule(RidgeRule):
+    """What holds for those of them that explore by a width, with their defaults."""
+
+    defaults: ClassVar[dict[str, Any]] = {"width": 0.3, "ridge": 0.1}
+    start = 0.1
+
+    @both
+    @matrices
+    def test_width_zero_is_greedy(self, kind: str, matrix: str) -> None:
+        one = subject(kind, self.name, matrix, width=0.0)
+        for identity, x, y in stream(60):
+            played = one.decide(x, identity)
+            assert played.label == played.decided.greedy
+            one.learn(played, y)
+
+    @both
+    def test_scores_stay_bounded_in_the_diagonal(self, kind: str) -> None:
+        assert_scores_stay_bounded_in_the_diagonal(kind, self.name)
+
+
 def assert_full_equals_diagonal_for_one_hot_rows(kind: str, name: str, **options: Any) -> None:
     diagonal, full = (subject(kind, name, matrix, **options) for matrix in ("diagonal", "full"))
     generator = np.random.default_rng(4)
@@ -314,11 +334,3 @@ def assert_scores_stay_bounded_in_the_diagonal(kind: str, name: str) -> None:
         furthest_unsafe = max(furthest_unsafe, float(np.abs(unsafe @ x).max()))
     assert furthest < 1.5
     assert furthest_unsafe > 100.0
-
-
-def assert_width_zero_is_greedy(kind: str, matrix: str, name: str) -> None:
-    one = subject(kind, name, matrix, width=0.0)
-    for identity, x, y in stream(60):
-        played = one.decide(x, identity)
-        assert played.label == played.decided.greedy
-        one.learn(played, y)

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
 import numpy as np
 
 from tests.rules.second_order import (
-    RidgeRule,
-    assert_scores_stay_bounded_in_the_diagonal,
-    assert_width_zero_is_greedy,
+    WidthRule,
     both,
     fresh_rows,
     matrices,
@@ -18,19 +14,8 @@ from tests.rules.second_order import (
 )
 
 
-class TestLinucb(RidgeRule):
+class TestLinucb(WidthRule):
     name = "linucb"
-    defaults: ClassVar[dict[str, Any]] = {"width": 0.3, "ridge": 0.1}
-    start = 0.1
-
-    @both
-    @matrices
-    def test_width_zero_is_greedy(self, kind: str, matrix: str) -> None:
-        assert_width_zero_is_greedy(kind, matrix, self.name)
-
-    @both
-    def test_scores_stay_bounded_in_the_diagonal(self, kind: str) -> None:
-        assert_scores_stay_bounded_in_the_diagonal(kind, self.name)
 
 
 @both

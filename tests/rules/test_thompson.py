@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -12,9 +11,7 @@ from scipy.special import ndtr
 from tests.oracles import thompson
 from tests.rules.second_order import (
     CLASSES,
-    RidgeRule,
-    assert_scores_stay_bounded_in_the_diagonal,
-    assert_width_zero_is_greedy,
+    WidthRule,
     both,
     fresh_rows,
     matrices,
@@ -23,19 +20,8 @@ from tests.rules.second_order import (
 )
 
 
-class TestThompson(RidgeRule):
+class TestThompson(WidthRule):
     name = "thompson"
-    defaults: ClassVar[dict[str, Any]] = {"width": 0.3, "ridge": 0.1}
-    start = 0.1
-
-    @both
-    @matrices
-    def test_width_zero_is_greedy(self, kind: str, matrix: str) -> None:
-        assert_width_zero_is_greedy(kind, matrix, self.name)
-
-    @both
-    def test_scores_stay_bounded_in_the_diagonal(self, kind: str) -> None:
-        assert_scores_stay_bounded_in_the_diagonal(kind, self.name)
 
 
 @both
