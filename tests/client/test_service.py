@@ -164,8 +164,8 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert (await news.feedback(seen, True, shown="art", shown_propensity=0.5)).status == "accepted"
         assert (await news.decision(seen)).shown == "art"
 
-        stats = await until(lambda: news.stats(window=10), lambda stats: stats.feedback == 5)
-        assert (stats.decisions, stats.window.size) == (6, 10)
+        stats = await until(lambda: news.stats(window=10), lambda stats: stats.queue == 0 and stats.decisions == 6)
+        assert (stats.feedback, stats.window.size) == (5, 10)
         assert {one.name for one in stats.classes} == {"sport", "tech", "art"}
         await news.switch("bandit-perceptron")
         assert (await until(news.info, lambda task: task.generation == 2)).learner == "bandit-perceptron"
