@@ -55,7 +55,8 @@ def known_by(task: onebit.OpenTask) -> Any:
 
 
 def settle(task: onebit.OpenTask) -> None:
-    """Wait until what was revised has been learnt."""
+    """Wait until what was said is written, and what was revised has been learnt."""
+    task.flush()
 
     async def work() -> None:
         await until(lambda: task._core.served.follower.revised_from is None)
@@ -166,14 +167,16 @@ def test_a_folder_moves_between_a_program_and_the_service(where: Where) -> None:
 def test_one_owner_at_a_time(tmp_path: Path) -> None:
     folder = tmp_path / "fruit"
     with small(folder) as task:
-        with pytest.raises(InputError, match=r"is using .*, or a program that has opened it: one folder, one owner"):
+        with pytest.raises(
+            InputError, match=r"task 'fruit' of .* is open in this process already: one task, one owner"
+        ):
             onebit.open(folder)
 
         async def serve() -> None:
             async with service_in(folder):
                 pass
 
-        with pytest.raises(InputError, match="one folder, one owner"):
+        with pytest.raises(InputError, match=r"is using .*, or a program that has opened it: one folder, one owner"):
             run(serve())
         refused: list[Exception] = []
 

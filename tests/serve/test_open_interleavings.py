@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import onebit
 from onebit.errors import OnebitError
-from tests.serve import test_open
-from tests.serve.test_open import DURABLE, known_by
+from tests.serve.test_open import DURABLE, known_by, settle
 
 ROWS = [(0.5, -1.0), (1.0, 1.0), (-0.25, 0.5), (0.0, 0.0), (-1.0, -0.5)]
 CLASSES = ["a", "b", "c"]
@@ -29,12 +28,6 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 ASKED = ("decide", "decide", "decide", "right", "right", "reward", "truth", "revise", "withdraw", "new class")
 stories = st.lists(st.tuples(st.sampled_from((*ASKED, "reopen")), st.integers(0, 11)), max_size=25)
-
-
-def settle(task: onebit.OpenTask) -> None:
-    """Wait until what was said is written, and what was revised has been learnt."""
-    task.flush()
-    test_open.settle(task)
 
 
 class Told:

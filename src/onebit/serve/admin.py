@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import closing
 from typing import Any, TypeVar
@@ -40,19 +39,10 @@ from onebit.serve.served_task import ServedTask
 from onebit.serve.set_aside import set_aside
 from onebit.serve.settings import Settings
 from onebit.serve.statistics import Statistics
-from onebit.serve.task_changes import check_change, check_new, given_in, task_of
-from onebit.serve.tasks import (
-    TaskInfo,
-    about,
-    check_learner,
-    floor_of,
-    read_detail,
-    refuse_large,
-    refuse_rule,
-)
+from onebit.serve.task_changes import check_change, check_new, given_in, switch_of, task_of
+from onebit.serve.tasks import TaskInfo, about, read_detail
 from onebit.serve.threads import in_thread
 from onebit.serve.training import Trainers
-from onebit.version import VERSION
 
 LOG = logging.getLogger("onebit.serve")
 WRITING_S = 0.1  # until it is looked again whether a snapshot is written
@@ -219,20 +209,7 @@ class Admin:
         async with self.change_of(served):
             if served.training is not None and served.training.error is None:
                 raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
-            info = served.info
-            detail = {
-                "generation": info.generation + 1,
-                "learner": new.learner,
-                "parameters": new.parameters,
-                "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
-                "version": VERSION,
-            }
-            with about("learner"):
-                detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
-                plain = check_learner(detail, info.classes, info.inputs)
-                refuse_large(plain, len(info.classes), info.inputs, self._settings.max_task_memory, "learner")
-                refuse_rule(plain, info.retired, "learner")
-            asked = {**detail, "starts": 1}
+            asked = {**switch_of(served.info, new, self._settings.max_task_memory), "starts": 1}
             await self.log_change(served, "changed", {"training": asked}, token)
             self._trainers.begin(served, asked, token)
 
@@ -304,6 +281,7 @@ class Admin:
             self._remember_nothing(served)
         if kind == "deleted":
             del self._served[info.name]
+            served.follower.left = True
             self._learner_thread.followers.pop(info.number, None)
             self._progress.wake()
 

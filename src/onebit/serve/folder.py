@@ -10,6 +10,7 @@ from pathlib import Path
 from onebit.errors import InputError
 from onebit.files import owned_as_its_folder
 
+LOCK = "lock"  # the name of its file
 MOUNTS = Path("/proc/self/mountinfo")  # where Linux says what is mounted; elsewhere nobody does
 # SQLite's journal is shared memory between processes, and its locks must be those of one machine.
 NETWORK = frozenset(
@@ -49,13 +50,25 @@ def _file_system(folder: Path) -> str | None:
     return found[1] if found else None
 
 
+LockId = tuple[int, int]  # by which the system knows the file of a lock
+
+
+def lock_id(folder: Path) -> LockId | None:
+    """Which file the lock of a folder is, whatever the folder is called; None where there is none yet."""
+    try:
+        found = (folder / LOCK).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class FolderLock:
     """Held while a service runs; the system lets go of it when the process ends, however it ends."""
 
     def __init__(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._file = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             owned_as_its_folder(self._file, folder)
         except OSError as error:
             raise InputError(f"{folder} cannot be used: {error.strerror or error}") from None

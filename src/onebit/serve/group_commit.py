@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from onebit.errors import InputError
 from onebit.serve.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
 from onebit.serve.log.errors import ForeignWriteError, LogError
 from onebit.serve.log.sqlite.appending import SqliteAppender
@@ -54,7 +53,6 @@ class GroupCommit:
         self.failing: str | None = None  # why the last transaction failed
         self.broken = False  # whether somebody was interrupted between the log and what follows from it
         self.next = appender.last + 1  # the number of the next row
-        self.closed: str | None = None  # why nothing is added any more
         self.news = threading.Event()  # there is something that nobody waits for
         self._appender = appender
         self._written = written  # called with the lock, and so is what follows
@@ -77,8 +75,6 @@ class GroupCommit:
 
     def add(self, table: str, row: Row) -> Group:
         """Add a row, which begins with the number that is next; the group that it is in. Called with the lock."""
-        if self.closed is not None:
-            raise InputError(self.closed)
         group = self._group
         group.rows[table].append(row)
         group.count += 1
@@ -150,23 +146,12 @@ class GroupCommit:
             self.failing, self._stuck, self._unsynced = None, None, True
             if stuck is not None:
                 self._finish(stuck)
+                self.broken = bool(stuck.rows["changes"])  # which whoever asked for them was told are not made
             elif not self.soon:  # whoever came in between has numbers of before
                 after, self._group = self._group, Group()
                 self._drop(after, UnavailableError("the log could not be written a moment ago; try it again"))
                 self.next = self._appender.last + 1
                 self._caught_up()
-
-    def close(self, why: str) -> int:
-        """Have everything on disk, and add nothing any more; how many rows are lost."""
-        with contextlib.suppress(LogError, RequestError):
-            self.sync()
-        with self._writing, self.lock:
-            with contextlib.suppress(LogError, RequestError):
-                self.write()
-            self.closed = why
-        with contextlib.suppress(LogError, RequestError):
-            self.sync()
-        return self.waiting
 
     def _write(self, group: Group) -> None:
         is_there = False

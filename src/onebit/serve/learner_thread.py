@@ -43,7 +43,8 @@ class LearnerThread:
         self._unreadable: str | None = None  # why the log cannot be followed now
         self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
         # What is to be written, and whether it is the last that its follower knows: of that there is one at a time.
-        self._packed: queue.SimpleQueue[tuple[LogFollower, Packed, bool] | None] = queue.SimpleQueue()
+        # An event is set when all before it is written.
+        self._packed: queue.SimpleQueue[tuple[LogFollower, Packed, bool] | threading.Event | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
         self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
         self._reviser = Reviser(
@@ -85,6 +86,15 @@ class LearnerThread:
             self._packed.put(None)
             self._writer.join()
 
+    def leave(self, task: int, reader: Reader) -> threading.Event:
+        """Follow a task no more, and have a last snapshot of it written: the event is set when it is. Called by whoever has everything alone."""
+        follower = self.followers.pop(task)
+        follower.left = True
+        self._keep_last(follower, reader)
+        written = threading.Event()
+        self._packed.put(written)
+        return written
+
     def _run(self) -> None:
         reader: Reader | None = None
         last, ending = 0, False
@@ -104,11 +114,7 @@ class LearnerThread:
         if reader is None:
             return
         for follower in list(self.followers.values()):
-            known = (
-                follower.failing is None and follower.revised_from is None
-            )  # else the next start learns what is missing
-            if follower.position > follower.snapshot_position and known and self._store.keeps:
-                self._keep(follower, reader)
+            self._keep_last(follower, reader)
         reader.close()
 
     def _hear(self, last: int, behind: dict[int, set[str]]) -> tuple[int, bool]:
@@ -182,12 +188,21 @@ class LearnerThread:
         follower.writing, follower.switched = True, False
         follower.records_at_snapshot = follower.records
 
+    def _keep_last(self, follower: LogFollower, reader: Reader) -> None:
+        """Have a snapshot written of what the next start goes on with; where something is missing in it, that is learnt then."""
+        known = follower.failing is None and follower.revised_from is None
+        if follower.position > follower.snapshot_position and known and self._store.keeps:
+            self._keep(follower, reader)
+
     def _keep_older(self, follower: LogFollower, snapshot: Packed) -> None:
         if self._store.keeps:
             self._packed.put((follower, snapshot, False))
 
     def _write(self) -> None:
         while (one := self._packed.get()) is not None:
+            if isinstance(one, threading.Event):
+                one.set()
+                continue
             follower, content, newest = one
             began = time.monotonic()
             try:

@@ -10,7 +10,7 @@ on it must be followed again (`revised_from`); `revising` sees to that.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 from typing import Any, TypeVar
 
@@ -94,6 +94,21 @@ class Trainee:
         self.position = end
         return not more
 
+    def approach(self, reader: Reader, last: Callable[[], int]) -> Iterator[int]:
+        """Learn until the end of the log is so near that the rest is a matter of a moment; how many were learnt, again and again.
+
+        Or until it is not worth going on, since as much comes meanwhile as is learnt: then the rest is for whoever stops the others for it. What was there at
+        the beginning is learnt here in any case: a bad row in it ends the training, and not the task.
+        """
+        end, behind = last(), last()
+        while True:
+            while self.position < end:
+                self.advance(reader, end, end)
+                yield self.done
+            before, behind, end = behind, last() - end, last()
+            if behind <= NEAR or behind > before / 2:
+                return
+
     def _change(self, detail: dict[str, Any]) -> None:
         for name in detail.get("add_classes", []):
             self.learner.add_class(name)
@@ -156,6 +171,7 @@ class LogFollower:
         self.failed_in_a_row = 0
         self.snapshot_error: str | None = None  # why the last one failed
         self.failing: str | None = None  # why it is set aside
+        self.left = False  # whether its task is not served any more
         self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
 
     @classmethod

@@ -77,17 +77,6 @@ class MadeDecisions:
         while len(self._made) > MOST or self._bytes > MOST_BYTES:
             self._bytes -= _size(self._made.popitem(last=False)[1])
 
-    def drop(self, identity: str) -> None:
-        """Forget one that is not in the log after all."""
-        made = self._made.pop(identity, None)
-        if made is not None:
-            self._bytes -= _size(made)
-
-    def clear(self) -> None:
-        """Forget all."""
-        self._made.clear()
-        self._bytes = 0
-
 
 def _size(made: Made) -> int:
     return len(made.row[X]) + len(made.row[PROBABILITIES])

@@ -10,18 +10,18 @@ Whoever is interrupted on the way leaves a learner behind of which nobody knows 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onebit.decision import Decision
-from onebit.errors import OnebitError
-from onebit.serve.clock import Clock
+from onebit.errors import InputError, OnebitError
+from onebit.serve.compiling import Compiler
 from onebit.serve.decide import Ask, refuse_other
-from onebit.serve.errors import InvalidError, TaskSetAsideError, UnavailableError
-from onebit.serve.group_commit import Group, GroupCommit, Keeper
+from onebit.serve.errors import ConflictError, InvalidError, TaskSetAsideError
+from onebit.serve.group_commit import Group
 from onebit.serve.ids import NewIds
 from onebit.serve.inputs import classes_in
 from onebit.serve.judging import (
@@ -31,127 +31,80 @@ from onebit.serve.judging import (
     awaits_silence,
     compared,
     judged,
-    looked_up,
     refuse_alone,
     refuse_forgotten,
     refuse_mixed,
     refuse_shown,
     word_of,
 )
-from onebit.serve.learner_thread import LearnerThread
+from onebit.serve.known_decisions import KnownDecisions
 from onebit.serve.log.checks import BadRecordError
-from onebit.serve.log.errors import LogError
-from onebit.serve.log.reading import Reader
-from onebit.serve.log.recent_rows import (
-    AMONG,
-    COMPLETE,
-    GENERATION,
-    LABEL,
-    PROBABILITIES,
-    X,
-    event_of,
-    played_of,
-)
-from onebit.serve.log.sqlite.appending import SqliteAppender
-from onebit.serve.log.sqlite.store import SqliteStore
-from onebit.serve.log_follower import LogFollower
-from onebit.serve.made import (
-    AskedTerms,
-    Made,
-    MadeDecisions,
-    Said,
-    checked_identity,
-    decided,
-    made_again,
-)
+from onebit.serve.log.recent_rows import AMONG, COMPLETE, GENERATION, LABEL, PROBABILITIES, X, event_of
+from onebit.serve.log.records import Event, Played
+from onebit.serve.log_follower import LogFollower, Trainee, first_classes
+from onebit.serve.made import AskedTerms, Made, Said, checked_identity, decided
 from onebit.serve.open_cores import Answer
-from onebit.serve.recent import Entry, Recent, Word
+from onebit.serve.recent import Entry, Word
 from onebit.serve.replicas import OneCopy
-from onebit.serve.schemas import Change, FeedbackRequest
+from onebit.serve.schemas import Change, FeedbackRequest, NewLearner
 from onebit.serve.served_task import ServedTask
-from onebit.serve.settings import Settings
-from onebit.serve.task_changes import check_change, given_in
+from onebit.serve.task_changes import check_change, given_in, switch_of
+from onebit.serve.tasks import learner_of, refuse_rule
 from onebit.serve.terms import RequestTerms
 
-COUNTED = 256  # rows that are counted at a time, where nobody looks
-CHORES_S = 0.5  # how often deadlines are looked after
+if TYPE_CHECKING:
+    from onebit.serve.open_folder import OpenFolder
 
 
 class OpenCore:
     """One task of a folder that this process has."""
 
-    def __init__(
-        self,
-        served: ServedTask,
-        store: SqliteStore,
-        appender: SqliteAppender,
-        reader: Reader,
-        clock: Clock,
-        soon: bool,
-        settings: Settings,
-    ) -> None:
+    def __init__(self, folder: OpenFolder, served: ServedTask) -> None:
         self.served = served
-        self.reader = reader
-        self.commits = GroupCommit(appender, soon, self._written, self._dropped, self._caught_up)
-        self.clock = clock
-        self._store = store
-        self._settings = settings
-        self._max_values = settings.max_values
-        self._recent, self._made = Recent(), MadeDecisions()
+        self.reader = folder.reader
+        self.commits = folder.commits
+        self.clock = folder.clock
+        self.folder = folder
+        self._max_values = folder.settings.max_values
+        self._known = KnownDecisions(served, folder.reader, folder.clock)
         self._ids = NewIds()
-        self._uncounted: list[Group] = []
-        self._waiting_to_count = 0  # rows of these
-        self.learner_thread = LearnerThread(store, settings.snapshot_every, lambda: None, self.whole)
-        self.learner_thread.followers[served.info.number] = served.follower
-        self.appender = appender
-        self.keeper = Keeper(self.commits, self._look_after, CHORES_S)
+        self._switching = threading.Lock()
+        self._closed: str | None = None  # why nothing is added any more
 
-    # --- beginning and end -----------------------------------------------------------------------------------------
+    # --- what it is, and its end -----------------------------------------------------------------------------------
 
     @property
     def where(self) -> str:
         """The path of the folder."""
-        return self._store.name
+        return self.folder.where
 
     @property
     def log(self) -> Path:
         """The folder."""
-        return self._settings.data
-
-    def start(self) -> None:
-        """Begin to write what nobody waits for, and to learn what was revised."""
-        self.learner_thread.start()
-        self.keeper.start()
+        return self.folder.settings.data
 
     def flush(self) -> None:
         """Have everything on disk."""
         self.commits.sync()
 
+    def whole(self) -> AbstractContextManager[None]:
+        """Everything is written and counted, and nobody adds anything meanwhile."""
+        return self.folder.whole()
+
     def close(self, why: str) -> None:
-        """Have everything on disk, keep a snapshot, and let go of the folder; what is lost with it is said."""
-        self.keeper.stop()
-        lost = self.commits.close(why)
-        self.learner_thread.stop()
-        self.reader.close()
-        self.appender.close()
-        self._store.release()
-        if lost:
-            raise UnavailableError(
-                f"rows of task {self.served.info.name!r} that are not in the log, and are lost: {lost}, since {self.commits.failing}"
-            )
+        """Have everything on disk, keep a snapshot, and let go of the folder if it has no other task open; what is lost with it is said."""
+        with self.commits.lock:
+            self._closed = why
+        self.folder.leave(self)
 
     def forked(self) -> None:
         """Let go of the lock's file, which the parent keeps."""
-        self._store.forget()
+        self.folder.forked()
 
-    def _look_after(self) -> None:
-        """What is done now and then: silence is an answer when the deadline has passed."""
-        try:
-            self.sweep()
-        except BadRecordError as error:
-            self.served.follower.set_aside(error)
-        except (OnebitError, LogError):  # said to whoever comes next; it is tried again
-            pass
+    def _refuse_closed(self) -> None:
+        """Refuse whoever comes while it is closed. Called with the lock."""
+        if self._closed is not None:
+            raise InputError(self._closed)
 
     # --- deciding --------------------------------------------------------------------------------------------------
 
@@ -162,7 +115,7 @@ class OpenCore:
         with commits.lock:
             identity = self._ids.new() if given is None else checked_identity(given)
             made = decided(self.served, x, commits.next, identity, self.clock.now(), asked, self._max_values)
-            known = None if given is None else self._find(identity)
+            known = None if given is None else self._known.find(identity)
             if known is None:
                 group = self._add((made,))
             else:
@@ -183,7 +136,7 @@ class OpenCore:
                     one = decided(self.served, x, commits.next + len(fresh), identity, now, asked, self._max_values)
                 except OnebitError as error:
                     raise InvalidError(f"row {place}: {error}") from None
-                known = None if given is None else fresh.get(identity) or self._find(identity)
+                known = None if given is None else fresh.get(identity) or self._known.find(identity)
                 if known is None:
                     fresh[identity] = one
                 else:
@@ -195,13 +148,12 @@ class OpenCore:
 
     def _add(self, made: Sequence[Made]) -> Group:
         """Add the rows of decisions, and remember them."""
-        commits, info = self.commits, self.served.info
+        self._refuse_closed()
+        commits = self.commits
         try:
             for one in made:
-                row = one.row
-                group = commits.add("decisions", row)
-                self._made.hold(row[2], one)
-                self._recent.add(info.number, row[2], Entry(row[0], row[3], info.mode))
+                group = commits.add("decisions", one.row)
+                self._known.add(one)
         except BaseException:
             commits.broken = True
             raise
@@ -260,15 +212,15 @@ class OpenCore:
 
     def _have_in_reach(self, requests: Sequence[FeedbackRequest]) -> None:
         """What is not held is found in the log, if it is written."""
-        if not all(request.id in self._made for request in requests) and self.commits.waiting:
+        if not all(request.id in self._known for request in requests) and self.commits.waiting:
             with self.whole():
                 pass
 
     def _prepared(self, request: FeedbackRequest, where: str) -> tuple[Word | None, Entry | None]:
         """What is said, in numbers, and what is known of the decision. What cannot be read is noticed before anything is changed."""
-        word, entry = word_of(self.served, request, where), self._entry(request.id)
+        word, entry = word_of(self.served, request, where), self._known.entry(request.id)
         if entry is not None:
-            row = self._found(request.id).row
+            row = self._known.made(request.id).row
             if word is not None:
                 refuse_shown(entry.mode, request, where)
                 if word.truth is not None:
@@ -277,15 +229,16 @@ class OpenCore:
 
     def _add_heard(self, heard: Noted) -> Group | None:
         """Add what was noted, and learn it, or have it learnt when it is on disk."""
+        self._refuse_closed()
         commits, group = self.commits, None
         try:
             for row, place, identity in zip(heard.feedback, heard.places, heard.answered, strict=True):
                 place.seq = commits.next
-                said = Said(self._found(identity), (place.seq, *row))
+                said = Said(self._known.made(identity), (place.seq, *row))
                 group = commits.add("feedback", said.row)
                 group.then.append(said)
                 if commits.soon:
-                    self._learn(said)
+                    self.learn(said)
             for row in heard.revisions:
                 group = commits.add("revisions", (commits.next, *row))
         except BaseException:
@@ -293,7 +246,7 @@ class OpenCore:
             raise
         return group
 
-    def _learn(self, said: Said) -> None:
+    def learn(self, said: Said) -> None:
         """Learn a feedback, if it is one that is learnt."""
         follower, (made, row) = self.served.follower, said
         right, late, learn, shown, _, reward, truth = row[5:]
@@ -314,33 +267,6 @@ class OpenCore:
         except OnebitError:  # as when it is learnt from the log
             follower.statistics.refused(1)
 
-    def _entry(self, identity: str) -> Entry | None:
-        """What is known of a decision, from memory or from the log."""
-        info = self.served.info
-        entry = self._recent.get(info.number, identity)
-        if entry is None:
-            entry = looked_up(info.expected, [identity], self.reader, self.clock).get(identity)
-            if entry is not None:
-                self._recent.add(info.number, identity, entry)
-        return entry
-
-    def _find(self, identity: str) -> Made | None:
-        """A decision that was made, if it was."""
-        made = self._made.get(identity)
-        if made is None and self.reader.known(self.served.info, [identity]):
-            logged = self.reader.decision(self.served.info, identity)
-            assert logged is not None
-            made = made_again(self.served.info, logged, self.served.follower.replicas.resting.runtime.identity)
-            self._made.hold(identity, made)
-        if made is None:
-            refuse_forgotten(self.reader, self.served.info, [identity])
-        return made
-
-    def _found(self, identity: str) -> Made:
-        made = self._find(identity)
-        assert made is not None, "a decision that has an entry is in the log"
-        return made
-
     def sweep(self) -> None:
         """Answer for those who were silent until the deadline."""
         info, more = self.served.info, awaits_silence(self.served.info)
@@ -350,104 +276,112 @@ class OpenCore:
                 now = self.clock.now()
                 assert info.deadline_s is not None
                 due = self.reader.due(info.expected, self.served.swept, now - info.deadline_s, SWEPT, self.clock.made)
-                swept = heard.note_silence(info, due, {one: self._entry(one) for _, one, _ in due}, now)
+                swept = heard.note_silence(info, due, {one: self._known.entry(one) for _, one, _ in due}, now)
                 for identity in heard.answered:
-                    self._found(identity)
+                    self._known.made(identity)
                 group = self._add_heard(heard)
             if group is not None:
                 self.commits.settle(group)
             self.served.swept = max(self.served.swept, swept)
             more = len(due) == SWEPT
 
-    # --- what is on disk ---------------------------------------------------------------------------------------------
+    # --- changes ---------------------------------------------------------------------------------------------------
 
     def change(self, change: Change) -> None:
         """Write a change of the task, and make it: it holds when this returns."""
-        served, commits, kind, detail = self.served, self.commits, "changed", given_in(change)
-        info, follower = served.info, served.follower
         with self.whole():
-            check_change(served, change, self._settings.max_task_memory)
-            now, seq = self.clock.now(), commits.next
-            commits.add("changes", (seq, info.number, now, kind, json.dumps(detail), None))
-            commits.write()
-            follower.follow(self.reader, seq, {"changes"})
-            info.apply(seq, now, kind, detail)
+            check_change(self.served, change, self.folder.settings.max_task_memory)
+            self._log_change("changed", given_in(change))
+        self.commits.sync()
+
+    def switch(self, new: NewLearner) -> None:
+        """Train another learner from the log, on this thread, while others decide; it decides when this returns."""
+        if not self._switching.acquire(blocking=False):
+            raise ConflictError(f"another learner is being trained for task {self.served.info.name!r} already")
+        try:
+            self._be_ready()
+            self._switch(new)
+        finally:
+            self._switching.release()
+        self.commits.sync()
+
+    def _switch(self, new: NewLearner) -> None:
+        served, commits = self.served, self.commits
+        expected, inputs = served.info.expected, served.info.inputs
+        detail = switch_of(served.info, new, self.folder.settings.max_task_memory)
+        with closing(self.folder.store.reader()) as reader:
+            learner = Compiler(apart=False).learner(detail, first_classes(reader, expected), inputs)
+            trainee = Trainee(learner, expected)
+            try:
+                for _ in trainee.approach(reader, lambda: commits.last):
+                    pass
+            except BadRecordError as error:
+                raise InvalidError(f"{new.learner} cannot be trained from the log: {error}", "learner") from None
+        with self.whole():
+            # There may be more classes by now, and fewer that are played.
+            learner_of(detail, served.info.classes, inputs)
+            refuse_rule(learner, served.info.retired, "learner")
+            served.follower.trainees[detail["generation"]] = trainee
+            seq = self._log_change("learner", detail)
+        self.folder.learner_thread.tell(seq, {(served.info.number, "changes"): 0})  # a snapshot is due
+
+    def _log_change(self, kind: str, detail: dict[str, Any]) -> int:
+        """Write a change, which holds then; its number. Called by whoever has everything whole."""
+        self._refuse_closed()
+        served = self.served
+        seq, now = self.folder.log_change(served.info.number, kind, detail)
+        try:
+            served.follower.follow(self.reader, seq, {"changes"})
+            served.info.apply(seq, now, kind, detail)
             served.name_classes()
             if "silence" in detail or "deadline_s" in detail:
                 served.swept = seq
-        commits.sync()
-
-    def _written(self, group: Group) -> None:
-        """What follows from rows that are in the log now. A change is alone, and is made by whoever wrote it."""
-        if group.rows["changes"]:
-            return
-        served, rows = self.served, group.rows
-        follower = served.follower
-        if not self.commits.soon:
-            for said in group.then:
-                self._learn(said)
-        self._uncounted.append(group)
-        self._waiting_to_count += group.count
-        if rows["revisions"]:
-            self._count()
-            follower.records += follower.revisions.hear(self.reader, group.last, group.last)
-        elif self._waiting_to_count >= COUNTED:
-            self._count()
-        is_due = follower.records - follower.records_at_snapshot >= self._settings.snapshot_every
-        if is_due or follower.revised_from is not None:
-            self.learner_thread.tell(group.last, {(served.info.number, "feedback"): 0})
-
-    def _count(self) -> None:
-        """Count what was written: many rows at once, which takes a tenth of the time."""
-        served, groups = self.served, self._uncounted
-        if not groups:
-            return
-        self._uncounted, self._waiting_to_count = [], 0
-        played = [played_of(row) for group in groups for row in group.rows["decisions"]]
-        events = [event_of(said.made.row, said.row, None) for group in groups for said in group.then]
-        revisions = sum(len(group.rows["revisions"]) for group in groups)
-        try:
-            served.follower.count(played, events, groups[-1].last)
         except BaseException:
             self.commits.broken = True
             raise
-        if not revisions:
-            served.follower.revisions.horizon = groups[-1].last
-        served.follower.told += len(played) + len(events) + revisions
+        return seq
 
-    @contextmanager
-    def whole(self) -> Iterator[None]:
-        """Everything is written and counted, and nobody adds anything meanwhile."""
-        with self.commits.whole():
-            self._count()
-            yield
+    # --- what follows from the log -----------------------------------------------------------------------------------
 
-    def _dropped(self, group: Group) -> None:
-        """Rows are not in the log after all: what is known of decisions is read from it again."""
-        self._recent, self._made = Recent(), MadeDecisions()
+    def count(self, played: Sequence[Played], events: Sequence[Event], revisions: int, last: int) -> None:
+        """Count rows that are in the log now, and so many revisions, up to a position."""
+        follower = self.served.follower
+        follower.count(played, events, last)
+        follower.told += len(played) + len(events) + revisions
+        if revisions:
+            follower.records += follower.revisions.hear(self.reader, last, last)
+        else:
+            follower.revisions.horizon = last
 
-    def _caught_up(self) -> None:
-        self._count()
-        self.served.follower.follow(self.reader, self.commits.last)
+    @property
+    def is_due(self) -> bool:
+        """Whether the learner thread has something to do: to keep a snapshot, or to have learnt what was revised."""
+        follower, every = self.served.follower, self.folder.settings.snapshot_every
+        return follower.revised_from is not None or follower.records - follower.records_at_snapshot >= every
+
+    def remember_nothing(self) -> None:
+        """What is known of decisions is read from the log again."""
+        self._known.clear()
+
+    def follow_again(self) -> None:
+        """Make the learner and all that is known again, from the log."""
+        served, old, last = self.served, self.served.follower, self.commits.last
+        info = self.reader.task(old.task, last)
+        assert info is not None, "a task that is open is in the log"
+        new = LogFollower.begun(info.expected, old.snapshots, self.reader, last, OneCopy)
+        new.follow(self.reader, last)
+        new.told, old.left = new.records, True
+        served.info, served.follower = info, new
+        served.name_classes()
+        self.remember_nothing()
 
     def _be_ready(self) -> None:
         """Go on where somebody was interrupted, or where the log could not be written; refuse where that cannot be."""
-        commits, served = self.commits, self.served
+        commits = self.commits
         if commits.failing is not None:
             commits.refuse_failing()
         if commits.broken:
-            with commits.whole():
-                self._follow_again()
-        if served.follower.failing is not None:
-            raise TaskSetAsideError(served.follower.failing)
-
-    def _follow_again(self) -> None:
-        """Make the learner and all that is known again, from the log."""
-        served, old = self.served, self.served.follower
-        new = LogFollower.begun(old.expected, old.snapshots, self.reader, self.commits.last, OneCopy)
-        new.follow(self.reader, self.commits.last)
-        served.follower = self.learner_thread.followers[served.info.number] = new
-        served.follower.told = new.records
-        self._recent, self._made = Recent(), MadeDecisions()
-        self._uncounted, self._waiting_to_count = [], 0
-        self.commits.broken = False
+            self.folder.follow_again()
+        failing = self.served.follower.failing
+        if failing is not None:
+            raise TaskSetAsideError(failing)

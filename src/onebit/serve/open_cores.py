@@ -14,7 +14,7 @@ from onebit.serve.clock import Clock
 from onebit.serve.errors import InvalidError
 from onebit.serve.log.reading import Reader
 from onebit.serve.made import AskedTerms
-from onebit.serve.schemas import Change, FeedbackRequest
+from onebit.serve.schemas import Change, FeedbackRequest, NewLearner
 from onebit.serve.served_task import ServedTask
 from onebit.serve.web.messages import message_of
 
@@ -45,9 +45,6 @@ class Core(Protocol):
     def log(self) -> Path | str:
         """Where its log is, for programs."""
 
-    def start(self) -> None:
-        """Begin with what is done beside the calls."""
-
     def decide(self, x: Any, given: str | None, asked: AskedTerms) -> Decision:
         """Decide on one x. An id that was decided before is answered as then."""
 
@@ -62,6 +59,9 @@ class Core(Protocol):
 
     def change(self, change: Change) -> None:
         """Change the task: it holds when this returns."""
+
+    def switch(self, new: NewLearner) -> None:
+        """Have another learner trained from the log: it decides when this returns."""
 
     def whole(self) -> AbstractContextManager[None]:
         """Everything that was said here is written and learnt, and no other thread looks at it meanwhile."""

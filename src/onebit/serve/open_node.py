@@ -22,7 +22,7 @@ from onebit.serve.log.postgres.store import PostgresStore
 from onebit.serve.log.reading import Reader
 from onebit.serve.made import AskedTerms, checked_identity, made_again
 from onebit.serve.open_cores import Answer, checked
-from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
+from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.serve.served_task import ServedTask
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -108,9 +108,6 @@ class NodeCore:
         """The address of the database."""
         return self._node.address
 
-    def start(self) -> None:
-        """The node has begun already."""
-
     def flush(self) -> None:
         """Have everything on the disk of the database."""
         if self._node.soon:
@@ -159,6 +156,11 @@ class NodeCore:
     def change(self, change: Change) -> None:
         """Change the task: it holds when this returns, and on other nodes a moment later."""
         self._node.run(self._service.change(self._name, change))
+
+    def switch(self, new: NewLearner) -> None:
+        """Have another learner trained from the log, by the node that keeps it: it decides here when this returns, and on other nodes a moment later."""
+        self._node.run(self._service.switch(self._name, new))
+        self._node.run(self._service.switched(self._name))
 
     @contextmanager
     def whole(self) -> Iterator[None]:

@@ -6,7 +6,7 @@ import atexit
 import contextlib
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -27,7 +27,7 @@ from onebit.serve.log.log_reader import LogReader
 from onebit.serve.made import AS_USUAL, AskedTerms
 from onebit.serve.open_cores import Core, checked
 from onebit.serve.replay import evaluation
-from onebit.serve.schemas import Change, FeedbackRequest
+from onebit.serve.schemas import Change, FeedbackRequest, NewLearner
 from onebit.serve.served_task import classes_of, shown, summary_of
 from onebit.serve.task_changes import given_in
 from onebit.validation import ClassName
@@ -60,7 +60,6 @@ class OpenTask:
         self._core = core
         self._closed: str | None = None
         self._closing = threading.Lock()
-        core.start()
         _OPEN.add(self)
 
     # --- what it is ------------------------------------------------------------------------------------------------
@@ -251,13 +250,32 @@ class OpenTask:
                 self._core.change(change)
         return self.info()
 
+    def switch(
+        self,
+        learner: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        exploration_floor: float | None = None,
+        seed: int | None = None,
+    ) -> dict[str, Any]:
+        """Train another learner from the log, and have it take over: it decides when this returns, and the switch is in the log.
+
+        It takes as long as the log is; other threads go on deciding meanwhile, with the learner that is there. Where it fails, nothing has
+        changed.
+        """
+        asked = {"learner": learner, "exploration_floor": exploration_floor, "seed": seed}
+        new = checked(NewLearner, asked if parameters is None else {**asked, "parameters": dict(parameters)})
+        with self._reading():
+            self._core.switch(new)
+        return self.info()
+
     def flush(self) -> None:
         """Return once everything is on disk."""
         with self._reading():
             self._core.flush()
 
     def close(self) -> None:
-        """Write what is not on disk yet, save a snapshot, and release the log. Closing twice does no harm."""
+        """Write what is not on disk yet, save a snapshot, and release the log, if this was its last open task. Closing twice does no harm."""
         if self._is_closed():
             return
         with self._closing:

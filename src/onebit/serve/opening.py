@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
@@ -20,19 +19,16 @@ except ImportError as _error:
         f"onebit.open needs {_error.name}, as the service does: {install_command('serve')}"
     ) from None
 
-from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.errors import ConflictError
 from onebit.serve.items import Items
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.sqlite.appending import SqliteAppender
-from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.log.stores import is_address, store_at
-from onebit.serve.open_core import OpenCore
 from onebit.serve.open_cores import checked
+from onebit.serve.open_folder import OpenFolder
 from onebit.serve.open_task import OpenTask
-from onebit.serve.recovery import brought_up, warn_of
+from onebit.serve.recovery import brought_up
 from onebit.serve.replicas import OneCopy
 from onebit.serve.schemas import Mode, NewTask, Silence
 from onebit.serve.settings import Settings
@@ -74,8 +70,8 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     refused. A new one needs `classes` and the form of x: `features`, the number of them, `text=True`, or `features="dict"` for names and
     numbers. Its name is that of the folder unless `task` is given.
 
-    Side effects: the folder is created if missing and locked until `close`, since it has one owner at a time, this process or
-    `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a decision or a
+    Side effects: the folder is created if missing and locked until the last of its tasks that are open here is closed, since it has one
+    owner at a time, this process or `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a decision or a
     feedback is on disk before the call returns; threads that wait together share the disk's work. With `"soon"` it is there within a
     tenth of a second, and a crash may lose the calls of that time. A database has any number of nodes, of which this process is one; there
     `"soon"` does not wait for its disk, and a crash of the database may lose the last second.
@@ -106,14 +102,14 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     options: dict[str, Any] = {"snapshot_every": snapshot_every, "keep_snapshots": keep_snapshots}
     if is_address(str(path)):
         return _joined(Settings(data=Path(), log=str(path), **options), task, given, durable == "soon")
-    settings = Settings(data=Path(path), **options)
-    store = SqliteStore(settings.data)
     try:
+        folder = OpenFolder.entered(Settings(data=Path(path), **options), durable == "soon")
         with ExitStack() as undo:
-            made = _opened(store, settings, task, given, durable == "soon", undo)
+            undo.callback(folder.leave)
+            made = _opened(folder, task, given)
             undo.pop_all()
     except LogError as error:
-        raise InputError(f"{store.name} cannot be used: {error}") from None
+        raise InputError(f"{path} cannot be used: {error}") from None
     return made
 
 
@@ -146,27 +142,20 @@ def _joined(settings: Settings, name: str | None, given: dict[str, Any], soon: b
         raise
 
 
-def _opened(
-    store: SqliteStore, settings: Settings, name: str | None, given: dict[str, Any], soon: bool, undo: ExitStack
-) -> OpenTask:
-    store.take()
-    undo.callback(store.release)
-    store.check()
-    appender = store.appender(lambda last, keys: None)
-    undo.callback(appender.close)
-    reader = store.reader()
-    undo.callback(reader.close)
-    clock = Clock(reader.last_time(), appender.last)
-    warn_of(clock)
-    info = _found(reader, store.name, name, given)
-    if info is None:
-        info = _created(reader, appender, clock, settings, name, given)
-    else:
+def _opened(folder: OpenFolder, name: str | None, given: dict[str, Any]) -> OpenTask:
+    """Open a task of a folder that this process has."""
+    with folder.opening, closing(folder.store.reader()) as reader:
+        info = _found(reader, folder.where, name, given)
+        if info is None:
+            info = _created(reader, folder, name, given)
+        elif info.number in folder.cores:
+            raise InputError(
+                f"task {info.name!r} of {folder.where} is open in this process already: one task, one owner"
+            )
         _refuse_contradictions(info, given)
-    served = brought_up(info, store, reader, appender.last, settings, Items(), OneCopy)
-    if soon:
-        appender.relax()
-    return OpenTask(OpenCore(served, store, appender, reader, clock, soon, settings))
+        last = folder.commits.last
+        served = brought_up(info, folder.store, reader, last, folder.settings, Items(), OneCopy)
+        return OpenTask(folder.add(served))
 
 
 def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
@@ -209,25 +198,26 @@ def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) 
     raise InputError(f"there is no task {name!r} in {where}; {known}; or give {missing}, to create it")
 
 
-def _created(
-    reader: Reader, appender: SqliteAppender, clock: Clock, settings: Settings, name: str | None, given: dict[str, Any]
-) -> TaskInfo:
+def _created(reader: Reader, folder: OpenFolder, name: str | None, given: dict[str, Any]) -> TaskInfo:
     """Create a task: it is on disk when this returns, and its learner is compiled."""
     if name is None:
-        name = settings.data.resolve().name
+        name = folder.settings.data.resolve().name
         if not NAME.fullmatch(name):
             raise InputError(
                 f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
             )
     tasks, damaged = reader.tasks()
     number = 1 + max([*(one.number for one in tasks), *(one.number for one in damaged)], default=0)
-    info = task_of(checked(NewTask, {"name": name, **given}), number, clock.now())
-    check_new(info, settings.max_task_memory)
+    info = task_of(checked(NewTask, {"name": name, **given}), number, folder.clock.now())
+    check_new(info, folder.settings.max_task_memory)
     with about("parameters"):
         Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
-    row = (appender.last + 1, number, info.created_at, "created", json.dumps(info.detail), None)
-    appender.append_numbered({"changes": [row]})
-    return info
+    with folder.whole():
+        folder.log_change(number, "created", info.detail)
+    folder.commits.sync()
+    created = reader.task(number, folder.commits.last)
+    assert created is not None, "a task that was created is in the log"
+    return created
 
 
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:

@@ -68,8 +68,12 @@ class Reviser:
     def _run(self) -> None:
         while (follower := self._asked.get()) is not None:
             self._ending.wait(TOGETHER_S)
-            while not self._ending.is_set() and follower.failing is None and not self._revised(follower):
+            while not self._gives_up(follower) and follower.failing is None and not self._revised(follower):
                 self._ending.wait(RETRY_S)
+
+    def _gives_up(self, follower: LogFollower) -> bool:
+        """Whether nobody needs what is under way any more."""
+        return self._ending.is_set() or follower.left
 
     def _revised(self, follower: LogFollower) -> bool:
         """Whether there is no need to try again."""
@@ -87,7 +91,7 @@ class Reviser:
             follower.set_aside(error)
             return True
         follower.revising_error = None
-        if not self._ending.is_set():
+        if not self._gives_up(follower):
             seconds = round(time.perf_counter() - began, 3)
             about = {"event": "revised", "task": follower.expected.name, "seconds": str(seconds)}
             LOG.info(f"task {follower.expected.name}: the log was followed again", extra=about)
@@ -107,11 +111,15 @@ class Reviser:
             )
         new = follower.successor
         near = False
-        while not near and not self._ending.is_set():
+
+        def gives_up() -> bool:
+            return self._gives_up(follower)
+
+        while not near and not gives_up():
             end = reader.last()
-            while new.position < end and not self._ending.is_set():
+            while new.position < end and not gives_up():
                 upto = new.position + max(self._snapshot_every, (end - new.position) // 2)
-                new.follow(reader, min(upto, end), revised=end, gives_up=self._ending.is_set)
-                if new.position < end and new.revised_from is None and not self._ending.is_set():
+                new.follow(reader, min(upto, end), revised=end, gives_up=gives_up)
+                if new.position < end and new.revised_from is None and not gives_up():
                     self._keep(follower, new.snapshot(reader))
             near = reader.last() - end <= NEAR

@@ -38,6 +38,7 @@ from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.health import LogHealth
+from onebit.serve.log.reading import NO_END
 from onebit.serve.log.records import Logged
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import store_at
@@ -276,6 +277,20 @@ class Service:
             return shown(served)
 
         return await self._current(work)
+
+    async def switched(self, name: str) -> None:
+        """Wait until the learner that a task was to be given has taken over here; refused where it could not."""
+        served = self._find(name)
+
+        def ended() -> bool:
+            if served.training is not None:
+                return served.training.error is not None or served.has_followed(NO_END)
+            return served.follower.replicas.generation == served.info.generation or served.has_followed(NO_END)
+
+        await self._progress.until(ended)
+        if served.training is not None and served.training.error is not None:
+            raise InvalidError(f"{served.training.learner} could not take over: {served.training.error}", "learner")
+        self._find(name)
 
     async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
         """Forget decisions, as `forget_schemas.Forgot` has it."""

@@ -1,4 +1,4 @@
-"""A task that is to be created or changed: what is asked for is checked here, before the log hears of it. Nothing here waits."""
+"""A task that is to be created or changed, or given another learner: what is asked for is checked here, before the log hears of it. Nothing here waits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from onebit.errors import OnebitError
 from onebit.serve.errors import InvalidError
-from onebit.serve.schemas import Change, NewTask
+from onebit.serve.schemas import Change, NewLearner, NewTask
 from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import (
     TaskInfo,
@@ -21,6 +21,7 @@ from onebit.serve.tasks import (
     texts_of,
 )
 from onebit.validation import ClassName
+from onebit.version import VERSION
 
 
 def task_of(new: NewTask, number: int, now: float) -> TaskInfo:
@@ -58,6 +59,23 @@ def check_new(info: TaskInfo, most_memory: int) -> None:
         texts_of(info.classes)
         plain = check_learner(info.detail, info.classes, info.inputs)
         refuse_large(plain, len(info.classes), info.inputs, most_memory, "features")
+
+
+def switch_of(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, Any]:
+    """Another learner for a task, as the change by which it takes over says it. Refused where none could be made, or it needs too much memory."""
+    detail = {
+        "generation": info.generation + 1,
+        "learner": new.learner,
+        "parameters": new.parameters,
+        "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
+        "version": VERSION,
+    }
+    with about("learner"):
+        detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
+        plain = check_learner(detail, info.classes, info.inputs)
+        refuse_large(plain, len(info.classes), info.inputs, most_memory, "learner")
+        refuse_rule(plain, info.retired, "learner")
+    return detail
 
 
 def given_in(change: Change) -> dict[str, Any]:

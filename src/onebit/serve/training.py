@@ -21,7 +21,7 @@ from onebit.serve.log.errors import LogError, StaleError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
 from onebit.serve.log.writing import Writer
-from onebit.serve.log_follower import NEAR, Trainee, first_classes
+from onebit.serve.log_follower import Trainee, first_classes
 from onebit.serve.progress import Progress
 from onebit.serve.schemas import Training
 from onebit.serve.served_task import ServedTask
@@ -70,6 +70,7 @@ class Trainers:
             self.begin(served, asked, None)
         elif "training" in detail and served.training is not None:
             served.training.error = detail.get("training_error")
+        self._progress.wake()
 
     def begin(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False) -> None:
         """Train a learner that was asked for; where another node is the keeper, that is for it to do."""
@@ -128,6 +129,7 @@ class Trainers:
             await self._log_failed(served, training, str(error) or type(error).__name__)
         finally:
             ended.set()
+            self._progress.wake()
 
     async def _log_failed(self, served: ServedTask, training: Training, why: str) -> None:
         """Write that a learner will not take over, so that the next start does not try again."""
@@ -165,13 +167,8 @@ class Trainers:
             LOG.warning(f"what was trained cannot be handed over: {error}", extra={"event": "training-not-kept"})
 
     def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
-        """Come so near to the end of the log that the rest is a matter of a moment, and was learnt by the one that decides."""
-        reader = self._store.reader()
-        try:
-            end = self._writer.last  # a bad row up to here must end this training, and not the task
-            while not ended.is_set() and trainee.position < max(end, self._writer.last - NEAR):
-                last = self._writer.last
-                trainee.advance(reader, last, last)
-                training.done = trainee.done
-        finally:
-            reader.close()
+        """Come near to the end of the log; the rest was learnt by the one that decides."""
+        with closing(self._store.reader()) as reader:
+            for training.done in trainee.approach(reader, lambda: self._writer.last):
+                if ended.is_set():
+                    return

@@ -115,9 +115,9 @@ class Failing:
     """A disk that fails so many times, before or after it has taken what it was given."""
 
     def __init__(self, task: onebit.OpenTask, times: int, after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._left, self._after, self._appender = times, after, core_of(task).appender
-        self._commit = core_of(task).appender._commit
-        monkeypatch.setattr(core_of(task).appender, "_commit", self)
+        self._left, self._after, self._appender = times, after, core_of(task).folder.appender
+        self._commit = self._appender._commit
+        monkeypatch.setattr(self._appender, "_commit", self)
 
     def __call__(self, insert: Any, inserted: Any = ()) -> None:
         if self._left and self._after:
@@ -174,7 +174,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
     """What was answered waits for the disk, and is tried again; nothing more is taken meanwhile."""
     folder = tmp_path / "fruit"
     with small(folder, durable="soon") as task:
-        core_of(task).keeper.stop()
+        core_of(task).folder.keeper.stop()
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
         Failing(task, 2 if not after else 1, after, monkeypatch)
         with pytest.raises(UnavailableError, match="2 rows wait for the disk and are tried again"):
@@ -192,12 +192,12 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
 def test_what_is_lost_at_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "fruit"
     task = small(folder, durable="soon")
-    core_of(task).keeper.stop()
+    core_of(task).folder.keeper.stop()
     task.decide([1.0, 2.0], id="one")
     Failing(task, 10**6, False, monkeypatch)
     with pytest.raises(
         UnavailableError,
-        match=r"rows of task 'fruit' that are not in the log, and are lost: 1, since .*the disk is full",
+        match=r"rows that are not in the log of .*, and are lost: 1, since .*the disk is full",
     ):
         task.close()
     with onebit.open(folder) as again:  # which is free
@@ -208,6 +208,23 @@ def _go_on(task: onebit.OpenTask) -> None:
     task.decide([2.0, 1.0], id="two")
     task.feedback("two", right=True)
     task.stats()
+
+
+def test_a_change_that_the_disk_takes_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked for it was told that it waits; once it is in the log, it holds here too."""
+    folder = tmp_path / "fruit"
+    with small(folder, durable="soon") as task:
+        core_of(task).folder.keeper.stop()
+        task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
+        task.flush()
+        Failing(task, 1, False, monkeypatch)
+        with pytest.raises(UnavailableError, match="1 rows wait for the disk and are tried again"):
+            task.change(add_classes=["d"])
+        task.decide([1.0, 2.0], id="two")
+        assert task.classes == ["a", "b", "c", "d"]
+        assert len(task.learner.classes) == 4
+        known = known_by(task)
+    assert run(restarted(without_snapshots(folder)))["fruit"] == known
 
 
 @pytest.mark.parametrize("durable", DURABLE)
