@@ -23,8 +23,11 @@ from onebit.serve.archiving import Month, archive
 from onebit.serve.checking import check
 from onebit.serve.errors import GoneError
 from onebit.serve.export import is_in_parquet
+from onebit.serve.log.copying import copy
 from onebit.serve.log.log_reader import LogReader
-from tests.serve.driving import restarted, run, without_snapshots
+from tests.serve.driving import Where, restarted, run, without_snapshots
+from tests.serve.postgres import Server, needs_postgres
+from tests.serve.test_open import known_by
 
 pytest.importorskip("pyarrow")
 WORD = "xylophone"
@@ -58,29 +61,72 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "data"
 
 
-def logged(folder: Path) -> list[Any]:
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=[needs_postgres, pytest.mark.long])])
+def log(request: pytest.FixtureRequest, folder: Path) -> Where:
+    """The same in each store."""
+    if request.param == "sqlite":
+        return folder
+    address: str = request.getfixturevalue("postgres").log()
+    copy(str(folder), address)
+    return address
+
+
+def logged(folder: Where) -> list[Any]:
     with LogReader(folder) as log:
         return list(log.logged(log.task("fruit")))
 
 
-def test_months_go_into_files_and_what_was_learnt_stays(folder: Path, tmp_path: Path) -> None:
-    before, rows, to = run(restarted(folder))["fruit"], logged(folder), tmp_path / "archive"
-    with LogReader(folder) as log:
-        info = log.task("fruit")
-    found = archive(folder, "fruit", at(4, 20), to)
+def test_months_go_into_files_and_what_was_learnt_stays(log: Where, tmp_path: Path) -> None:
+    before, rows, to = run(restarted(log))["fruit"], logged(log), tmp_path / "archive"
+    with LogReader(log) as opened:
+        info = opened.task("fruit")
+    found = archive(log, "fruit", at(4, 20), to)
     assert (found["archived"], found["erased"]) == (24, True)
     assert [(one["month"], one["decisions"]) for one in found["files"]] == [("2026-01", 12), ("2026-02", 12)]
     for month, part in (("2026-01", rows[:12]), ("2026-02", rows[12:24])):
         assert is_in_parquet(to / "fruit" / f"{month}.parquet", part, info)
         assert not is_in_parquet(to / "fruit" / f"{month}.parquet", part[1:], info)
-    assert logged(folder) == rows[24:]
-    assert run(restarted(folder))["fruit"] == before
-    assert run(restarted(without_snapshots(folder)))["fruit"] == before
-    assert check(folder).fine
-    assert not any(f"{WORD} 0 in 1".encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
-    with onebit.open(folder) as task, pytest.raises(GoneError, match="was forgotten"):
+    assert logged(log) == rows[24:]
+    assert run(restarted(log))["fruit"] == before
+    assert run(restarted(without_snapshots(log)))["fruit"] == before
+    assert check(log).fine
+    with onebit.open(log, "fruit") as task, pytest.raises(GoneError, match="was forgotten"):
         task.feedback(rows[0].id, right=True)
-    assert archive(folder, "fruit", at(4, 20), to)["files"] == []
+    assert archive(log, "fruit", at(4, 20), to)["files"] == []
+
+
+def test_nothing_of_what_was_archived_is_left_in_the_folder(folder: Path, tmp_path: Path) -> None:
+    archive(folder, "fruit", at(4, 20), tmp_path / "archive")
+    assert not any(f"{WORD} 0 in 1".encode() in path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@needs_postgres
+@pytest.mark.long
+def test_nodes_go_on_while_months_are_archived(
+    folder: Path, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a node is told of a decision when its file is written already is in the file all the same, and is learnt."""
+    address, to = postgres.log(), tmp_path / "archive"
+    copy(str(folder), address)
+    unheard = [one.id for one in logged(address) if one.right is None]
+    with onebit.open(address, "fruit") as task:
+        compared = is_in_parquet
+
+        def meanwhile(*given: Any) -> bool:
+            if unheard:
+                task.feedback(unheard.pop(), right=True)
+            return compared(*given)
+
+        monkeypatch.setattr("onebit.serve.archiving.is_in_parquet", meanwhile)
+        told = set(unheard)
+        archive(address, "fruit", at(5), to)
+        assert task.stats()["feedback"] == 27 + len(told)
+        with pytest.raises(GoneError, match="was forgotten"):
+            task.feedback(next(iter(told)), right=True)
+        known = known_by(task)
+    assert {one.id for one in read_log(to / "fruit") if one.right} >= told
+    assert run(restarted(without_snapshots(address)))["fruit"] == known
+    assert check(address).fine
 
 
 def test_a_learner_with_rows_in_its_state_keeps_what_it_learnt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Move completed months of a task from the log of a service that is stopped into Parquet files.
+"""Move completed months of a task from the log of a service that is stopped, or from PostgreSQL, whose nodes may run, into Parquet files.
 
 One file is written for each month (UTC), TO/TASK/2026-01.parquet and so on, and compared with the log row by row. Then the decisions are
 deleted from the log, as by `onebit forget`, except that the learner keeps everything it learnt. Months not completed at --before stay in
@@ -6,6 +6,7 @@ the log. If the command is interrupted, run it again to finish. `onebit evaluate
 
     onebit archive service news --to archive
     onebit archive service news --before 2026-01-01 --to archive
+    onebit archive postgresql://onebit@db.example.org/onebit news --to archive
     onebit evaluate archive/news --learner linucb
 """
 
@@ -23,7 +24,11 @@ from onebit.cli.serve import needing_extra
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit archive`."""
-    command.add_argument("folder", metavar="DIR", help="the data folder of `onebit serve`, which must not be running")
+    command.add_argument(
+        "folder",
+        metavar="DIR",
+        help="the data folder of `onebit serve`, which must not be running, or postgresql://...",
+    )
     command.add_argument("task", metavar="TASK", help="the name of a task")
     command.add_argument(
         "--to", metavar="DIR", required=True, help="the folder of the archive, made where there is none"
@@ -43,7 +48,7 @@ def execute(chosen: argparse.Namespace) -> None:
     with needing_extra():
         from onebit.serve.archiving import archive
     before = time.time() if chosen.before is None else chosen.before
-    found = archive(Path(chosen.folder), chosen.task, before, Path(chosen.to))
+    found = archive(chosen.folder, chosen.task, before, Path(chosen.to))
     if chosen.json:
         print(json.dumps(found))
         return

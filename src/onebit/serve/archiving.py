@@ -4,8 +4,9 @@
     TO/news/2026-02.parquet
 
 First all files are written and compared with the log, row by row; then the rows are taken out in one transaction (`forgetting`), with what was learnt from them
-kept, and the database is erased. The folder belongs to this process all the time. Whoever is killed on the way has files and the log, or files and the
-log without them: the same command again finishes it. A file that has rows which are still in the log was not finished, and is written again.
+kept, and the database is erased. A folder belongs to this process all the time. The nodes of a database go on: where something is said of the decisions before
+they are taken out, the files are written again. Whoever is killed on the way has files and the log, or files and the log without them: the same command again
+finishes it. A file that has rows which are still in the log was not finished, and is written again.
 """
 
 from __future__ import annotations
@@ -59,17 +60,19 @@ class ArchivedMonth(NamedTuple):
     decisions: int
 
 
-def archive(folder: Path, name: str, before: float, to: Path) -> dict[str, Any]:
-    """Archive the months of a task that had ended at a time, in a folder in which no service runs; what was done."""
+def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, Any]:
+    """Archive the months of a task that had ended at a time, in a folder in which no service runs, or in a database, whose nodes may run; what was done."""
     cut, archived = Month.of(before).begins, list[ArchivedMonth]()
 
-    def write(reader: Reader, info: TaskInfo) -> None:
-        archived.extend(_written(reader, info, cut, to / info.name))
+    def write(reader: Reader, info: TaskInfo) -> int:
+        seen = reader.last()
+        archived[:] = _written(reader, info, cut, to / info.name, seen)
+        return seen
 
-    found = forget(folder, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
+    found = forget(where, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
     if found["forgotten"] != sum(one.decisions for one in archived):
         raise OnebitError(
-            f"{found['forgotten']} decisions were taken out of the log, and the files have others: {to} and a backup of {folder} have them"
+            f"{found['forgotten']} decisions were taken out of the log, and the files have others: {to} and a backup of the log have them"
         )
     return {
         "task": name,
@@ -79,8 +82,8 @@ def archive(folder: Path, name: str, before: float, to: Path) -> dict[str, Any]:
     }
 
 
-def _written(reader: Reader, info: TaskInfo, cut: float, to: Path) -> Iterator[ArchivedMonth]:
-    """Write a file for each month before a time, and compare it with the log."""
+def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) -> Iterator[ArchivedMonth]:
+    """Write a file for each month before a time, as the log was at a position, and compare it with that."""
     earliest = reader.earliest(info.number)
     if earliest is None or earliest >= cut:
         return
@@ -92,7 +95,7 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path) -> Iterator[A
     while month.begins < cut:
         span = reader.span(info.number, month.begins, month.next.begins)
         if span is not None:
-            rows = partial(_rows, reader, info, month, span)
+            rows = partial(_rows, reader, info, month, span, upto)
             path = _path(to, month, rows)
             with whole_file(path) as file:
                 count = write_parquet(file, rows(), info)
@@ -102,11 +105,10 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path) -> Iterator[A
         month = month.next
 
 
-def _rows(reader: Reader, info: TaskInfo, month: Month, span: tuple[int, int]) -> Iterator[Logged]:
-    """The decisions of a month, which are among the rows of a span: clocks may have gone back."""
+def _rows(reader: Reader, info: TaskInfo, month: Month, span: tuple[int, int], upto: int) -> Iterator[Logged]:
+    """The decisions of a month, which are among the rows of a span, with what was said of them up to a position. Clocks may have gone back."""
     begins, ends = month.begins, month.next.begins
     after, last = span[0] - 1, span[1]
-    upto = reader.last()  # with all that was said of them
     while page := reader.following(info, after, upto, PAGE):
         yield from (row for row in page if begins <= row.time < ends and row.seq <= last)
         after = page[-1].seq

@@ -82,11 +82,12 @@ def forget(
     request: ForgetOrder,
     *,
     keep: bool = False,
-    first: Callable[[Reader, TaskInfo], None] = lambda reader, info: None,
+    first: Callable[[Reader, TaskInfo], int | None] = lambda reader, info: None,
 ) -> dict[str, Any]:
     """Forget decisions of a task of a folder in which no service runs, or of a database, whose nodes may run; what was done.
 
-    With `keep` what was learnt stays, also where rows are in it. `first` is what is done before, while a folder belongs to this process.
+    With `keep` what was learnt stays, also where rows are in it. `first` is what is done before, while a folder belongs to this process: up to which
+    position it has seen the rows. Where other nodes write some meanwhile that are to be forgotten too, it is done again.
     """
     store = store_at(where)
     with LogReader(where) as log:
@@ -100,9 +101,9 @@ def forget(
                 with LogReader(where) as log:
                     info = log.task(name)
                 with closing(store.reader()) as reader:
-                    first(reader, info)
+                    seen = first(reader, info)
                 try:
-                    return _forgotten(store, writer, info, request, keep)
+                    return _forgotten(store, writer, info, request, keep, seen)
                 except (StaleError, UnseenRowsError):  # another node has just written something
                     continue
         finally:
@@ -113,7 +114,9 @@ def forget(
         store.release()
 
 
-def _forgotten(store: Store, writer: Writer, info: TaskInfo, request: ForgetOrder, keep: bool) -> dict[str, Any]:
+def _forgotten(
+    store: Store, writer: Writer, info: TaskInfo, request: ForgetOrder, keep: bool, seen: int | None
+) -> dict[str, Any]:
     appender = writer.appender
     with closing(store.reader()) as reader:
         known = reader.last_change() if store.shared else None
@@ -121,7 +124,7 @@ def _forgotten(store: Store, writer: Writer, info: TaskInfo, request: ForgetOrde
             refuse_training(info)
         if request.ids is not None:
             refuse_unknown_ids(reader, info, request.ids)
-        order = Forgetting(info.number, request.ids, request.before, None)
+        order = Forgetting(info.number, request.ids, request.before, None, seen)
         span = appender.span(order)
         if span is None:
             return told(0, None, appender.erase())

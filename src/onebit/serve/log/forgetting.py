@@ -29,6 +29,12 @@ class Forgetting(NamedTuple):
     ids: Sequence[str] | None
     before: float | None
     base: Base | None  # None where what was learnt of them is to be unlearnt
+    seen: int | None = None  # the position up to which whoever asks knows their rows; None where that does not matter
+
+    def refuse_unseen(self, last: int) -> None:
+        """Refuse (UnseenRowsError) to take rows out, of which this is the last, that came after what is kept in their place, or after they were seen."""
+        if (self.base is not None and last > self.base.position) or (self.seen is not None and last > self.seen):
+            raise UnseenRowsError
 
 
 class Forgotten(NamedTuple):
@@ -40,7 +46,7 @@ class Forgotten(NamedTuple):
 
 
 class UnseenRowsError(Exception):
-    """Some of the rows are later than the state that is to stay in their place: make a later one."""
+    """Some of the rows are later than the state that is to stay in their place, or than what was seen of them: look again."""
 
 
 def told(decisions: int, rows: int, first: int, order: Forgetting) -> str:

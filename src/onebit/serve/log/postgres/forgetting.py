@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import psycopg
 
-from onebit.serve.log.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, UnseenRowsError, told
+from onebit.serve.log.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, told
 from onebit.serve.log.id_hash import hashed
 from onebit.serve.log.postgres.schema import LOCKS, SNAPSHOTS
 from onebit.serve.log.postgres.shelf import POSITION
@@ -33,12 +33,11 @@ def first_and_last(connection: psycopg.Connection, order: Forgetting) -> tuple[i
 
 
 def take_out(connection: psycopg.Connection, order: Forgetting, seq: int, when: float, token: str | None) -> Forgotten:
-    """Take rows out, in a transaction that is open; the row of this seq says so. UnseenRowsError where the base is too old."""
+    """Take rows out, in a transaction that is open; the row of this seq says so. UnseenRowsError where some of them are too new."""
     found = first_and_last(connection, order)
     if found is None:
         return Forgotten(0, 0, seq - 1)
-    if order.base is not None and found[1] > order.base.position:
-        raise UnseenRowsError
+    order.refuse_unseen(found[1])
     connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, SNAPSHOTS))
     connection.execute("SET LOCAL onebit.forgetting TO 'on'")
     row = connection.execute("SELECT key FROM erasure").fetchone()

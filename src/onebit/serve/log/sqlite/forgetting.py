@@ -11,7 +11,7 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from onebit.serve.log.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, UnseenRowsError, told
+from onebit.serve.log.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, told
 from onebit.serve.log.id_hash import hashed
 
 ERASING_S = 10.0  # for which readers are waited for
@@ -27,12 +27,11 @@ def first_and_last(connection: sqlite3.Connection, order: Forgetting) -> tuple[i
 
 
 def take_out(connection: sqlite3.Connection, order: Forgetting, seq: int, when: float, token: str | None) -> Forgotten:
-    """Take rows out, in a transaction that is open; the row of this seq says so. UnseenRowsError where the base is too old."""
+    """Take rows out, in a transaction that is open; the row of this seq says so. UnseenRowsError where some of them are too new."""
     found = first_and_last(connection, order)
     if found is None:
         return Forgotten(0, 0, seq - 1)
-    if order.base is not None and found[1] > order.base.position:
-        raise UnseenRowsError
+    order.refuse_unseen(found[1])
     triggers = [
         str(connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (f"{table}_DELETE",)).fetchone()[0])
         for table in TABLES
