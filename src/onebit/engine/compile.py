@@ -43,6 +43,7 @@ Loop = Callable[..., int]  # a `CompiledLoop`, or the function itself where Numb
 
 # Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.
 FAST = {"reassoc", "contract"}
+IN_ORDER = {"contract"}  # for the functions of a space whose module names them in IN_ORDER
 # Nothing in a loop allocates, so counting references, which takes a seventh of a round, is switched off.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 # What a part says of itself: Python never calls it.
@@ -106,7 +107,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
-    facts = (*toolchain(), sorted(FAST), dict(rule.kinds), described(_prototype(rule, space, loop)))
+    facts = (*toolchain(), _orders(type(space)), dict(rule.kinds), described(_prototype(rule, space, loop)))
     name = fingerprint(functions, _GENERIC, *facts)
     return folder_for(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
 
@@ -114,11 +115,12 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
 @cache
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
-    spaces = [function for space in _spaces_of(rule) for function in _space_functions(space)]
-    functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *spaces]
+    spaces = _spaces_of(rule)
+    of_spaces = [function for space in spaces for function in _space_functions(space)]
+    functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *of_spaces]
     if rule.routes:
         functions.append(form_for)
-    return fingerprint(functions, _GENERIC, dict(rule.kinds), sorted(FAST))
+    return fingerprint(functions, _GENERIC, dict(rule.kinds), *map(_orders, spaces))
 
 
 def _spaces_of(rule: Rule) -> list[type[Any]]:
@@ -265,9 +267,12 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
 
     parts: dict[str, Any] = {**PART_OPTIONS, "pipeline_class": PartCompiler}
     if not _announced:
-        for function in _GENERIC:
-            options = {**parts, "fastmath": FAST} if function in _GENERIC_SPACE else parts
-            overload(function, strict=False, jit_options=options)(_resolver(function))
+        for of_rule in _GENERIC_RULE:
+            overload(of_rule, strict=False, jit_options=parts)(_rule_resolver(of_rule))
+        for of_space in _GENERIC_SPACE:
+            for sums in (FAST, IN_ORDER):
+                resolver = _space_resolver(of_space, in_order=sums is IN_ORDER)
+                overload(of_space, strict=False, jit_options={**parts, "fastmath": sums})(resolver)
         for shared in _SHARED:
             overload(shared, strict=False, jit_options=parts)(_caller(shared))
     for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], (*_GENERIC, *_SHARED)):
@@ -297,18 +302,37 @@ def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *arguments: of_two if len(arguments) == 2 else of_five
 
 
-def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What Numba asks when it meets a generic name: the first argument's type says whose function it is."""
-    name = function.__name__
+def _space_resolver(function: Callable[..., Any], in_order: bool) -> Callable[..., Any]:
+    """What Numba asks when it meets a generic name: the type of the space says whose function it is, if its sums are taken so."""
+
+    def resolve(*arguments: Any) -> Callable[..., Any] | None:
+        space = getattr(arguments[0], "instance_class", None)
+        if space is None or _in_order(space, function.__name__) is not in_order:
+            return None
+        if function is generic.hope:
+            return generic.hoped_by(space)
+        return getattr(generic.SPACES[space], function.__name__)  # type: ignore[no-any-return]
+
+    return resolve
+
+
+def _in_order(space: type[Any], name: str) -> bool:
+    """Whether the sums of a function of a space are taken in the order in which they are written, and not in any."""
+    return name in getattr(generic.SPACES[space], "IN_ORDER", ())
+
+
+def _orders(space: type[Any]) -> tuple[object, ...]:
+    """In which order the sums of a space are taken, for a fingerprint."""
+    return sorted(FAST), sorted(IN_ORDER), getattr(generic.SPACES[space], "IN_ORDER", ())
+
+
+def _rule_resolver(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same of a name whose function is the rule's."""
 
     def resolve(*arguments: Any) -> Callable[..., Any] | None:
         record = getattr(arguments[0], "instance_class", None)
         if record is None:
             return None
-        if function is generic.hope:
-            return generic.hoped_by(record)
-        if function in _GENERIC_SPACE:
-            return getattr(generic.SPACES[record], name)  # type: ignore[no-any-return]
         rule = generic.rule_of(record)
         if function is generic.follow:
             return generic.followed_by(rule)
@@ -316,6 +340,6 @@ def _resolver(function: Callable[..., Any]) -> Callable[..., Any]:
             return surety_of(rule)
         if function in _NARROWING:
             return rule.narrowed_by[_NARROWING.index(function)]
-        return generic.taught_by(rule) if function is generic.teach else getattr(rule, name)
+        return generic.taught_by(rule) if function is generic.teach else getattr(rule, function.__name__)
 
     return resolve

@@ -7,7 +7,8 @@ alone is ever called from outside, takes in all parts that it reaches, each once
 Most parts are put into their callers. Those of a package that says CALLED are called, being too much to optimise as one function.
 
 Sums of a part that may be summed in any order (`fastmath`) would come out otherwise, in their last bits, if they were optimised in
-the midst of the loop. So such a part is optimised by itself first, as Numba does, unless it is called.
+the midst of the loop. So such a part is optimised by itself first, as Numba does, unless it is called. One whose sums are to be taken in order is
+too, since there only several sums can be taken at a time, in place of several terms of one: for that LLVM has a pass that Numba leaves out.
 """
 
 from __future__ import annotations
@@ -55,6 +56,15 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         for library in self._linking_libraries:
             self.environments |= getattr(library, "environments", {})
         self._finalized = True
+
+
+class InOrderPartLibrary(PartLibrary):
+    """The code of a part whose sums are taken in the order in which they are written."""
+
+    def _optimize_final_module(self) -> None:
+        """Optimise once, and take sums that are alike side by side."""
+        passes, builder = self._codegen._module_pass_manager(slp_vectorize=True)
+        passes.run(self._final_module, builder)
 
 
 class RawPartLibrary(PartLibrary):
@@ -167,8 +177,10 @@ class PartCompiler(Compiler):  # type: ignore[misc]
         """The usual passes, into a library of its own kind."""
         _hand_down_alike()
         codegen, function = self.state.targetctx.codegen(), self.state.func_id.func
-        if self.state.flags.fastmath and not is_called(function):
-            self.state.library = PartLibrary(codegen, function.__qualname__)
+        sums = self.state.flags.fastmath
+        if sums and not is_called(function):
+            kind = PartLibrary if "reassoc" in sums.flags else InOrderPartLibrary
+            self.state.library = kind(codegen, function.__qualname__)
         else:
             self.state.library = RawPartLibrary(codegen, function.__qualname__, called=is_called(function))
         return [few_passes()] if is_own(function.__module__) else super().define_pipelines()

@@ -21,7 +21,10 @@ from onebit.spaces.space import Space
 __all__ = ["Sparse", "SparseRows", "SparseSpace", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
-FEW = 8  # heads that are summed in registers
+FEW = 16  # heads that are summed in registers
+IN_ORDER = (
+    "score",
+)  # whose sums the compiler may not reorder: it would take eight entries at a time, gathering weights of one head
 
 
 class SparseRows(NamedTuple):
@@ -155,11 +158,11 @@ def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
             norm += value * value
             for head in range(heads):
                 scores[head] += value * vector[head]
-    flaw = 0.0
+    flaws = 0
     for head in range(heads):
         scores[head] *= space.scale[0]
-        flaw += 0.0 * scores[head]  # 0 times a number is 0, 0 times infinity or NaN is NaN
-    return norm + flaw
+        flaws += not abs(scores[head]) < np.inf
+    return norm if flaws == 0 else np.nan
 
 
 def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
