@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import random
 import shutil
@@ -265,7 +266,11 @@ def test_what_a_killed_process_left_is_cleared_away(folder: Path) -> None:
     assert are_spaced(folder, 2)
 
 
-def test_snapshots_are_written_every_so_many_rows_and_few_are_kept(where: Where) -> None:
+def test_snapshots_are_written_every_so_many_rows_and_few_are_kept(
+    where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onebit.serve.learner_thread.WRITING_SHARE", math.inf)  # however long a write takes
+
     async def work() -> None:
         async with service_in(where, snapshot_every=20, keep_snapshots=3) as service:
             await service.create(new_task())
