@@ -18,7 +18,7 @@ from onebit.serve.errors import UNKNOWN, RequestError, UnavailableError, Unfinis
 from onebit.serve.log.errors import ForeignWriteError, LogError
 from onebit.serve.log.sqlite.appending import SqliteAppender
 
-MOST_ROWS = 256  # of a group that nobody waits for, before somebody writes it
+MOST_ROWS = 1024  # of a group that nobody waits for, before somebody writes it
 TICK_S = 0.04  # how long rows that nobody waits for stay in memory, and then until they are on disk
 Row = tuple[Any, ...]
 

@@ -212,9 +212,12 @@ class OpenCore:
 
     def _have_in_reach(self, requests: Sequence[FeedbackRequest]) -> None:
         """What is not held is found in the log, if it is written."""
-        if not all(request.id in self._known for request in requests) and self.commits.waiting:
-            with self.whole():
-                pass
+        for request in requests:
+            if request.id not in self._known:
+                if self.commits.waiting:
+                    with self.whole():
+                        pass
+                return
 
     def _prepared(self, request: FeedbackRequest, where: str) -> tuple[Word | None, Entry | None]:
         """What is said, in numbers, and what is known of the decision. What cannot be read is noticed before anything is changed."""

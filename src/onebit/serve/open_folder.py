@@ -30,7 +30,7 @@ from onebit.serve.recovery import warn_of
 from onebit.serve.served_task import ServedTask
 from onebit.serve.settings import Settings
 
-COUNTED = 256  # rows that are counted at a time, where nobody looks
+COUNTED = 1024  # rows that are counted at a time, where nobody looks
 CHORES_S = 0.5  # how often deadlines are looked after
 _FOLDERS: dict[LockId, OpenFolder] = {}  # that this process has, by their locks
 _TAKING = threading.Lock()  # of whoever takes one, or lets go of one

@@ -13,6 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,10 +37,16 @@ UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQL
 MODE, WEIGHT, PROPENSITY, PROBABILITIES, X = 4, 9, 12, 13, 14  # their places in a row of a decision
 AS_WEIGHT = -1.0  # a propensity that is the weight
 PACKED = {"decisions": 2}  # columns that this store adds
-INSERTS = {
-    table: f"INSERT INTO {table} VALUES ({', '.join('?' * (count + PACKED.get(table, 0)))})"
-    for table, count in COLUMNS.items()
-}
+TOGETHER = 32  # rows of one statement: it takes less time than a statement for each, and SQLite takes as many values everywhere
+
+
+def _insert_of(table: str, rows: int) -> str:
+    one = f"({', '.join('?' * (COLUMNS[table] + PACKED.get(table, 0)))})"
+    return f"INSERT INTO {table} VALUES {', '.join([one] * rows)}"
+
+
+INSERTS = {table: _insert_of(table, 1) for table in COLUMNS}
+INSERTS_TOGETHER = {table: _insert_of(table, TOGETHER) for table in COLUMNS}
 
 
 class Doubt(NamedTuple):
@@ -106,8 +113,13 @@ class SqliteAppender:
         self._commit(insert)
 
     def _insert(self, table: str, numbered: Sequence[Row]) -> None:
-        kept = _packed(numbered) if table == "decisions" else numbered
-        self.connection.executemany(INSERTS[table], kept)
+        kept = list(_packed(numbered)) if table == "decisions" else numbered
+        rest = len(kept) - len(kept) % TOGETHER
+        for start in range(0, rest, TOGETHER):
+            values = list(chain.from_iterable(kept[start : start + TOGETHER]))
+            self.connection.execute(INSERTS_TOGETHER[table], values)
+        if rest < len(kept):
+            self.connection.executemany(INSERTS[table], kept[rest:])
 
     def _commit(self, insert: Callable[[int], Doubt], inserted: Iterable[tuple[str, Sequence[Row]]] = ()) -> None:
         """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new; `inserted` are its rows then."""
