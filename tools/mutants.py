@@ -1,7 +1,8 @@
 """Change the code a little, and see whether its tests notice: `python tools/mutants.py --sample 300 --seed 1 > mutants.jsonl`.
 
 A mutant is a copy of the repository with one operator, number or line of `rules/`, `contract/` or `offpolicy/` changed. It is run against the tests of its
-file alone, those of `make test`. A mutant that no test fails on has survived: either it means the same, or a test is missing.
+file, and if none of them fails, against those of its neighbours: the whole folder, or for a rule its slow twin. All of them are tests of `make test`. A mutant
+that no test fails on has survived: either it means the same, or a test is missing. `--again mutants.jsonl` runs the survivors of an earlier run once more.
 
 Why not mutmut or cosmic-ray: the one calls every mutant of a function through a trampoline, which the compiler of the rules cannot read; the other starts a
 process for each, and starting takes longer than the tests. Here a process that has imported the libraries, but nothing of onebit, forks for each mutant. The
@@ -38,7 +39,15 @@ TESTS = {
     "offpolicy/scoring.py": "offpolicy/test_evaluate.py",
     "offpolicy/rounds.py": "offpolicy/test_sets_and_rewards.py",
     "offpolicy/replaying.py": "offpolicy/test_replay.py",
+    "rules/__init__.py": "test_own_rules.py",
 }
+# Where else a folder is tested. The twins of two rules, of the first and of the second order, go through most of the contract.
+NEIGHBOURS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "rules": (("tests/every_rule", "tests/contract/test_surety.py", "-k", "{rule} and (oracle or surety)"),),
+    "contract": (("tests/contract",), ("tests/every_rule", "-k", "(banditron or linucb) and oracle")),
+    "offpolicy": (("tests/offpolicy",),),
+}
+NONE_OF_THEM = 5  # how pytest ends where it was asked for tests that there are not
 MOST_CPU_S = 240  # after which a mutant counts as noticed: it does not end
 
 COMPARISONS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
@@ -113,15 +122,19 @@ def name(operator: ast.AST) -> str:
     return type(operator).__name__
 
 
-def tests_of(path: str) -> Path | None:
-    """The tests of a source file, or None where no file is for it alone."""
+def tests_of(path: str) -> Iterator[tuple[str, ...]]:
+    """What pytest is asked to run of a source file: its own tests, if a file is for it alone, then its neighbours'."""
     inside = path.removeprefix("src/onebit/")
     folder, file = inside.split("/", 1)
-    found = ROOT / "tests" / TESTS.get(inside, f"{folder}/test_{file}")
-    return found.relative_to(ROOT) if found.exists() else None
+    own = ROOT / "tests" / TESTS.get(inside, f"{folder}/test_{file}")
+    if own.exists():
+        yield (str(own.relative_to(ROOT)),)
+    rule = file.removesuffix(".py").replace("_", "-")
+    for tests in NEIGHBOURS[folder]:
+        yield tuple(part.format(rule=rule) for part in tests)
 
 
-def notices(repository: Path, tests: Path, more: list[str]) -> tuple[bool, float]:
+def notices(repository: Path, tests: tuple[str, ...]) -> tuple[bool, float]:
     """Whether tests fail in a repository, in a fork of this process; and the seconds of CPU that it took."""
     child = os.fork()
     if child == 0:
@@ -138,12 +151,15 @@ def notices(repository: Path, tests: Path, more: list[str]) -> tuple[bool, float
             import pytest
 
             flags = "-x -q -p no:cacheprovider -p no:schemathesis -W ignore::pytest.PytestAssertRewriteWarning"
-            code = pytest.main([*flags.split(), "-m", "not long", *more, str(tests)])
+            code = pytest.main([*flags.split(), "-m", "not long", *tests])
         os._exit(int(code))
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     _, status = os.waitpid(child, 0)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return status != 0, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return os.waitstatus_to_exitcode(status) not in (
+        0,
+        NONE_OF_THEM,
+    ), after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def copied(folder: Path) -> Path:
@@ -182,41 +198,48 @@ def main() -> None:
     options.add_argument("--sample", type=int, default=300)
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--only", default="", help="files whose path has this in it")
-    options.add_argument("--keep", default="", help="the tests that are run, as for pytest -k, such as: 'not compiled'")
+    options.add_argument("--again", type=Path, help="no sample, but what survived in this earlier output")
     given = options.parse_args()
-    more = ["-k", given.keep] if given.keep else []
     every = [
         mutant
         for folder in FOLDERS
         for path in sorted((ROOT / "src" / "onebit" / folder).glob("*.py"))
         if given.only in str(path)
         for mutant in mutants_of(path)
-        if tests_of(mutant.path)
     ]
-    chosen = random.Random(given.seed).sample(every, min(given.sample, len(every)))
+    if given.again is None:
+        chosen = random.Random(given.seed).sample(every, min(given.sample, len(every)))
+    else:
+        before = [json.loads(line) for line in given.again.read_text(encoding="utf-8").splitlines()]
+        survivors = {(one["path"], one["line"], one["change"]) for one in before if not one["noticed"]}
+        chosen = [mutant for mutant in every if (mutant.path, mutant.line, mutant.change) in survivors]
     preload()
-    counts, passing = Counter[tuple[str, bool]](), dict[Path, bool]()
+    counts, passing = Counter[tuple[str, bool]](), set[tuple[str, ...]]()
     with tempfile.TemporaryDirectory() as temporary:
         repository = copied(Path(temporary))
         for mutant in chosen:
-            tests = tests_of(mutant.path)
-            assert tests is not None
-            if tests not in passing:
-                passing[tests] = not notices(repository, tests, more)[0]
-            if not passing[tests]:
-                raise SystemExit(f"{tests} fails without any change")
-            target = repository / mutant.path
-            kept = target.read_bytes()
-            target.write_text(mutant.source(), encoding="utf-8")
-            noticed, seconds = notices(repository, tests, more)
-            target.write_bytes(kept)
-            counts[mutant.path.split("/")[2], noticed] += 1
+            noticed_by, cpu_s = "", 0.0
+            for tests in tests_of(mutant.path):
+                if tests not in passing and notices(repository, tests)[0]:
+                    raise SystemExit(f"{' '.join(tests)} fails without any change")
+                passing.add(tests)
+                target = repository / mutant.path
+                kept = target.read_bytes()
+                target.write_text(mutant.source(), encoding="utf-8")
+                noticed, seconds = notices(repository, tests)
+                target.write_bytes(kept)
+                cpu_s += seconds
+                if noticed:
+                    noticed_by = tests[0]
+                    break
+            counts[mutant.path.split("/")[2], bool(noticed_by)] += 1
             said = {
                 "path": mutant.path,
                 "line": mutant.line,
                 "change": mutant.change,
-                "noticed": noticed,
-                "cpu_s": round(seconds, 1),
+                "noticed": bool(noticed_by),
+                "by": noticed_by,
+                "cpu_s": round(cpu_s, 1),
             }
             print(json.dumps(said), flush=True)
     for folder in FOLDERS:

@@ -44,9 +44,10 @@ def test_a_good_log_has_none() -> None:
 
 
 def test_few_rounds() -> None:
-    assert about(judged(set_in_its_ways(2, 0), np.full((99, 2), 0.5)), "only 99 rounds") == {"log", *WEIGHED, "replay"}
-    assert about(judged(set_in_its_ways(2, 0), np.full((100, 2), 0.5)), "only 100 rounds") == set()
-    assert about(judged(set_in_its_ways(2, 0), np.full((1, 2), 0.5)), "only 1 round:") == {"log", *WEIGHED, "replay"}
+    learner, all_of_them = set_in_its_ways(2, 0), {"log", *WEIGHED, "replay"}
+    assert about(judged(learner, np.full((99, 2), 0.5)), "There are only 99 rounds:") == all_of_them
+    assert about(judged(learner, np.full((100, 2), 0.5)), "only 100 rounds") == set()
+    assert about(judged(learner, np.full((1, 2), 0.5)), "There is only 1 round:") == all_of_them
 
 
 def test_decisions_that_were_never_answered() -> None:
@@ -106,6 +107,13 @@ def test_a_log_without_chance(whole: bool) -> None:
     assert found.weights.missing == pytest.approx(0.5)
     assert found.ips is not None
     assert found.ips.high - found.ips.low > 0.5
+
+
+def test_a_log_of_labels_that_the_learner_never_plays_has_no_weight() -> None:
+    log = [Round(number, [1.0], 1, number % 2 == 0, 0.5) for number in range(10)]
+    weights = evaluate(set_in_its_ways(2, 0), log, learning=False).weights
+    assert weights is not None
+    assert (weights.effective, weights.largest, weights.largest_share, weights.mean) == (0.0, 0.0, 0.0, 0.0)
 
 
 def test_weights_so_uneven_that_little_is_left() -> None:
