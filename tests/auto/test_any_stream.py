@@ -40,6 +40,7 @@ def test_dense_streams_of_any_size(classes: int, features: int, rounds: int, tim
     assert right_of(run_auto(X, y, classes, dtype=dtype)) > times / classes
 
 
+@pytest.mark.long
 def test_a_thousand_classes() -> None:
     """Three of them have nine rounds in ten: whoever only knew these, without looking at the rows, would be right in three of ten.
 

@@ -61,8 +61,8 @@ def same(one: Learner, other: Learner) -> bool:
 
 
 @checks_of("composite")
-def test_check(name: str, options: dict[str, Any], check: str) -> None:
-    assert_passes(name, options, check)
+def test_check(name: str, options: dict[str, Any], check: str, whole: bool) -> None:
+    assert_passes(name, options, check, whole)
 
 
 @twins_of("composite")

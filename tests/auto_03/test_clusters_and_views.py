@@ -11,6 +11,8 @@ from onebit.auto_03.clusters import Clusters03, hear_of, part, score_clusters
 from onebit.auto_03.views import CONSTANT, FeatureStatistics03, centred, directed, see, standardised, waved
 from tests.auto.streams import Array, gaussians
 
+pytestmark = pytest.mark.long
+
 CLASSES, FEATURES = 4, 5
 
 

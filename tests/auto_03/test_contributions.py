@@ -14,6 +14,8 @@ from onebit.learner import Learner
 from tests.auto.streams import Array, assert_equal_on_a_walk, gaussians, topics
 from tests.oracles import auto_03, auto_03_sparse
 
+pytestmark = pytest.mark.long
+
 CLASSES = 4
 
 

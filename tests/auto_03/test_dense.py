@@ -11,6 +11,8 @@ from tests.every_rule.cases import CLASSES, FEATURES, SEED, assert_equals_its_or
 from tests.oracles.auto_03 import Oracle
 from tests.slow import ON_DEMAND
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(
     ("classes", "rounds", "late"),

@@ -26,6 +26,8 @@ from tests.every_rule.cases import (
     walks_of,
 )
 
+pytestmark = pytest.mark.long
+
 kinds = pytest.mark.parametrize("kind", ["dense", "diagonal", "sparse"])
 CLASSES = 4
 
@@ -44,8 +46,8 @@ def auto_03(kind: str, classes: Any = CLASSES) -> Learner:
 
 
 @checks_of("former")
-def test_check(name: str, options: dict[str, Any], check: str) -> None:
-    assert_passes(name, options, check)
+def test_check(name: str, options: dict[str, Any], check: str, whole: bool) -> None:
+    assert_passes(name, options, check, whole)
 
 
 @twins_of("former")

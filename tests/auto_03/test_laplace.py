@@ -11,6 +11,8 @@ from scipy import optimize, special
 from onebit.auto_03 import laplace
 from tests.auto.streams import Array
 
+pytestmark = pytest.mark.long
+
 HALVED = 2.0**-12  # how far from the optimum twelve halvings of an interval of length one may end
 
 

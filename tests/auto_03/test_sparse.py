@@ -13,6 +13,8 @@ from tests.auto.streams import Array, assert_equal_on_a_walk, heard, permuted, t
 from tests.every_rule.cases import CLASSES, FEATURES, SEED, assert_equals_its_oracle_among
 from tests.oracles.auto_03_sparse import Oracle
 
+pytestmark = pytest.mark.long
+
 
 def signed_rows(rounds: int, classes: int, features: int, seed: int) -> tuple[Any, Array]:
     """Counts times sizes of either sign, some rows empty, some zeros stored."""

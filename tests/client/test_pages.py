@@ -21,6 +21,8 @@ from tests.client.pages import ROOT, Example, Shell, examples
 from tests.serve.driving import PATIENCE_S
 from tests.serve.site import Process
 
+pytestmark = pytest.mark.long
+
 SHOWN = "http://127.0.0.1:8000"  # on the pages
 START = "onebit serve --data ./onebit-data"
 

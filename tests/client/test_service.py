@@ -22,7 +22,7 @@ from tests.serve.site import Process
 from tests.slow import SLOW
 
 LEARNER = "banditron"  # compiles quickest
-CROWD = 1000 if SLOW else 300
+CROWD = 1000 if SLOW else 100
 
 
 @pytest.fixture(scope="module")

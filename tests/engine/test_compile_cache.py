@@ -1,4 +1,7 @@
-"""The cache of compiled loops: found again, never stale, untouched by what users do to rules of their own."""
+"""The cache of compiled loops: found again, never stale, untouched by what users do to rules of their own.
+
+Every test compiles in processes of its own; those that compile for what goes wrong now and then are of the longer tier.
+"""
 
 from __future__ import annotations
 
@@ -126,6 +129,7 @@ def test_what_is_found_is_called_without_the_compiler(project: Path) -> None:
     assert outcome(start(program, project)) == ("1\nFalse", False)
 
 
+@pytest.mark.long
 def test_a_damaged_file_is_made_again(project: Path) -> None:
     (path,) = (project / "cache").rglob("fixed-*/loop.o")
     whole = path.read_bytes()
@@ -135,6 +139,7 @@ def test_a_damaged_file_is_made_again(project: Path) -> None:
     assert outcome(start(PLAY, project)) == ("b 0.25", False)
 
 
+@pytest.mark.long
 def test_other_settings_of_the_compiler_make_other_code(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NUMBA_OPT", "1")
     assert outcome(start(PLAY, project)) == ("b 0.25", True)
@@ -145,17 +150,20 @@ def test_a_deleted_rule_does_no_harm_to_others(project: Path) -> None:
     assert outcome(start(BUILT_IN, project)) == ("1", False)
 
 
+@pytest.mark.long
 def test_processes_at_once_on_an_empty_cache(empty: Path) -> None:
     processes = [start(PLAY, empty) for _ in range(2)]
     assert [outcome(process)[0] for process in processes] == ["b 0.25"] * 2
     assert outcome(start(PLAY, empty)) == ("b 0.25", False)
 
 
+@pytest.mark.long
 def test_a_cache_that_cannot_be_written_is_done_without(empty: Path) -> None:
     (empty / "cache").write_text("a file where the folder should be")
     assert outcome(start(PLAY, empty)) == ("b 0.25", True)
 
 
+@pytest.mark.long
 def test_a_rule_without_a_source_file_is_compiled_without_cache(project: Path) -> None:
     program = "import types, sys\nmodule = types.ModuleType('own')\nsys.modules['own'] = module\n"
     program += f"exec({OWN_RULE!r}, module.__dict__)\n" + PLAY
@@ -170,6 +178,7 @@ def test_nothing_is_written_into_the_package(played: Path) -> None:
     assert not list(Path(onebit.__file__).parent.rglob("*.o"))
 
 
+@pytest.mark.long
 def test_a_read_only_package_works(empty: Path) -> None:
     """A copy of the package without any write permission, as an installation by another user is."""
     copy = empty / "onebit"

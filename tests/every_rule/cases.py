@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from onebit.contract.candidates import candidates_at, packed
 from onebit.decision import Decision
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, events_of
 from onebit.engine.stream import DECIDE, LEARN, Tally
+from onebit.errors import InputError
 from onebit.learner import Learner, copy_of, learner_class
 from onebit.rules import registry, usual_rules
 from tests.oracles.base import Decided
@@ -42,22 +44,44 @@ ELSEWHERE = "same_in_another_process"
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
-def marks_of(name: str, check: str) -> Sequence[pytest.MarkDecorator]:
+# `make test` has these rules whole: one of each family, and one of each that scales or bounds its weights, which spaces do in ways of their own. It has the
+# others in dense rows, with steps for known labels in plain Python: half of the loops to compile. The longer tier has all of them whole.
+WHOLE = ("banditron", "gaptron", "linucb", "newtron")
+WHOLE_ONLY = (
+    "forms",
+    "compiled_is_python",
+)  # of dense rows alone the one says nothing, and the other is for the longer tier
+
+
+def is_whole(name: str) -> bool:
+    """Whether `make test` has sparse rows of a rule, and compiles its steps for known labels."""
+    return name in WHOLE or registry()[name].composite is not None
+
+
+def marks_of(name: str, check: str, whole: bool) -> Sequence[pytest.MarkDecorator]:
     """In plain Python a rule takes long, and a composite one very long; its twin is compared always."""
-    if check != "compiled_is_python":
-        return ()
-    return ON_DEMAND if registry()[name].composite else (pytest.mark.long,)
+    if check == "compiled_is_python":
+        return ON_DEMAND if registry()[name].composite else (pytest.mark.long,)
+    return (pytest.mark.long,) if whole and not is_whole(name) else ()
 
 
 def checks_of(family: str) -> pytest.MarkDecorator:
     """Every example of a family's rules with every check."""
     return pytest.mark.parametrize(
-        ("name", "options", "check"),
+        ("name", "options", "check", "whole"),
         [
-            pytest.param(name, options, check, id=f"{case}-{check}", marks=marks_of(name, check))
+            pytest.param(
+                name,
+                options,
+                check,
+                whole,
+                id=f"{case}-{check}{'' if whole else '-dense'}",
+                marks=marks_of(name, check, whole),
+            )
             for name in FAMILIES[family]
             for case, options in EXAMPLES[name].items()
             for check in CHECKS
+            for whole in ((True,) if is_whole(name) or check in WHOLE_ONLY else (True, False))
             if check != ELSEWHERE
         ],
     )
@@ -67,10 +91,17 @@ def made(name: str, options: dict[str, Any], **common: Any) -> Learner:
     return learner_class(registry()[name])(**{**options, **common})
 
 
-def assert_passes(name: str, options: dict[str, Any], check: str) -> None:
+def made_dense(name: str, options: dict[str, Any], **common: Any) -> Learner:
+    """A learner for dense rows; others are refused, as a rule with full matrices does."""
+    if common.get("space") == "sparse":
+        raise InputError("sparse rows are for the longer tier")
+    return made(name, options, **common)
+
+
+def assert_passes(name: str, options: dict[str, Any], check: str, whole: bool) -> None:
     if (name, check) in EXCEPTIONS:
         pytest.skip(EXCEPTIONS[name, check])
-    CHECKS[check](lambda **common: made(name, options, **common))
+    CHECKS[check](partial(made if whole else made_dense, name, options))
 
 
 # --- slow twins ----------------------------------------------------------------------------------------------------------
@@ -279,14 +310,22 @@ def _answer(learner: Learner, oracle: Any, x: Any, label: int, known: Any, how: 
 WALKED, CORRECTIONS = 90, 0.4
 
 
+CORRECTED = ("corrections", "everything, late")  # where steps for known labels are compiled
+
+
 def walks_of(family: str) -> pytest.MarkDecorator:
     """The first option set of a family's rules, in each kind of stream."""
     return pytest.mark.parametrize(
         ("name", "kind"),
         [
-            pytest.param(name, kind, id=f"{name}-{kind}")
+            pytest.param(
+                name,
+                kind,
+                id=f"{name}-{kind}",
+                marks=(pytest.mark.long,) if kind in CORRECTED and not is_whole(name) else (),
+            )
             for name in FAMILIES[family]
-            for kind in ("candidates", "rewards", "corrections", "everything, late")
+            for kind in ("candidates", "rewards", *CORRECTED)
         ],
     )
 

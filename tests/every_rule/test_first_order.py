@@ -21,8 +21,10 @@ from tests.every_rule.cases import (
 
 
 @checks_of("first order")
-def test_check(name: str, options: dict[str, Any], check: str) -> None:
-    assert_passes(name, options, check)
+def test_check(name: str, options: dict[str, Any], check: str, whole: bool, request: pytest.FixtureRequest) -> None:
+    if not whole:
+        request.getfixturevalue("uncompiled_lessons")
+    assert_passes(name, options, check, whole)
 
 
 @twins_of("first order")

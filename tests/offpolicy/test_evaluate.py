@@ -55,6 +55,7 @@ def test_ips_and_doubly_robust_are_unbiased_however_both_learners_learn() -> Non
     assert means["doubly_robust"] == pytest.approx(truth, abs=1e-6)
 
 
+@pytest.mark.long
 # 120 logs each. Intervals that cover in 94 % of all logs cover fewer than 103 with probability 1e-4.
 @pytest.mark.parametrize("floor", [pytest.param(1.0, marks=ON_DEMAND), 0.3])
 def test_intervals_cover_what_a_learner_scores_that_learns_from_the_log(floor: float) -> None:
@@ -98,6 +99,7 @@ def test_of_the_learner_that_wrote_the_log_it_is_the_log() -> None:
     assert found.weights.mean == pytest.approx(1.0)
     assert found.weights.largest == pytest.approx(1.0)
     assert found.weights.effective == pytest.approx(400)
+    assert found.weights.largest_share == pytest.approx(1 / 400)
     for name in ("ips", "snips"):
         assert getattr(found, name).value == pytest.approx(found.log.value)
     assert found.log.value == pytest.approx(np.mean([one.right for one in played_log(copy_of(logger), X, y)]))

@@ -30,6 +30,7 @@ from tests.serve.driving import (
     visible,
     without_snapshots,
 )
+from tests.slow import SLOW
 
 NAMES = st.sampled_from(["fruit", "nuts"])
 IDS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
@@ -252,7 +253,7 @@ class Machine(RuleBasedStateMachine):
 
 TestMachine = Machine.TestCase
 TestMachine.settings = settings(
-    max_examples=60,
+    max_examples=60 if SLOW else 25,
     stateful_step_count=30,
     deadline=None,
     derandomize=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,12 +37,20 @@ Array = np.ndarray[Any, Any]
 CLASSES, FEATURES = 4, 3
 FIRST_ORDER = {name: rule for name, rule in registry().items() if rule.second_order is None and not rule.composite}
 EXAMPLES = [(name, options) for name, rule in FIRST_ORDER.items() for options in rule.examples]
-# Each takes seconds to be compiled with a kernel, and its steps are of a kind that the others take.
+# Each takes seconds to be compiled with a kernel. The first move single heads, scale all weights, and have heads that are no classes: `make test` has these. The
+# last take steps of a kind that the others take.
+DISTINCT = ("banditron", "gaptron", "offset-tree")
 ALIKE = ("pab", "passive-aggressive", "perceptron", "policy-gradient")
+
+
+def marks_of(name: str) -> Sequence[pytest.MarkDecorator]:
+    return () if name in DISTINCT else ON_DEMAND if name in ALIKE else (pytest.mark.long,)
+
+
 examples = pytest.mark.parametrize(
     ("name", "options"),
     [
-        pytest.param(name, options, id=f"{name}-{number}", marks=ON_DEMAND if name in ALIKE else [])
+        pytest.param(name, options, id=f"{name}-{number}", marks=marks_of(name))
         for number, (name, options) in enumerate(EXAMPLES)
     ],
 )

@@ -93,6 +93,7 @@ def assert_learns_alike(
 # --- every rule --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("turn", [0, 5])
 @pytest.mark.parametrize("place", range(len(EXAMPLES)), ids=[named(one) for one in EXAMPLES])
 def test_a_rule_learns_as_on_the_cpu(place: int, turn: int, gpu: Device) -> None:
@@ -103,6 +104,7 @@ def test_a_rule_learns_as_on_the_cpu(place: int, turn: int, gpu: Device) -> None
     assert_learns_alike(rule, options, [one, one, other], LAYOUTS[(place + turn) % len(LAYOUTS)])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("place", range(len(EXAMPLES)), ids=[named(one) for one in EXAMPLES])
 def test_a_rule_learns_late_as_on_the_cpu(place: int, gpu: Device) -> None:
     """Feedback comes up to nine rounds late or never, in each replicate at other times: they have events of different number."""
@@ -128,6 +130,7 @@ def test_a_bias_is_a_feature_more(name: str, layout: Layout, gpu: Device) -> Non
     assert launched.weights.shape == (2, 4, 9)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize(
     ("name", "options", "lines"),

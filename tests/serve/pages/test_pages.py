@@ -19,8 +19,18 @@ from tests.report.browser import Browser, chromium
 from tests.serve.driving import PATIENCE_S, decided, new_task, run, service_in, without_snapshots
 from tests.serve.log.test_bad_records import damage
 from tests.serve.site import process_in
+from tests.slow import Test
 
-needs_chromium = pytest.mark.skipif(chromium() is None, reason="Chromium is not installed: make browser")
+
+def needs_chromium(test: Test) -> Test:
+    """Mark a test as one that opens a browser, and so is of the longer tier."""
+    for mark in (
+        pytest.mark.long,
+        pytest.mark.skipif(chromium() is None, reason="Chromium is not installed: make browser"),
+    ):
+        test = mark(test)
+    return test
+
 
 PAGES = files("onebit.serve.pages")
 PHONE = 360

@@ -31,6 +31,8 @@ from tests.serve.driving import (
     until,
 )
 
+pytestmark = pytest.mark.long
+
 DECIDE = "/v1/tasks/fruit/decide"
 NEW = {"name": "fruit", "classes": 3, "learner": "banditron", "features": {"kind": "numbers", "size": 2}}
 

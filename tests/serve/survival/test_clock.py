@@ -24,6 +24,8 @@ from tests.serve.driving import (
     visible,
 )
 
+pytestmark = pytest.mark.long
+
 TIMES = """
 SELECT time FROM (SELECT seq, time FROM changes UNION ALL SELECT seq, time FROM decisions UNION ALL SELECT seq, time FROM feedback)
 ORDER BY seq

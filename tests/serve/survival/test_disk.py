@@ -47,6 +47,8 @@ from tests.serve.driving import (
 )
 from tests.serve.site import Process, process_in
 
+pytestmark = pytest.mark.long
+
 
 class Cause:
     """What keeps the log from being written, in this process."""

@@ -33,6 +33,8 @@ from tests.serve.driving import (
 )
 from tests.serve.test_open import DURABLE, core_of, known_by, small
 
+pytestmark = pytest.mark.long
+
 PROGRAM = """
 import sys
 import onebit

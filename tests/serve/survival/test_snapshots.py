@@ -45,6 +45,8 @@ from tests.serve.driving import (
     without_snapshots,
 )
 
+pytestmark = pytest.mark.long
+
 
 async def traffic(service: Service, first: int, count: int, task: str = "fruit") -> None:
     for number in range(first, first + count):
