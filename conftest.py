@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -39,6 +40,16 @@ FIRST = [
     "tests/auto/test_any_stream.py",
     "tests/offpolicy/test_evaluate.py",
 ]
+
+
+WHOLLY_LONG = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.long\b", re.MULTILINE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files of the longer tier alone where that tier is not run: what they import takes seconds in every worker."""
+    if config.option.markexpr != "not long" or not collection_path.match("test_*.py"):
+        return None
+    return True if WHOLLY_LONG.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
+import numpy as np
 import pytest
 
+from onebit import model
 from onebit.cli import main
 from onebit.contract.rule import known
+from onebit.engine.compile import loop_for
+from onebit.engine.stream import lessons, stream
 from tests.cli.call import Call
 
 
@@ -18,6 +23,20 @@ def rules_as_before() -> Iterator[None]:
     yield
     known.clear()
     known.update(kept)
+
+
+@pytest.fixture
+def uncompiled_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps for known labels as plain Python: one loop less to compile for each rule."""
+
+    def found(rule: Any, space: Any, loop: Any = stream) -> Any:
+        return plain if loop is lessons else loop_for(rule, space, loop)
+
+    def plain(*given: Any) -> int:
+        with np.errstate(over="ignore"):  # words of 64 bits, modulo 2^64
+            return lessons(*given)
+
+    monkeypatch.setattr(model, "loop_for", found)
 
 
 @pytest.fixture

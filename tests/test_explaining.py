@@ -17,6 +17,7 @@ from onebit.learner import Learner
 from onebit.named_features import hashed
 from onebit.rules import registry
 from onebit.rules.offset_tree import leaf_of
+from tests.slow import tier_of
 
 CLASSES = ["ant", "bee", "cat", "dog", "eel"]
 X, Y = rows(60, seed=2)
@@ -52,8 +53,13 @@ def assert_is_difference(learner: Learner, x: Any) -> None:
         assert_adds_up(found, scores[label] - scores[found.rival])
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("name", LINEAR)
+@pytest.mark.parametrize(
+    ("name", "sparse"),
+    [
+        *(pytest.param(name, False, id=f"{name}-dense") for name in LINEAR),
+        *(pytest.param(name, True, id=f"{name}-sparse", marks=tier_of(name)) for name in LINEAR),
+    ],
+)
 def test_the_parts_sum_up_to_the_difference_of_scores(name: str, sparse: bool) -> None:
     matrix = {"matrix": "diagonal"} if name in SECOND else {}
     learner = trained(name, sparse=sparse, bias=name != "bandit-perceptron", **matrix)

@@ -28,6 +28,8 @@ from onebit.rules import registry
 from onebit.sklearn import BanditClassifier
 from onebit.state import state_of
 
+pytestmark = pytest.mark.long
+
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
 

@@ -113,7 +113,9 @@ def test_a_run_with_late_feedback_is_its_events_by_hand(
 
 
 @pytest.mark.parametrize("settings", DELAYS[1:4], ids=str)
-@pytest.mark.parametrize("rule", ["bpa", "perceptron", "conservative-ova"])
+@pytest.mark.parametrize(
+    "rule", ["banditron", *(pytest.param(name, marks=pytest.mark.long) for name in ("perceptron", "conservative-ova"))]
+)
 def test_sparse_rows_come_late_as_they_step(rule: str, settings: dict[str, Any]) -> None:
     streamed = stream(scipy.sparse.csr_array(SPARSE), LABELS, rounds=200, seed=2, **settings)
     result = run(rule, streamed, seed=2, calibrate=True)

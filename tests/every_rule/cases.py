@@ -23,7 +23,7 @@ from onebit.learner import Learner, copy_of, learner_class
 from onebit.rules import registry, usual_rules
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
-from tests.slow import ON_DEMAND
+from tests.slow import ON_DEMAND, WHOLE
 
 FAMILIES = {
     "first order": [name for name, rule in registry().items() if rule.second_order is None and not rule.composite],
@@ -44,9 +44,6 @@ ELSEWHERE = "same_in_another_process"
 EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
-# `make test` has these rules whole: one of each family, and one of each that scales or bounds its weights, which spaces do in ways of their own. It has the
-# others in dense rows, with steps for known labels in plain Python: half of the loops to compile. The longer tier has all of them whole.
-WHOLE = ("banditron", "gaptron", "linucb", "newtron")
 WHOLE_ONLY = (
     "forms",
     "compiled_is_python",

@@ -13,6 +13,9 @@ from onebit.checks import state
 from onebit.learner import Learner, copy_of
 from onebit.rules import registry
 from tests.learner.learners import BANDIT, FULL, NAMES, X, Y, assert_unchanged_by, fresh, trained
+from tests.slow import tier_of
+
+plain = pytest.mark.usefixtures("uncompiled_lessons")  # where the steps are the same but for rounding
 
 # --- many at once -----------------------------------------------------------------------------------------------------
 
@@ -165,6 +168,7 @@ def test_teaching_banditron_is_the_step_of_the_perceptron() -> None:
     assert learner.learnt == 30
 
 
+@plain
 def test_teaching_conservative_ova_moves_every_column() -> None:
     """By hand: w_r moves to a hinge loss of 0 against +1 for the label and -1 for all others, at most C."""
     learner = trained("conservative-ova", dtype="float64", aggressiveness=0.3)
@@ -178,6 +182,7 @@ def test_teaching_conservative_ova_moves_every_column() -> None:
     np.testing.assert_allclose(learner.weights, expected, rtol=1e-10, atol=1e-10)
 
 
+@plain
 @pytest.mark.parametrize("name", FULL)
 def test_teaching_full_information_is_learning_from_the_label(name: str) -> None:
     """No ties after training, so nothing is left to chance: deciding and being told the label is the same step."""
@@ -218,7 +223,9 @@ def test_teaching_a_rule_without_a_lesson_of_its_own_is_playing_and_learning(
         assert np.array_equal(learner.weights, by_playing.weights)
 
 
-@pytest.mark.parametrize("name", [name for name in BANDIT if registry()[name].teach is None])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=tier_of(name)) for name in BANDIT if registry()[name].teach is None]
+)
 def test_what_is_taught_by_playing_is_one_of_the_steps_that_playing_can_take(name: str) -> None:
     """Over 300 ids every label is played (exploration at least .3), so the taught step must be among those seen."""
     options: dict[str, Any] = {"exploration": 0.3} if "exploration" in registry()[name].parameters else {}
@@ -234,7 +241,7 @@ def test_what_is_taught_by_playing_is_one_of_the_steps_that_playing_can_take(nam
         assert taught.weights.tobytes() in possible
 
 
-@pytest.mark.parametrize("name", registry())
+@pytest.mark.parametrize("name", [pytest.param(name, marks=tier_of(name)) for name in registry()])
 def test_teaching_row_by_row_is_teaching_the_table(name: str) -> None:
     whole = trained(name)
     single = copy_of(whole)

@@ -33,7 +33,7 @@ from tests.serve.driving import (
     visible,
     without_snapshots,
 )
-from tests.slow import slow
+from tests.slow import slow, tier_of
 
 FEATURES: dict[str, dict[str, Any]] = {
     "numbers": {"kind": "numbers", "size": 4},
@@ -129,7 +129,9 @@ def tasks_of(rule: str, options: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize(("rule", "options"), FIRST, ids=[rule for rule, _ in FIRST])
+@pytest.mark.parametrize(
+    ("rule", "options"), [pytest.param(rule, options, id=rule, marks=tier_of(rule)) for rule, options in FIRST]
+)
 def test_every_rule(where: Where, rule: str, options: dict[str, Any]) -> None:
     """With numbers, dicts and texts; after a stop, after a crash, and from the log alone."""
     run(assert_state_is_the_replay(where, tasks_of(rule, options), 100))

@@ -14,6 +14,7 @@ from onebit.decision import Decision
 from onebit.errors import OnebitError
 from onebit.learner import Learner
 from onebit.rules import registry
+from tests.slow import tier_of
 
 Array = np.ndarray[Any, Any]
 CLASSES, FEATURES = 4, 6
@@ -29,6 +30,10 @@ DIAGONAL = [
 ]
 NAMES = [f"{name}-{number}" for number, (name, _) in enumerate(DIAGONAL)]
 diagonal = pytest.mark.parametrize(("name", "options"), DIAGONAL, ids=NAMES)
+diagonal_sparse = pytest.mark.parametrize(
+    ("name", "options"),
+    [pytest.param(*one, id=name, marks=tier_of(one[0])) for one, name in zip(DIAGONAL, NAMES, strict=True)],
+)
 
 
 def stream(count: int, seed: int = 0, width: int = FEATURES, gaps: float = 0.4) -> tuple[Array, Array]:
@@ -74,7 +79,7 @@ def finite(learner: Learner) -> bool:
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
 @pytest.mark.parametrize("form", [as_csr, as_dict], ids=["csr", "dict"])
 @pytest.mark.parametrize("bias", [False, True], ids=["", "bias"])
-@diagonal
+@diagonal_sparse
 def test_dense_and_sparse_are_the_same(
     name: str, options: dict[str, Any], bias: bool, form: Callable[[Array], Any], late: bool
 ) -> None:
@@ -101,7 +106,7 @@ def test_dense_and_sparse_are_the_same(
     assert np.abs(dense.weights).max() > 0.0
 
 
-@diagonal
+@diagonal_sparse
 def test_dense_and_sparse_in_float32(name: str, options: dict[str, Any]) -> None:
     # Sums of another order may flip a near tie, so the sparse learner is told of the dense one's choices.
     X, y = stream(150, seed=4)
@@ -226,7 +231,7 @@ def test_scores_of_unit_rows_stay_bounded(name: str, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("space", ["dense", "sparse"])
-@diagonal
+@diagonal_sparse
 def test_rows_of_any_length_give_numbers(name: str, options: dict[str, Any], space: str) -> None:
     generator = np.random.default_rng(10)
     learner = Learner(name, classes=CLASSES, space=space, seed=1, **options)

@@ -336,6 +336,7 @@ def test_full_is_diagonal_for_rows_with_one_entry(places: list[int], sizes: list
 @pytest.mark.parametrize("name", ["linucb", "arow", "second-order-perceptron", "confidit"])
 @small
 @given(X=TABLES, y=LABELS, order=st.permutations(range(3)))
+@pytest.mark.usefixtures("uncompiled_lessons")
 def test_permuted_columns_permute_the_weights(name: str, matrix: str, X: Array, y: list[int], order: list[int]) -> None:
     if name in ("arow", "second-order-perceptron"):
         X = X + np.arange(36).reshape(12, 3) * 0.00137  # exact ties of scores would be broken by rounding
