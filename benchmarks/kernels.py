@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from benchmarks.measuring import Effort, Measurement, Outcome, at_least, at_most, interleaved
+from benchmarks.measuring import (
+    Contender,
+    Effort,
+    Measurement,
+    Outcome,
+    PeerMissingError,
+    at_least,
+    at_most,
+    interleaved,
+)
+from benchmarks.peers_c import c_kernel_pass, compiled
+from benchmarks.workloads import Workload, dense, onebit_pass
 
 from onebit.data.streams import stream
 from onebit.experiments.run import Result, run
@@ -16,6 +29,8 @@ RATIONAL_ROUNDS = 100_000
 PEER_ROUNDS = 4_000  # of a loop in Python, which slows down as it stores
 MNIST_ROUNDS = 20_000
 GAMMA = 0.02  # of the RBF on pixels from 0 to 1
+BUDGETS = (500, 2000)
+MERGE_GAMMA, EXPLORATION = 0.01, 0.05
 
 
 def kernels(effort: Effort) -> list[Measurement]:
@@ -34,6 +49,49 @@ def kernels(effort: Effort) -> list[Measurement]:
     ratio = best["scikit-learn"].seconds / best["onebit"].seconds
     measured.append(Measurement("onebit : pairwise_kernels in a loop", ratio, "times", at_least(5)))
     return measured
+
+
+def merging(effort: Effort) -> list[Measurement]:
+    """Banditron with an RBF kernel and a budget on SynSep10 against a C loop: every round stores a row, and has another give way."""
+    measured = []
+    for budget in BUDGETS:
+        workload = dense(budget + effort.rounds // 50)
+        with TemporaryDirectory() as folder:
+            contenders = {
+                f"{name}, {budget} rows, {policy}": make
+                for policy in ("merge", "stop")
+                for name, make in (
+                    ("onebit", _kernel_pass(workload, budget, policy)),
+                    ("C loop", _c_pass(Path(folder), workload, budget, policy)),
+                )
+                if make is not None
+            }
+            best = interleaved(contenders, effort.repeats)
+        for name, outcome in best.items():
+            remark = f"error {100 * outcome.error:.2f} %"
+            measured.append(Measurement(name, outcome.seconds / workload.rounds * 1e6, "us a round", remark=remark))
+        if f"C loop, {budget} rows, merge" not in best:
+            continue
+        spent = {name: best[f"{name}, {budget} rows, merge"].seconds for name in ("onebit", "C loop")}
+        whole = spent["C loop"] / spent["onebit"]
+        measured.append(Measurement(f"onebit : C, {budget} rows", whole, "times", at_least(0.7)))
+        step = {name: spent[name] - best[f"{name}, {budget} rows, stop"].seconds for name in spent}
+        remark = "what merge takes beyond stop: victim, kernel values of it, target"
+        ratio = step["C loop"] / step["onebit"]
+        measured.append(Measurement(f"the merge step alone, {budget} rows", ratio, "times", at_least(0.7), remark))
+    return measured
+
+
+def _kernel_pass(workload: Workload, budget: int, policy: str) -> Contender:
+    options = {"kernel": f"rbf:{MERGE_GAMMA}", "max_support": budget, "when_full": policy, "exploration": EXPLORATION}
+    return onebit_pass("banditron", options, workload)
+
+
+def _c_pass(folder: Path, workload: Workload, budget: int, policy: str) -> Contender | None:
+    try:
+        return c_kernel_pass(compiled(folder), workload, MERGE_GAMMA, budget, EXPLORATION, policy == "merge")
+    except PeerMissingError:
+        return None
 
 
 def feature_maps(effort: Effort) -> list[Measurement]:

@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.auto_speed import auto
 from benchmarks.experiments import many_runs, memory_of_runs, pages, sweeps
-from benchmarks.kernels import budgets, feature_maps, kernels
+from benchmarks.kernels import budgets, feature_maps, kernels, merging
 from benchmarks.measuring import FULL, QUICK, circumstances, markdown, show, where_and_when, write_block
 from benchmarks.processes import memory, startup
 from benchmarks.second_order import second_order
@@ -46,6 +46,7 @@ SECTIONS = {
     "memory-of-runs": memory_of_runs,
     "pages": pages,
     "kernels": kernels,
+    "merging": merging,
     "feature-maps": feature_maps,
     "budgets": budgets,
 }

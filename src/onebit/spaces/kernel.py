@@ -230,17 +230,25 @@ def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int
 
 
 def smallest(space: Any) -> int:
-    """The row with the smallest part of W."""
-    weights = space.weights
-    least, found = -1.0, 0
-    for slot in range(space.budget):
-        block, lane = slot // LANES, slot % LANES
-        energy = 0.0
+    """The row with the smallest part of W. The parts are written to `others`, a block at a time."""
+    weights, others = space.weights, space.others
+    for block in range((space.counts[STORED] + LANES - 1) // LANES):
+        part, selves = (
+            others[block * LANES : block * LANES + LANES],
+            space.selves[block * LANES : block * LANES + LANES],
+        )
+        for lane in range(LANES):
+            part[lane] = 0.0
         for head in range(weights.shape[1]):
-            energy += np.float64(weights[block, head, lane]) * np.float64(weights[block, head, lane])
-        energy *= space.selves[slot]
-        if least < 0.0 or energy < least:
-            least, found = energy, slot
+            line = weights[block, head]
+            for lane in range(LANES):
+                part[lane] += np.float64(line[lane]) * np.float64(line[lane])
+        for lane in range(LANES):
+            part[lane] *= selves[lane]
+    least, found = others[0], 0
+    for slot in range(1, space.budget):
+        if others[slot] < least:
+            least, found = others[slot], slot
     return found
 
 
