@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from onebit.errors import InputError
 from onebit.serve.errors import UnavailableError, UnfinishedError
-from onebit.serve.log.postgres import appending, database, tail
+from onebit.serve.log.postgres import appending, database, tail, watch
 from onebit.serve.log.postgres.schema import connected
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -157,6 +157,22 @@ def test_a_node_that_is_cut_off_says_so_and_goes_on_by_itself(
 
     with between(direct) as (proxy, address):
         run(work(proxy, address))
+
+
+def test_a_node_that_stood_still_itself_takes_no_server_for_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a compiler has the interpreter, nobody hears an answer: only looks count, each of which gives whoever waits a turn."""
+    given_up: list[Any] = []
+    monkeypatch.setattr(watch, "cut", given_up.append)
+    one, connection = watch.Watch(), cast("Any", "a connection")
+    monkeypatch.setattr(time, "monotonic", lambda: 1e9)  # an hour later, or a year
+    with one.over(connection, 10.0):
+        for _ in range(int(10.0 / watch.LOOK_S)):
+            one.look()
+        assert given_up == []
+        one.look()
+        assert given_up == [connection]
+    one.look()
+    assert given_up == [connection]
 
 
 def test_commits_that_take_long_lose_and_double_nothing(postgres: Server) -> None:

@@ -8,7 +8,6 @@ whoever wrote on the strength of something else is left out, and the rest of the
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
@@ -58,7 +57,7 @@ class PostgresAppender:
         self._fence = Fence.of_this()
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
-        self._began: float | None = None  # when the transaction under way did
+        self._began: float | None = None  # when the transaction under way did, by the watch
         self.log, self._last, self._key = self._head()
 
     @property
@@ -69,7 +68,7 @@ class PostgresAppender:
     def append(self, group: Sequence[Submission]) -> list[dict[str, Written] | StaleError]:
         """Write a group in one transaction; what was written of each, or why it was left out."""
         committing = False
-        self._began = time.monotonic()
+        self._began = self._watch.now
         watched = ExitStack()
         try:
             connection = self._connected()
@@ -148,7 +147,7 @@ class PostgresAppender:
     def cancel_late(self) -> None:
         """Have a transaction that takes too long given up. Called on another thread, from time to time."""
         began, connection = self._began, self._connection
-        if began is not None and connection is not None and time.monotonic() - began > PATIENCE_S:
+        if began is not None and connection is not None and self._watch.now - began > PATIENCE_S:
             self._began = None
             connection.cancel_safe(timeout=2.0)
 

@@ -2,6 +2,9 @@
 
 Where packets are dropped, the system finds that out. Where the server stands still, or a proxy before it, its connections are alive, and nobody does: so
 a thread cuts those that have been waited for too long.
+
+Its time goes on with its looks, and not with the clock. Where this process stood still (a compiler had the interpreter for that long, the machine was asleep), it
+could not have heard an answer either: that is no silence of the server.
 """
 
 from __future__ import annotations
@@ -9,7 +12,6 @@ from __future__ import annotations
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -22,6 +24,7 @@ class Watch:
     """The thread that watches connections of a node."""
 
     def __init__(self) -> None:
+        self.now = 0.0  # seconds, as it counts them
         self._lock = threading.Lock()
         self._waits: dict[int, tuple[float, psycopg.Connection]] = {}  # until when, and for what
         self._ending = threading.Event()
@@ -42,7 +45,7 @@ class Watch:
         """Something is asked of a server, which has so long to answer."""
         key = threading.get_ident()
         with self._lock:
-            self._waits[key] = (time.monotonic() + patience_s, connection)
+            self._waits[key] = (self.now + patience_s, connection)
         try:
             yield
         finally:
@@ -51,9 +54,14 @@ class Watch:
 
     def _run(self) -> None:
         while not self._ending.wait(LOOK_S):
-            with self._lock:
-                late = [one for until, one in self._waits.values() if time.monotonic() > until]
-                for connection in late:
+            self.look()
+
+    def look(self) -> None:
+        """Cut what has been waited for too long, some time after the last look."""
+        with self._lock:
+            self.now += LOOK_S
+            for until, connection in self._waits.values():
+                if self.now > until:
                     cut(connection)
 
 
