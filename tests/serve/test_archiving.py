@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import time
 from datetime import UTC, datetime
@@ -201,12 +202,44 @@ def test_what_cannot_be_written_takes_nothing_out(folder: Path, tmp_path: Path) 
     (to / "fruit" / "2026-01.parquet").write_bytes(b"something else")
     with pytest.raises(InputError, match=r"2026-01.parquet is no file of an archive"):
         archive(folder, "fruit", at(4), to)
+    (to / "nuts").write_bytes(b"something else")
+    with pytest.raises(InputError, match="nuts is no folder"):
+        archive(folder, "fruit", at(4), to / "nuts")
     with pytest.raises(InputError, match="cannot be made"):
-        archive(folder, "fruit", at(4), to / "fruit" / "2026-01.parquet")
+        archive(folder, "fruit", at(4), to / "nuts" / "more")
     with onebit.open(folder), pytest.raises(onebit.OnebitError, match="one folder, one owner"):
         archive(folder, "fruit", at(4), to)
     assert logged(folder) == rows
     assert archive(folder, "fruit", at(1), to)["archived"] == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        (["{folder}", "nuts", "--to", "{to}"], "there is no task 'nuts'; known are: fruit"),
+        (["{folder}", "fruit"], "the following arguments are required: --to"),
+        (["{folder}", "fruit", "--to", ""], "argument --to: it is empty: give the name of a folder"),
+        (["{folder}", "fruit", "--to", "{folder}/onebit.db"], "onebit.db is no folder: give one for the archive"),
+        (["{folder}", "fruit", "--to", "a\0b"], "cannot be made: embedded null byte"),
+        (["{folder}", "fruit", "--to", "{to}", "--before", "soon"], "'soon' is not a time"),
+        (["{folder}", "fruit", "--to", "{to}", "--before", "2999-01-01"], "'2999-01-01' is a time to come"),
+        (["{to}", "fruit", "--to", "{to}"], "is not a folder of `onebit serve`: there is no onebit.db in it"),
+        (["postgresql://127.0.0.1:1/x", "fruit", "--to", "{to}"], "the log in .* cannot be read: connection failed"),
+        (["postgresql://[half", "fruit", "--to", "{to}"], "address of the log cannot be read"),
+    ],
+)
+def test_what_is_refused_takes_nothing_out(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], given: list[str], sentence: str
+) -> None:
+    """In one sentence, with exit code 2."""
+    rows, to = logged(folder), tmp_path / "archive"
+    capsys.readouterr()
+    assert main(["archive", *(one.format(folder=folder, to=to) for one in given)]) == 2
+    said = capsys.readouterr().err
+    assert re.search(sentence, said)
+    assert said.count("\n") == 1
+    assert logged(folder) == rows
+    assert not to.exists()
 
 
 def test_months() -> None:

@@ -33,6 +33,7 @@ from tests.serve.driving import (
     visible,
     without_snapshots,
 )
+from tests.serve.postgres import Server, needs_postgres
 
 SMALL: dict[str, Any] = {"classes": ["a", "b", "c"], "features": 2, "learner": "banditron", "seed": 1}
 DURABLE = ("always", "soon")
@@ -241,6 +242,13 @@ def test_what_contradicts_the_task_that_is_there_is_refused(where: Where) -> Non
         ({"classes": 2, "features": 2, "sure": 0.5, "risk": 0.5}, "risk is there, and sure too"),
         ({"classes": 2, "features": 2, "mode": "train"}, "mode is 'train', but must be"),
         ({"classes": ["a", "a"], "features": 2}, "a"),
+        ({"classes": "ab", "features": 2}, "classes is 'ab', but must be the names of the classes, or their number"),
+        ({"classes": {"a", "b"}, "features": 2}, "classes is a set, whose order changes"),
+        ({"classes": 2.0, "features": 2}, "classes is 2.0, but must be"),
+        ({"classes": 2, "features": 2, "parameters": [1]}, r"parameters is \[1\], but must be a dict"),
+        ({"classes": 2, "text": "yes"}, "text is 'yes', but must be True or False"),
+        ({"classes": 2, "features": 2, "snapshot_every": 0}, "snapshot_every is 0, but must be"),
+        ({"classes": 2, "features": 2, "keep_snapshots": "3"}, "keep_snapshots is '3', but must be"),
     ],
 )
 def test_bad_options_leave_no_task(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
@@ -250,6 +258,52 @@ def test_bad_options_leave_no_task(tmp_path: Path, options: dict[str, Any], sent
     assert [json.loads(row[0])["name"] for row in rows_of(tmp_path / "fruit", "SELECT detail FROM changes")] == [
         "fruit"
     ]
+
+
+@pytest.mark.parametrize("path", [None, 5, b"data", "", "a\0b", "a\ud800b", ["data"]], ids=repr)
+def test_what_is_no_path(path: Any) -> None:
+    with pytest.raises(
+        InputError, match=r"^the path is .*, but must be that of a folder, or the address postgresql://"
+    ):
+        onebit.open(path, "fruit", **SMALL)
+
+
+def test_an_address_of_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=r"mysql://x/y', but of databases only PostgreSQL can be used: postgresql://"):
+        onebit.open("mysql://x/y", "fruit", **SMALL)
+    assert not list(tmp_path.iterdir())
+
+
+@needs_postgres
+@pytest.mark.long
+def test_databases_that_cannot_be_used(postgres: Server) -> None:
+    """One sentence says what is wrong with the address, the server or what is asked for."""
+    address = postgres.log()
+    for wrong, sentence in (
+        ("postgresql://127.0.0.1:1/x", "cannot be used: connection failed: .*refused"),
+        (f"{address.rpartition('/')[0]}/nowhere", 'cannot be used: .*database "nowhere" does not exist'),
+        ("postgresql://[half", "address of the log cannot be read"),
+        (f"{address}?colour=red", "colour"),
+    ):
+        with pytest.raises(InputError, match=sentence) as refused:
+            onebit.open(wrong, "fruit", **SMALL)
+        assert "\n" not in str(refused.value)
+    before = everything_in(address)
+    for task, options, sentence in (
+        (None, SMALL, "there is no task in .* yet: give task="),
+        ("fruit", {}, "there is no task in .* yet: give classes"),
+        ("a/b", SMALL, "name is 'a/b', but must be"),
+        (5, SMALL, "name is 5, but must be"),
+        ("fruit", {**SMALL, "classes": "ab"}, "classes is 'ab', but must be"),
+        ("fruit", {**SMALL, "learner": "bppa"}, "bppa"),
+        ("fruit", {**SMALL, "seed": -1}, "seed is -1, but must be"),
+        ("fruit", {**SMALL, "durable": None}, "durable is None, but must be"),
+    ):
+        anything: Any = options
+        with pytest.raises(OnebitError, match=sentence):
+            onebit.open(address, task, **anything)  # type: ignore[arg-type]
+    assert everything_in(address) == before
 
 
 def test_a_folder_that_is_called_as_no_task(tmp_path: Path) -> None:

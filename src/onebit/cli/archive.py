@@ -31,7 +31,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("task", metavar="TASK", help="the name of a task")
     command.add_argument(
-        "--to", metavar="DIR", required=True, help="the folder of the archive, made where there is none"
+        "--to", metavar="DIR", type=named, required=True, help="the folder of the archive, made where there is none"
     )
     command.add_argument(
         "--before",
@@ -43,12 +43,19 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
+def named(text: str) -> Path:
+    """A folder, which must have a name: nothing at all is a variable of the shell that was not set."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty: give the name of a folder")
+    return Path(text)
+
+
 def execute(chosen: argparse.Namespace) -> None:
     """Archive, and say what was done."""
     with needing_extra():
         from onebit.serve.archiving import archive
     before = time.time() if chosen.before is None else chosen.before
-    found = archive(chosen.folder, chosen.task, before, Path(chosen.to))
+    found = archive(chosen.folder, chosen.task, before, chosen.to)
     if chosen.json:
         print(json.dumps(found))
         return

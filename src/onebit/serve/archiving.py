@@ -62,6 +62,8 @@ class ArchivedMonth(NamedTuple):
 
 def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, Any]:
     """Archive the months of a task that had ended at a time, in a folder in which no service runs, or in a database, whose nodes may run; what was done."""
+    if to.exists() and not to.is_dir():
+        raise InputError(f"{to} is no folder: give one for the archive, which is made where there is none")
     cut, archived = Month.of(before).begins, list[ArchivedMonth]()
 
     def write(reader: Reader, info: TaskInfo) -> int:
@@ -90,8 +92,8 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) ->
     month = Month.of(earliest)
     try:
         to.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{to} cannot be made: {error.strerror or error}") from None
+    except (OSError, ValueError) as error:  # such as a name with a zero character
+        raise InputError(f"{to} cannot be made: {getattr(error, 'strerror', None) or error}") from None
     while month.begins < cut:
         span = reader.span(info.number, month.begins, month.next.begins)
         if span is not None:

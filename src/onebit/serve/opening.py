@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from onebit.errors import InputError, MissingExtraError, nearest
+from onebit.errors import InputError, MissingExtraError, brief, nearest
 from onebit.installation import install_command
 
 try:
@@ -34,8 +35,9 @@ from onebit.serve.schemas import Mode, NewTask, Silence
 from onebit.serve.settings import Settings
 from onebit.serve.task_changes import check_new, task_of
 from onebit.serve.tasks import TaskInfo, about, floor_of
-from onebit.validation import ClassName
+from onebit.validation import ClassName, checked_classes, checked_count, is_text
 
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 Features = int | Literal["dict", "text"] | Mapping[str, Any]
 
@@ -82,10 +84,9 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     ...     task.feedback(decision, right=True).status
     'accepted'
     """
-    if durable not in ("always", "soon"):
-        raise InputError(f"durable is {durable!r}, but must be 'always' or 'soon'")
+    _refuse_unusable(path, text, parameters, durable)
     wanted = {
-        "classes": classes if classes is None or isinstance(classes, int) else list(classes),
+        "classes": classes if classes is None or isinstance(classes, int) else list(checked_classes(classes)),
         "features": _features(features, text, hash_bits),
         "learner": learner,
         "parameters": None if parameters is None else dict(parameters),
@@ -99,7 +100,10 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
         "risk": risk,
     }
     given = {name: value for name, value in wanted.items() if value is not None}
-    options: dict[str, Any] = {"snapshot_every": snapshot_every, "keep_snapshots": keep_snapshots}
+    options: dict[str, Any] = {
+        "snapshot_every": checked_count("snapshot_every", snapshot_every),
+        "keep_snapshots": checked_count("keep_snapshots", keep_snapshots),
+    }
     if is_address(str(path)):
         return _joined(Settings(data=Path(), log=str(path), **options), task, given, durable == "soon")
     try:
@@ -111,6 +115,21 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     except LogError as error:
         raise InputError(f"{path} cannot be used: {error}") from None
     return made
+
+
+def _refuse_unusable(path: object, text: object, parameters: object, durable: object) -> None:
+    """Refuse what no path, and no option, can be."""
+    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(name, str) or not name or not is_text(name) or "\0" in name:
+        raise InputError(f"the path is {brief(name)}, but must be that of a folder, or the address postgresql://...")
+    if ADDRESS.match(name) and not is_address(name):
+        raise InputError(f"the path is {brief(name)}, but of databases only PostgreSQL can be used: postgresql://...")
+    if not isinstance(text, bool):
+        raise InputError(f"text is {brief(text)}, but must be True or False")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise InputError(f"parameters is {brief(parameters)}, but must be a dict of names and values")
+    if durable not in ("always", "soon"):
+        raise InputError(f"durable is {brief(durable)}, but must be 'always' or 'soon'")
 
 
 def _joined(settings: Settings, name: str | None, given: dict[str, Any], soon: bool) -> OpenTask:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError, brief, nearest
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import PAGE
 from onebit.serve.log.records import Event, Logged, check_events
 from onebit.serve.log.stores import store_at
@@ -20,8 +21,12 @@ class LogReader:
     """
 
     def __init__(self, folder: Path | str) -> None:
-        self._reader = store_at(folder).reader()
-        self._end = self._reader.last()
+        store = store_at(folder)
+        try:
+            self._reader = store.reader()
+            self._end = self._reader.last()
+        except LogError as error:
+            raise InputError(f"the log in {store.name} cannot be read: {error}") from None
 
     def __enter__(self) -> LogReader:
         return self
