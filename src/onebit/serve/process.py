@@ -66,8 +66,7 @@ def serve(settings: Settings) -> int:
             tokens.listed()  # a damaged file is told of now, and not by the first request
         listening = _bound(*address)
         _allow_many_files()
-        sys.setswitchinterval(YIELD_S)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
+        with _soon_yielding(), asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
             code = runner.run(_serve(settings, store, tokens, listening, is_open, began, throttle))
     if some_work():  # Python would wait for the compiler, or fall over it
         sys.stdout.flush()
@@ -159,6 +158,17 @@ class _Server(uvicorn.Server):
         finally:
             for one, handler in before.items():
                 signal.signal(one, handler)
+
+
+@contextlib.contextmanager
+def _soon_yielding() -> Iterator[None]:
+    """Threads let each other have the interpreter sooner than Python would have them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(YIELD_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 @contextlib.contextmanager

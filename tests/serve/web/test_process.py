@@ -8,6 +8,8 @@ import json
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -366,9 +368,6 @@ def test_a_folder_that_is_taken(process: Process, capsys: pytest.CaptureFixture[
 
 def without(module: str, *command: str) -> str:
     """What a command says where a module is missing: in a process of its own, since others here have it."""
-    import subprocess
-    import sys
-
     program = f"import sys; sys.modules[{module!r}] = None; from onebit.cli import main; sys.exit(main({command!r}))"
     ended = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=PATIENCE_S, check=False
@@ -389,19 +388,18 @@ def test_a_system_that_it_does_not_run_on_is_told_so(tmp_path: Path, command: li
     assert "pip" not in err
 
 
-def test_garbage_is_collected_as_before_when_it_has_ended() -> None:
-    before = gc.get_threshold()
-    with process_module._rarely_collecting():
+def test_garbage_is_collected_and_threads_take_turns_as_before_when_it_has_ended() -> None:
+    before, turn = gc.get_threshold(), sys.getswitchinterval()
+    with process_module._rarely_collecting(), process_module._soon_yielding():
         assert gc.get_threshold() != before
         assert gc.get_freeze_count() > 0
+        assert sys.getswitchinterval() < turn
     assert gc.get_threshold() == before
     assert gc.get_freeze_count() == 0
+    assert sys.getswitchinterval() == turn
 
 
 def test_words_for_people(tmp_path: Path) -> None:
-    import subprocess
-    import sys
-
     command = [sys.executable, "-m", "onebit", "serve", "--data", str(tmp_path), "--port", "0", "--log-format", "text"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
         assert running.stderr is not None
@@ -420,9 +418,6 @@ def test_words_for_people(tmp_path: Path) -> None:
 @pytest.mark.parametrize("lost", [True, False])
 def test_no_start_without_the_tokens_that_there_were(tmp_path: Path, lost: bool) -> None:
     """The file is lost, or another was named by mistake: one line, and nobody is let in."""
-    import subprocess
-    import sys
-
     command = [sys.executable, "-m", "onebit", "serve", "--data", str(tmp_path), "--port", "0"]
     if lost:
         (tmp_path / "closed").touch()
