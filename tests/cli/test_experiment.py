@@ -395,6 +395,7 @@ def lines(folder: Path) -> list[bytes]:
     return path.read_bytes().splitlines(keepends=True) if path.exists() else []
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="signals are those of Unix")
 def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_9_to_the_same_end(tmp_path: Path) -> None:
     """122 runs: killed after a few, stopped after a few more, then let go on. Nothing done is lost or done again."""

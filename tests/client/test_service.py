@@ -251,6 +251,7 @@ def test_tokens(closed_service: tuple[Process, str, str], talk: Callable[..., An
     talk(delete, service.url, admin)
 
 
+@pytest.mark.long
 def test_clients_come_over_a_restart(tmp_path: Path) -> None:
     """Whatever is done to the service, every call of either kind comes back, and what was acknowledged is there once."""
     folder = tmp_path / "data"

@@ -72,6 +72,7 @@ def test_intervals_cover_what_a_learner_scores_that_learns_from_the_log(floor: f
     assert min(covered.values()) >= 103, covered
 
 
+@pytest.mark.long
 def test_intervals_cover_what_a_finished_learner_scores_in_a_real_run() -> None:
     """The truth is the right rate of really playing it on 50,000 fresh rows (to 0.2 %), so this is of rounds like those of the log."""
     target = onebit.LinUCB(classes=3, exploration_floor=0.1)

@@ -22,6 +22,8 @@ from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.settings import Settings
 from tests.serve.site import Process, Site, error_in, everything_from, process_in, site_in
 
+pytestmark = pytest.mark.long
+
 LARGEST = Settings(data=Path()).max_body
 MOST_VALUES = Settings(data=Path()).max_values
 LONGEST_S = 0.25  # of processor time in one go; before there were limits these took seconds, up to minutes

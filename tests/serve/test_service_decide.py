@@ -370,6 +370,7 @@ def test_the_same_x_however_it_is_written(where: Where, features: dict[str, Any]
     run(work())
 
 
+@pytest.mark.long
 def test_a_batch_of_forty_thousand(where: Where) -> None:
     """More than SQLite takes as the values of one statement."""
     ids = [str(number) for number in range(40_000)]

@@ -67,6 +67,7 @@ def test_rows_of_few_values_have_ties() -> None:
     assert any(at < 2000 for at in found.differences)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "options"), RULES)
 def test_an_engine_that_is_off_by_little_is_found_out(name: str, options: dict[str, Any]) -> None:
     """One feature of thirty is off by three parts in a hundred."""

@@ -301,6 +301,7 @@ def test_the_mistakes_keep_a_bound_that_is_below_the_rounds(variant: str, update
     assert losses.mean.mean > 0.3 * losses.bound.value  # it is nearly met
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("variant", "update", "C"), ONE_HOT)
 def test_noise_and_other_rows_keep_the_bound_on_the_mistakes(variant: str, update: str, C: float) -> None:
     X, y = one_hot(2000, noise=0.03)
