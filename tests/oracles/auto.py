@@ -279,7 +279,7 @@ class Oracle(SlowTwin):
         fine = max(1e-3, min(3e-2, 1e-3 / max(1e-3, self.mistakes) ** 2))
         for m in LINEAR:
             if m in self.p:
-                self.linear[m].learn(self.p[m], A, a, right, fine if self.loss[m] < 15.0 else 3.0 * fine)
+                self.linear[m].learn(self.p[m], A, a, right, fine if self.loss[m] < 15.0 else 8.0 * fine)
         if "corrected" in self.p:
             p = self.p["corrected"]
             g = float(p @ (self.opinion[a] - self.opinion))
@@ -300,6 +300,7 @@ class Oracle(SlowTwin):
         for m in self.there:
             self.loss[m] -= least if m in playing else 0.0
             slower = self.rounds > 1000 and self.rate[m] > 1.3 * self.rate[leader]
+            slower = slower and not (self.pending and m not in self.based)
             behind = self.loss[m] > (20.0 if self.mistakes < 0.3 else 100.0)
             self.stride[m] = min(16, int(self.loss[m] / 20.0)) if slower and behind else 1
         together = min(self.stride[m] for m in (*SHAPED, "corrected") if m in self.there)
@@ -313,6 +314,7 @@ class Oracle(SlowTwin):
             if m in self.linear and not (m == "corrected" and self.stays):
                 self.linear[m].forget()
         self.shaped.begin()
+        self.stride.update(dict.fromkeys((m for m in self.there if m not in self.based), 1))
         self.pending, self.replayed = True, 0
 
     def replay(self) -> None:

@@ -27,7 +27,7 @@ def test_members_that_wait_for_a_basis_are_not_the_best() -> None:
     for _ in range(20):
         for member in range(3):
             lose(mixture, member, 0.5, 1.0)
-        rest(mixture, True, False)
+        rest(mixture, True, False, False)
     assert mixture.losses[:3].min() == 0.0
 
 
@@ -92,5 +92,15 @@ def test_members_sleep_that_are_behind_and_lose_more(mistakes: float, gap: float
     mixture.facts[ROUNDS], mixture.facts[MISTAKES] = 2000.0, mistakes
     mixture.losses[:], mixture.rates[:] = 0.0, 0.5
     mixture.losses[1], mixture.rates[1] = gap, 0.4 if faster else 1.0
-    rest(mixture, True, True)
+    rest(mixture, True, True, False)
     assert mixture.strides.tolist() == [1, stride, *(1,) * (MEMBERS - 2)]
+
+
+def test_nobody_sleeps_while_members_relearn() -> None:
+    """The best may be among those, and then there would be nobody to ask."""
+    mixture = Mixture.empty(2, [PRESENT, PRESENT, BASED, *[PRESENT] * (MEMBERS - 3)])
+    mixture.facts[ROUNDS] = 2000.0
+    mixture.losses[:], mixture.rates[:] = 0.0, 0.5
+    mixture.losses[1:3], mixture.rates[1:3] = 50.0, 1.0
+    rest(mixture, True, True, True)
+    assert mixture.strides[1:3].tolist() == [1, 2]

@@ -68,6 +68,7 @@ class Pair:
             assert [MEMBERS[place] for place in np.flatnonzero(mixture.awake)] == list(oracle.p), where
             beliefs = mixture.beliefs.reshape(len(MEMBERS), -1)[mixture.awake == 1]
             np.testing.assert_allclose(beliefs, list(oracle.p.values()), atol=CLOSE[self.dtype], err_msg=where)
+            assert oracle.p, where
             self.slept |= set(oracle.there) - set(oracle.p)
         return decision, decided
 

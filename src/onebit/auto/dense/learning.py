@@ -27,6 +27,7 @@ from onebit.auto.dense.mixture import (
     LINEAR,
     MEMBERS,
     MISTAKES,
+    PRESENT,
     SHAPED,
     Mixture,
     forget_mixture,
@@ -47,7 +48,7 @@ TRUST_RATE, MOST_TRUST, MOST_SLOPE = 0.3, 1.5, 2.0
 REPLAYED_AT_ONCE = 64
 COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
 FEWEST_MISTAKES = 1e-3
-COARSER = 3.0  # times as much is left out by a member that has no share
+COARSER = 8.0  # times as much is left out by a member that has no share
 
 
 def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, scale: float) -> None:
@@ -72,7 +73,7 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
         shape_grown(space.clusters, space.statistics, found)
     keep(space.basis, space.taken, label, right, reward)
     learn_members(space, about, label, right, found)
-    rest(mixture, right, space.basis.generation[0] > 0)
+    rest(mixture, right, space.basis.generation[0] > 0, space.progress[PENDING] == 1.0)
     if work(space.basis) == READY:
         start_on_basis(space)
     for _ in range(REPLAYED_AT_ONCE):
@@ -130,7 +131,7 @@ def weigh_opinion(space: AutoDenseArrays, label: int, right: bool) -> None:
 
 
 def start_on_basis(space: AutoDenseArrays) -> None:
-    """Where there are new principal components, the members on them learn the first rows again, a few in each round."""
+    """Where there are new principal components, the members on them learn the first rows again, a few in each round. Meanwhile no other sleeps."""
     mixture, progress = space.mixture, space.progress
     first, standard = space.basis.generation[0] == 1, space.basis.facts[BY_DEVIATIONS]
     progress[STAYS] = 1.0 if waves_of_columns(space) and not first and standard == progress[STANDARD] else 0.0
@@ -139,6 +140,8 @@ def start_on_basis(space: AutoDenseArrays) -> None:
         stays = member == CORRECTED and progress[STAYS] == 1.0
         if mixture.there[member] == BASED and member < LINEAR and not stays:
             forget_member(space.linear, member)
+        if mixture.there[member] == PRESENT:
+            mixture.strides[member] = 1.0
     clear_shaped(space.shaped)
     progress[PENDING], progress[REPLAYED] = 1.0, 0.0
 

@@ -184,10 +184,10 @@ def lose(mixture: Mixture, member: int, chance: float, reward: float) -> None:
     mixture.rates[member] += (loss - mixture.rates[member]) / over
 
 
-def rest(mixture: Mixture, right: bool, based: bool) -> None:
+def rest(mixture: Mixture, right: bool, based: bool, relearns: bool) -> None:
     """After a round: losses are those beyond the least, and members that are far behind sleep.
 
-    Members that wait for a basis have lost nothing yet, and are not the best for that.
+    Members that wait for a basis have lost nothing yet, and are not the best for that. While they relearn on a new one, somebody must act for them.
     """
     facts, least, leader = mixture.facts, math.inf, 0
     facts[ROUNDS] += 1.0
@@ -201,7 +201,8 @@ def rest(mixture: Mixture, right: bool, based: bool) -> None:
             mixture.losses[member] -= least
         gap, slower = mixture.losses[member], mixture.rates[member] > SLOWER * mixture.rates[leader]
         mixture.strides[member] = 1.0
-        if facts[ROUNDS] > SETTLED_IN and gap > enough and slower:
+        stands_in = relearns and mixture.there[member] == PRESENT
+        if facts[ROUNDS] > SETTLED_IN and gap > enough and slower and not stands_in:
             mixture.strides[member] = min(LONGEST_SLEEP, math.floor(gap / BEHIND))
     together = mixture.strides[CORRECTED] if mixture.there[CORRECTED] != ABSENT else LONGEST_SLEEP
     for member in range(SHAPED, MEMBERS):  # these are of one piece, and what corrects them needs them

@@ -111,7 +111,9 @@ def factorise(shaped: Shaped, place: int, coming: bool) -> None:
     if own:
         shaped.factored[place] = count
     which = factor_of(shaped, place, coming)
-    invert(shaped.lower, shaped.varying, shaped.inverse, shaped.factors[which], shaped.logarithms[which])
+    invert(
+        shaped.lower, shaped.varying, shaped.inverse, shaped.difference, shaped.factors[which], shaped.logarithms[which]
+    )
 
 
 def locate(shaped: Shaped, place: int, coming: bool) -> None:
