@@ -7,16 +7,14 @@ has changed nothing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from onebit.errors import InputError, OnebitError, short
+from onebit.errors import InputError
 from onebit.rules import add_rule
 from onebit.serve.admin import Admin
-from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.decide import DecideHandler
@@ -24,19 +22,12 @@ from onebit.serve.drift_watch import DriftWatch
 from onebit.serve.errors import (
     InvalidError,
     NotFoundError,
-    TaskSetAsideError,
     TooLargeError,
     UnavailableError,
-    UnknownTaskError,
 )
-from onebit.serve.export import as_object
 from onebit.serve.feedback import FeedbackHandler
 from onebit.serve.forgetting import ForgetOrder
-from onebit.serve.items import Items
-from onebit.serve.judging import refuse_forgotten
-from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
-from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.health import LogHealth
 from onebit.serve.log.reading import NO_END
 from onebit.serve.log.records import Logged
@@ -48,9 +39,10 @@ from onebit.serve.readiness import ReadinessWarning, WarningSource
 from onebit.serve.recent import Recent
 from onebit.serve.recovery import recover
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask, Task, TaskAside
-from onebit.serve.served_task import ServedTask, classes_of, shown, summary_of
+from onebit.serve.served_task import ServedTask, shown
 from onebit.serve.settings import Settings
 from onebit.serve.sweeping import sweep_for_ever
+from onebit.serve.task_views import TaskViews
 from onebit.serve.task_warnings import task_warnings
 from onebit.serve.threads import in_thread
 from onebit.serve.webhook import webhook_of
@@ -59,19 +51,17 @@ LOG = logging.getLogger("onebit.serve")
 T = TypeVar("T")
 
 
-class Service:
+class Service(TaskViews):
     """Everything that `onebit serve` does, but for HTTP."""
 
     def __init__(self, settings: Settings, *, compiles_apart: bool = False, store: Store | None = None) -> None:
         self.settings = settings
         self.store: Store = store or store_at(settings.where)
+        super().__init__(LogHealth(self.store))
         for one in settings.rule:
             add_rule(one)
         # In another process, which takes longer, and holds nobody up.
         self._compiler = Compiler(compiles_apart, settings.rule)
-        self.log_health = LogHealth(self.store)
-        self._served: dict[str, ServedTask] = {}
-        self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self.warning_sources: list[WarningSource] = [
             lambda: task_warnings(self._served),
             self._clock_warnings,
@@ -79,9 +69,7 @@ class Service:
         self.drift_watch = DriftWatch(webhook_of(settings, self.store.outbox()))
         if self.drift_watch.webhook is not None:
             self.warning_sources.append(self.drift_watch.webhook.warnings)
-        self._items = Items()
         self.heavy_work = CooperativeLock()
-        self._explaining = asyncio.Lock()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -203,41 +191,11 @@ class Service:
                 raise
         return await work()
 
-    @contextlib.contextmanager
-    def _reading(self, served: ServedTask) -> Iterator[None]:
-        """What cannot be read from the log now is no fault of whoever asks; a row that is damaged sets its task aside."""
-        try:
-            yield
-        except LogError as error:
-            raise UnavailableError(self.log_health.met(error)) from None
-        except BadRecordError as error:
-            served.follower.set_aside(error)
-            raise TaskSetAsideError(str(error)) from None
-        self.log_health.was_read()
-
     def _clock_warnings(self) -> Iterator[ReadinessWarning]:
         if self._clock.trouble is not None:
             yield ReadinessWarning(self._clock.trouble)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
-
-    def task_names(self) -> list[str]:
-        """The names of all tasks that are served."""
-        return [name for name, served in self._served.items() if served.follower.failing is None]
-
-    def tasks(self) -> list[Task]:
-        """All tasks that are served."""
-        return [shown(self._served[name]) for name in self.task_names()]
-
-    def set_aside(self) -> list[dict[str, str]]:
-        """The tasks that are set aside, and why, as `schemas.TaskAside` has it."""
-        failing = {name: why for name, one in self._served.items() if (why := one.follower.failing) is not None}
-        reasons = {**failing, **{name: one.reason for name, one in self._set_aside.items()}}
-        return [{"name": name, "reason": reason} for name, reason in reasons.items()]
-
-    def task(self, name: str) -> Task:
-        """One task."""
-        return shown(self._find(name))
 
     async def create(self, new: NewTask, token: str | None = None) -> Task:
         """Create a task, and compile what it needs. The id of the token with which it was asked for is in the log, here and below."""
@@ -304,36 +262,13 @@ class Service:
 
         return await self._current(work)
 
-    def served(self, name: str) -> ServedTask | None:
-        """A task that is served, as it is, for those who are in the same process."""
-        return self._served.get(name)
-
     async def found(self, name: str) -> ServedTask:
-        """The same, also where another node has just created it; refused where there is none."""
+        """A task that is served, also where another node has just created it; refused where there is none."""
 
         async def work() -> ServedTask:
             return self._find(name)
 
         return await self._current(work)
-
-    @property
-    def clock(self) -> Clock:
-        """The times of the log."""
-        return self._clock
-
-    def classes(self, name: str) -> int:
-        """How many classes a task has."""
-        return len(self._find(name).info.classes)
-
-    def _find(self, name: str) -> ServedTask:
-        if name in self._set_aside:
-            raise TaskSetAsideError(self._set_aside[name].reason)
-        served = self._served.get(name)
-        if served is None:
-            raise UnknownTaskError(name, self._served)
-        if served.follower.failing is not None:
-            raise TaskSetAsideError(served.follower.failing)
-        return served
 
     # --- decisions and feedback ---------------------------------------------------------------------------------------
 
@@ -384,59 +319,7 @@ class Service:
         if count > self.settings.max_batch:
             raise TooLargeError(f"there are {count} items in this request, and {self.settings.max_batch} are the most")
 
-    # --- what there is to see ----------------------------------------------------------------------------------------
-
-    def stats(self, name: str, window: int = 1000) -> dict[str, Any]:
-        """What there is to see of a task, as `schemas.Stats` has it."""
-        return {**self.summary(name, window), "classes": self.class_stats(name, 0, self.classes(name))}
-
-    def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
-        """So many classes of a task from one on, as `schemas.ClassStats` has them."""
-        return classes_of(self._find(name), first, count)
-
-    def summary(self, name: str, window: int) -> dict[str, Any]:
-        """The statistics without the classes, which may be many."""
-        return summary_of(self._find(name), window, self._clock.now())
-
-    def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        """The newest decisions of a task, or those before a seq, as `schemas.LoggedDecision` has them."""
-        served = self._find(name)
-        with self._reading(served):
-            return [as_object(one, served.texts) for one in self._reader.newest(served.info, limit, before)]
-
-    def decision(self, name: str, identity: str) -> dict[str, Any]:
-        """One decision."""
-        served = self._find(name)
-        with self._reading(served):
-            logged = self._reader.decision(served.info, identity)
-            if logged is None:
-                refuse_forgotten(self._reader, served.info, [identity])
-        if logged is None:
-            raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
-        return as_object(logged, served.texts)
-
-    async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:
-        """What speaks for the label of a decision to the learner of now, as `schemas.Explained` has it.
-
-        It is worked out in a thread, one at a time: a long x takes a while.
-        """
-        decision, served = self.decision(name, identity), self._find(name)
-        async with self._explaining:
-            try:
-                found, version = await in_thread(
-                    served.follower.replicas.look,
-                    lambda learner: learner.explain(decision["x"], decision["label"], top, among=decision["among"]),
-                )
-            except OnebitError as error:
-                raise InvalidError(f"this decision cannot be explained: {error}") from None
-        return {"id": decision["id"], **found.to_dict(), "version": version}
-
-    def item(self, name: str, number: int) -> dict[str, Any]:
-        """An item to play with."""
-        served = self._find(name)
-        if served.info.items is None:
-            raise NotFoundError(f"task {name!r} has no items")
-        return self._items.item(served.info.items, number, served.info.classes)
+    # --- what operators watch --------------------------------------------------------------------------------------
 
     def gauges(self) -> dict[str, Any]:
         """What operators watch.

@@ -1,0 +1,146 @@
+"""The tasks of a service, and what there is to see of them: nothing is changed here, and nothing but the log is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from onebit.errors import OnebitError, short
+from onebit.serve.clock import Clock
+from onebit.serve.errors import InvalidError, NotFoundError, TaskSetAsideError, UnavailableError, UnknownTaskError
+from onebit.serve.export import as_object
+from onebit.serve.items import Items
+from onebit.serve.judging import refuse_forgotten
+from onebit.serve.log.checks import BadRecordError
+from onebit.serve.log.errors import LogError
+from onebit.serve.log.folding import DamagedTask
+from onebit.serve.log.health import LogHealth
+from onebit.serve.log.reading import Reader
+from onebit.serve.schemas import Task
+from onebit.serve.served_task import ServedTask, classes_of, shown, summary_of
+from onebit.serve.threads import in_thread
+
+
+class TaskViews:
+    """The tasks that are served, and those that are set aside, on one event loop."""
+
+    _clock: Clock  # both from the start of the service on
+    _reader: Reader
+
+    def __init__(self, log_health: LogHealth) -> None:
+        self.log_health = log_health
+        self._served: dict[str, ServedTask] = {}
+        self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
+        self._items = Items()
+        self._explaining = asyncio.Lock()
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    def task_names(self) -> list[str]:
+        """The names of all tasks that are served."""
+        return [name for name, served in self._served.items() if served.follower.failing is None]
+
+    def tasks(self) -> list[Task]:
+        """All tasks that are served."""
+        return [shown(self._served[name]) for name in self.task_names()]
+
+    def set_aside(self) -> list[dict[str, str]]:
+        """The tasks that are set aside, and why, as `schemas.TaskAside` has it."""
+        failing = {name: why for name, one in self._served.items() if (why := one.follower.failing) is not None}
+        reasons = {**failing, **{name: one.reason for name, one in self._set_aside.items()}}
+        return [{"name": name, "reason": reason} for name, reason in reasons.items()]
+
+    def task(self, name: str) -> Task:
+        """One task."""
+        return shown(self._find(name))
+
+    def served(self, name: str) -> ServedTask | None:
+        """A task that is served, as it is, for those who are in the same process."""
+        return self._served.get(name)
+
+    @property
+    def clock(self) -> Clock:
+        """The times of the log."""
+        return self._clock
+
+    def classes(self, name: str) -> int:
+        """How many classes a task has."""
+        return len(self._find(name).info.classes)
+
+    def _find(self, name: str) -> ServedTask:
+        if name in self._set_aside:
+            raise TaskSetAsideError(self._set_aside[name].reason)
+        served = self._served.get(name)
+        if served is None:
+            raise UnknownTaskError(name, self._served)
+        if served.follower.failing is not None:
+            raise TaskSetAsideError(served.follower.failing)
+        return served
+
+    @contextlib.contextmanager
+    def _reading(self, served: ServedTask) -> Iterator[None]:
+        """What cannot be read from the log now is no fault of whoever asks; a row that is damaged sets its task aside."""
+        try:
+            yield
+        except LogError as error:
+            raise UnavailableError(self.log_health.met(error)) from None
+        except BadRecordError as error:
+            served.follower.set_aside(error)
+            raise TaskSetAsideError(str(error)) from None
+        self.log_health.was_read()
+
+    # --- what there is to see ----------------------------------------------------------------------------------------
+
+    def stats(self, name: str, window: int = 1000) -> dict[str, Any]:
+        """What there is to see of a task, as `schemas.Stats` has it."""
+        return {**self.summary(name, window), "classes": self.class_stats(name, 0, self.classes(name))}
+
+    def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
+        """So many classes of a task from one on, as `schemas.ClassStats` has them."""
+        return classes_of(self._find(name), first, count)
+
+    def summary(self, name: str, window: int) -> dict[str, Any]:
+        """The statistics without the classes, which may be many."""
+        return summary_of(self._find(name), window, self._clock.now())
+
+    def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+        """The newest decisions of a task, or those before a seq, as `schemas.LoggedDecision` has them."""
+        served = self._find(name)
+        with self._reading(served):
+            return [as_object(one, served.texts) for one in self._reader.newest(served.info, limit, before)]
+
+    def decision(self, name: str, identity: str) -> dict[str, Any]:
+        """One decision."""
+        served = self._find(name)
+        with self._reading(served):
+            logged = self._reader.decision(served.info, identity)
+            if logged is None:
+                refuse_forgotten(self._reader, served.info, [identity])
+        if logged is None:
+            raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
+        return as_object(logged, served.texts)
+
+    async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:
+        """What speaks for the label of a decision to the learner of now, as `schemas.Explained` has it.
+
+        It is worked out in a thread, one at a time: a long x takes a while.
+        """
+        decision, served = self.decision(name, identity), self._find(name)
+        async with self._explaining:
+            try:
+                found, version = await in_thread(
+                    served.follower.replicas.look,
+                    lambda learner: learner.explain(decision["x"], decision["label"], top, among=decision["among"]),
+                )
+            except OnebitError as error:
+                raise InvalidError(f"this decision cannot be explained: {error}") from None
+        return {"id": decision["id"], **found.to_dict(), "version": version}
+
+    def item(self, name: str, number: int) -> dict[str, Any]:
+        """An item to play with."""
+        served = self._find(name)
+        if served.info.items is None:
+            raise NotFoundError(f"task {name!r} has no items")
+        return self._items.item(served.info.items, number, served.info.classes)
