@@ -174,6 +174,24 @@ def own_choice(runtime: Runtime, decision: Decision) -> LoopChoice | None:
     return made if type(made) is LoopChoice and made.classes is runtime.names.names else None
 
 
+def learn_own(runtime: Runtime, decision: Decision, right: object) -> bool:
+    """Learn right or wrong of a decision on a dense row as this learner made it, as nearly always; if not, nothing has changed."""
+    made = held_choice(decision) if type(decision) is Decision else None
+    if type(made) is not LoopChoice or (right is not True and (right is not False or runtime.model.needs_labels)):
+        return False
+    classes, record, dtype = made
+    identity = decision.id
+    if dtype is None or classes is not runtime.names.names or type(identity) is not int or decision.among is not None:
+        return False
+    if decision.learner != runtime.identity:
+        return False
+    runtime.ledger.refuse_learnt(identity, decision.version)
+    if not runtime.model.learn_record(record, identity, engine.PLAYED if right else -1):
+        return False
+    runtime.record_one(identity)
+    return True
+
+
 def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
     """Learn what was said of one decision; where it cannot be learnt, nothing is changed."""
     model, (revealed, reward, corrected) = runtime.model, heard

@@ -25,7 +25,7 @@ from onebit.deprecation import moved
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
-from onebit.feedback import batch_of, heard_of, learn_one
+from onebit.feedback import batch_of, heard_of, learn_one, learn_own
 from onebit.inspection import InspectableLearner
 from onebit.options import MEANINGS, Options
 from onebit.rules import DEFAULT, registry, rule_named
@@ -240,6 +240,8 @@ class Learner(InspectableLearner):
         """
         runtime = self.runtime
         with runtime.lock:
+            if label is None and reward is None and truth is None and learn_own(runtime, decision, right):
+                return
             learn_one(runtime, decision, heard_of(runtime, decision, right, label, reward, truth))
 
     def learn_many(

@@ -127,18 +127,14 @@ class SteppingModel(LearntWeights):
             if x.dtype.kind not in "fiub":
                 return None
             x = cast_to(x, laid_out.dtype, copy=False)
-        walked = laid_out.decide(laid_out.words, laid_out.row, x, word, DECIDING)
-        return laid_out.record.tobytes() if walked == 1 else None
+        return laid_out.record.tobytes() if laid_out.decide(x, word, DECIDING) == 1 else None
 
     def learn_record(self, record: bytes, word: int, revealed: int) -> bool:
-        """Learn right or wrong of what `decide_array` gave; if not, nothing has changed, and `step` must see to it."""
+        """Learn right (`PLAYED`, or the class itself) or wrong of what `decide_array` gave; if not, nothing has changed, and `step` must see to it."""
         laid_out: Any = self._laid_out
         if laid_out is None or self._rows_type is not DenseRows or len(record) != laid_out.size:
             return False
-        memory, calibration = self.memory.tobytes(), self.calibration.tobytes()
-        walked = laid_out.learn(laid_out.words, laid_out.record, record, word, self.learning, revealed)
-        if walked != 1:
-            self.memory[:], self.calibration[:] = np.frombuffer(memory), np.frombuffer(calibration)
+        if laid_out.learn(record, word, self.learning, revealed) != 1:
             return False
         if self._repairable:
             self._report_repairs()
@@ -223,12 +219,7 @@ class SteppingModel(LearntWeights):
             laid_out = self._lay_out(len(rows.columns))
             if laid_out is None:
                 return False
-        memory, calibration = self.memory.tobytes(), self.calibration.tobytes()
-        walked = laid_out.walk(
-            laid_out.words, *laid_out.memory, rows.columns, rows.values, choice, word, mode, labels.item()
-        )
-        if walked != 1:
-            self.memory[:], self.calibration[:] = np.frombuffer(memory), np.frombuffer(calibration)
+        if laid_out.walk(rows.columns, rows.values, choice, word, mode, labels.item()) != 1:
             return False
         if self._repairable and mode & engine.LEARN:
             self._report_repairs()

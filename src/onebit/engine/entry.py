@@ -9,17 +9,19 @@ Words hold addresses: whoever replaces an array among the arguments lays them ou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, register_jitable
 from numba.np.numpy_support import from_dtype
+from numpy.typing import NDArray
 
 from onebit.engine.compile import common_entry
 from onebit.engine.machine_code import CompiledLoop
+from onebit.engine.stream import LABEL, PLAYED
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
@@ -33,54 +35,60 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 class LaidOutLoop:
     """A loop over one row, with its arguments laid out as words, addresses among them."""
 
-    __slots__ = ("_referred", "words")
+    __slots__ = ("_referred", "_state", "_words", "choice")
+    choice: NDArray[np.float64]  # where the loop writes what was decided on the last row, and reads what is learnt from
 
     def __init__(self, loop: CompiledLoop, arguments: Mapping[str, Any]) -> None:
         identity, mode, labels = (_FRONT + loop.word_of(name) for name in ("first_id", "mode", "labels"))
         given = np.frombuffer(loop.pack(**arguments, labels=_NOTHING, first_id=0, mode=0), dtype=np.uint64)
-        self.words = np.array([loop.address, identity, mode, 0, *given], dtype=np.uint64)
-        told = self.words[TOLD : TOLD + 1].view(np.int64)
-        self.words[labels] = id(told)
+        self._words = np.array([loop.address, identity, mode, 0, *given], dtype=np.uint64)
+        told = self._words[TOLD : TOLD + 1].view(np.int64)
+        self._words[labels] = id(told)
         self._referred = loop, arguments, told  # they live as long as there are addresses of them
+        # What the loop may have changed where it refuses a step, and room for what it was before.
+        memory, calibration = arguments["memory"], arguments["calibration"]
+        self._state = memory, calibration, np.zeros(len(memory) + len(calibration))
 
 
 class LaidOutDense(LaidOutLoop):
     """That over a dense row.
 
-    `record` is the memory of a round: the choice, and behind it the row. `decide(words, row, x, identity, mode)` copies x to the row and
-    decides; `learn(words, record, made, identity, mode, told)` takes a record back from bytes and learns. Both give 1 where the loop did it.
+    `record` is the memory of a round: the choice, and behind it the row. `decide(x, identity, mode)` copies x to the row and decides;
+    `learn(record, identity, mode, told)` takes a record back from bytes and learns. Both give 1 where the loop did it; if not, nothing has changed.
     """
 
-    __slots__ = ("choice", "decide", "dtype", "learn", "record", "row", "shape", "size")
+    __slots__ = ("decide", "dtype", "learn", "record", "shape", "size")
 
     def __init__(
         self, loop: CompiledLoop, arguments: Mapping[str, Any], columns: int, width: int, dtype: np.dtype[Any]
     ) -> None:
         self.record = np.zeros(8 * columns + width * dtype.itemsize, dtype=np.uint8)
         self.choice = self.record[: 8 * columns].view(np.float64)[None]
-        self.row = self.record[8 * columns :].view(dtype)
-        self.size, self.shape, self.dtype = len(self.record), self.row.shape, dtype
-        self.decide, self.learn = dense_entries(dtype)
-        super().__init__(loop, {**arguments, "rows": DenseRows(self.row[None]), "kept": self.choice})
+        row = self.record[8 * columns :].view(dtype)
+        self.size, self.shape, self.dtype = len(self.record), row.shape, dtype
+        super().__init__(loop, {**arguments, "rows": DenseRows(row[None]), "kept": self.choice})
+        decide, learn = dense_entries(dtype)
+        self.decide = partial(decide, self._words, row)
+        self.learn = partial(learn, self._words, self.record, self.choice, *self._state)
 
 
 class LaidOutSparse(LaidOutLoop):
     """That over a sparse row, which has at most `room` values.
 
-    `walk(words, *memory, columns, values, made, identity, mode, told)` copies a row and a choice to the memory of a round, and decides or learns;
-    it gives 1 where the loop did it.
+    `walk(columns, values, choice, identity, mode, told)` copies a row and a choice to the memory of a round, and decides or learns; it gives 1 where
+    the loop did it; if not, nothing has changed.
     """
 
-    __slots__ = ("choice", "memory", "room", "walk")
+    __slots__ = ("room", "walk")
 
     def __init__(
         self, loop: CompiledLoop, arguments: Mapping[str, Any], columns: int, room: int, dtype: np.dtype[Any]
     ) -> None:
         self.choice, self.room = np.zeros((1, columns)), room
         rows = SparseRows(np.zeros(room, dtype=dtype), np.zeros(room, np.int32), np.zeros(2, np.int64), 0)
-        self.memory = (rows.columns, rows.values, rows.starts, self.choice)
-        self.walk = sparse_entry(dtype)
         super().__init__(loop, {**arguments, "rows": rows, "kept": self.choice})
+        memory = (rows.columns, rows.values, rows.starts, self.choice)
+        self.walk = partial(sparse_entry(dtype), self._words, *memory, *self._state)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -105,22 +113,54 @@ def decide_row(words: Any, row: Any, x: Any, identity: Any, mode: int) -> int:
     return walk_one(words)  # type: ignore[no-any-return]
 
 
-def learn_record(words: Any, record: Any, made: Any, identity: Any, mode: int, told: int) -> int:
-    """Learn what is told of a round that was made before."""
-    for place in range(record.shape[0]):
-        record[place] = made[place]
+@register_jitable  # type: ignore[untyped-decorator]
+def walk_or_undo(words: Any, memory: Any, calibration: Any, before: Any, identity: Any, mode: int, told: int) -> int:
+    """Go through the loop; where it refuses the step, put back what it has changed."""
+    known = memory.shape[0]
+    for place in range(known):
+        before[place] = memory[place]
+    for place in range(calibration.shape[0]):
+        before[known + place] = calibration[place]
     words[words[IDENTITY]] = identity
     words[words[MODE]] = mode
     words[TOLD] = told
-    return walk_one(words)  # type: ignore[no-any-return]
+    walked = walk_one(words)
+    if walked != 1:
+        for place in range(known):
+            memory[place] = before[place]
+        for place in range(calibration.shape[0]):
+            calibration[place] = before[known + place]
+    return walked  # type: ignore[no-any-return]
 
 
-def walk_entries(  # noqa: PLR0917 -- called past Numba's dispatcher, as the loop is
+def learn_record(  # noqa: PLR0917 -- called past Numba's dispatcher, as the loop is
+    words: Any,
+    record: Any,
+    choice: Any,
+    memory: Any,
+    calibration: Any,
+    before: Any,
+    made: Any,
+    identity: Any,
+    mode: int,
+    told: int,
+) -> int:
+    """Learn what is told of a round that was made before."""
+    for place in range(record.shape[0]):
+        record[place] = made[place]
+    label = int(choice[0, LABEL]) if told == PLAYED else told
+    return walk_or_undo(words, memory, calibration, before, identity, mode, label)  # type: ignore[no-any-return]
+
+
+def walk_entries(  # noqa: PLR0917 -- as above
     words: Any,
     row_columns: Any,
     row_values: Any,
     starts: Any,
     choice: Any,
+    memory: Any,
+    calibration: Any,
+    before: Any,
     columns: Any,
     values: Any,
     made: Any,
@@ -135,10 +175,13 @@ def walk_entries(  # noqa: PLR0917 -- called past Numba's dispatcher, as the loo
     starts[1] = columns.shape[0]
     for place in range(choice.shape[1]):
         choice[0, place] = made[0, place]
-    words[words[IDENTITY]] = identity
-    words[words[MODE]] = mode
-    words[TOLD] = told
-    return walk_one(words)  # type: ignore[no-any-return]
+    return walk_or_undo(words, memory, calibration, before, identity, mode, told)  # type: ignore[no-any-return]
+
+
+# The types of what both take: the choice, the state, and the id, the mode and what is told.
+_CHOICE = types.float64[:, ::1]
+_STATE = (types.float64[::1],) * 3
+_NUMBERS = (types.uint64, types.int64, types.int64)
 
 
 @cache
@@ -146,22 +189,18 @@ def dense_entries(dtype: np.dtype[Any]) -> tuple[Callable[..., int], Callable[..
     """`decide_row` and `learn_record`, compiled for rows of this dtype; x may lie in memory in any way."""
     words, value = types.uint64[::1], from_dtype(dtype)
     x = types.Array(value, 1, "A", readonly=True, aligned=False)
-    memory = types.uint8[::1]
+    made = types.Bytes(types.uint8, 1, "C", readonly=True)
     return (
         common_entry(decide_row, (words, value[::1], x, types.uint64, types.int64)),
-        common_entry(
-            learn_record,
-            (words, memory, types.Bytes(types.uint8, 1, "C", readonly=True), types.uint64, types.int64, types.int64),
-        ),
+        common_entry(learn_record, (words, types.uint8[::1], _CHOICE, *_STATE, made, *_NUMBERS)),
     )
 
 
 @cache
 def sparse_entry(dtype: np.dtype[Any]) -> Callable[..., int]:
     """`walk_entries`, compiled for rows of this dtype."""
-    value, choice = from_dtype(dtype), types.float64[:, ::1]
-    row = (types.int32[::1], value[::1])
+    value = from_dtype(dtype)
+    row = (types.int32[::1], value[::1], types.int64[::1])
     given = (types.Array(types.int32, 1, "C", readonly=True), types.Array(value, 1, "C", readonly=True))
     made = types.Array(types.float64, 2, "C", readonly=True)
-    numbers = (types.uint64, types.int64, types.int64)
-    return common_entry(walk_entries, (types.uint64[::1], *row, types.int64[::1], choice, *given, made, *numbers))
+    return common_entry(walk_entries, (types.uint64[::1], *row, _CHOICE, *_STATE, *given, made, *_NUMBERS))
