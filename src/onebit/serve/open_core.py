@@ -384,7 +384,8 @@ class OpenCore:
         if commits.failing is not None:
             commits.refuse_failing()
         if commits.broken:
-            self.folder.follow_again()
+            with self.folder.whole():
+                pass
         failing = self.served.follower.failing
         if failing is not None:
             raise TaskSetAsideError(failing)

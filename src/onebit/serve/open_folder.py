@@ -11,7 +11,7 @@ import os
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 from onebit.errors import InputError, OnebitError
@@ -144,6 +144,10 @@ class OpenFolder:
         except LogError as error:
             failed = error
         lost = self.commits.waiting
+        with suppress(LogError, OnebitError), self.whole():  # so that the last snapshots are those of the log
+            pass
+        if self.commits.broken:  # that cannot be, and there are none: the next start begins with those before
+            self.learner_thread.followers.clear()
         self.learner_thread.stop()
         self.reader.close()
         self.appender.close()
@@ -185,8 +189,10 @@ class OpenFolder:
 
     @contextmanager
     def whole(self) -> Iterator[None]:
-        """Everything is written and counted, and nobody adds anything meanwhile."""
+        """Everything is written and counted, and nobody adds anything meanwhile. Where somebody was interrupted, all that is known is made again from the log."""
         with self.commits.whole():
+            if self.commits.broken:
+                self._follow_again()
             self._count()
             yield
 
@@ -241,16 +247,13 @@ class OpenFolder:
         for core in self.cores.values():
             core.served.follower.follow(self.reader, self.commits.last)
 
-    def follow_again(self) -> None:
-        """Make the learners and all that is known again, from the log, where somebody was interrupted."""
-        with self.commits.whole():
-            if not self.commits.broken:  # another thread was faster
-                return
-            self._uncounted, self._waiting_to_count = [], 0
-            for number, core in self.cores.items():
-                core.follow_again()
-                self.learner_thread.followers[number] = core.served.follower
-            self.commits.broken = False
+    def _follow_again(self) -> None:
+        """Make the learners and all that is known again, from the log."""
+        self._uncounted, self._waiting_to_count = [], 0
+        for number, core in self.cores.items():
+            core.follow_again()
+            self.learner_thread.followers[number] = core.served.follower
+        self.commits.broken = False
 
 
 def _forget_all() -> None:

@@ -251,6 +251,28 @@ def test_an_interrupt(tmp_path: Path, durable: str, where: str, monkeypatch: pyt
     assert run(restarted(without_snapshots(folder)))["fruit"] == known
 
 
+@pytest.mark.parametrize("durable", DURABLE)
+@pytest.mark.parametrize("where", ["learn", "count"])
+def test_an_interrupt_that_ends_the_program(
+    tmp_path: Path, durable: str, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot that is left is that of the log, whatever the learner had learnt when it was interrupted."""
+    folder = tmp_path / "fruit"
+    task = small(folder, durable=durable)
+    task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
+    with monkeypatch.context() as patch:
+
+        def interrupted(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(Learner if where == "learn" else type(task._core.served.follower), where, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            _go_on(task)
+    task.close()
+    known = run(restarted(crash_image(folder)))["fruit"]
+    assert run(restarted(without_snapshots(folder)))["fruit"] == known
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="forks are for Unix")
 def test_a_child_of_the_process(tmp_path: Path) -> None:
     """A fork cannot use the task, and takes nothing from its parent; when that closes it, the folder is free."""
