@@ -31,7 +31,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.setattr(
         installation, "__file__", str(tmp_path / "lib" / "site-packages" / "onebit" / "installation.py")
     )
-    return lambda note: monkeypatch.setattr(installation, "distribution", lambda name: Installed(note))
+    return lambda note: monkeypatch.setattr("importlib.metadata.distribution", lambda name: Installed(note))
 
 
 def test_in_a_clone_the_clone_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
-from importlib.metadata import PackageNotFoundError, distribution, requires
 from pathlib import Path
-from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 DEVELOPERS = ("test", "test-all", "docs", "bench")  # extras that are not for users
 
@@ -18,6 +14,11 @@ def clone() -> Path | None:
     beside = Path(__file__).resolve().parents[2]
     if (beside / "pyproject.toml").is_file() and (beside / "src" / "onebit").is_dir():
         return beside  # editable, or not installed at all
+    # Imported where they are needed, as few processes need them: they bring the modules of mail and of networks.
+    from importlib.metadata import PackageNotFoundError, distribution
+    from urllib.parse import urlsplit
+    from urllib.request import url2pathname
+
     try:
         text = distribution("onebit").read_text("direct_url.json")
         known = json.loads(text) if text else {}
@@ -40,6 +41,9 @@ def install_command(extra: str, upgrade: bool = False) -> str:
 
 def extras() -> dict[str, list[str]]:
     """The extras that users may install, each with the packages that it brings; in a clone as its pyproject.toml has them."""
+    import tomllib
+    from importlib.metadata import PackageNotFoundError, requires
+
     folder = clone()
     if folder is not None:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]

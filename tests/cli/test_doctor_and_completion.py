@@ -71,7 +71,7 @@ def test_the_doctor_says_what_an_extra_lacks(
 def test_extras_of_a_wheel_are_those_of_its_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(installation, "clone", lambda: None)
     wanted = ["numpy>=1", 'ray[client]>=2; python_version < "3.14" and extra == "ray"', "pytest; extra == 'test'"]
-    monkeypatch.setattr(installation, "requires", lambda name: wanted)
+    monkeypatch.setattr("importlib.metadata.requires", lambda name: wanted)
     assert extras() == {"ray": ["ray"]}
 
 

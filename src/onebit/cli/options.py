@@ -224,6 +224,9 @@ def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
 @contextmanager
 def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
     """The same where the total is heard of later: what is told the total, and what is told the progress."""
+    if quiet:
+        yield (lambda total: None), (lambda count: None)
+        return
     from rich.console import Console
     from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
@@ -235,9 +238,6 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
             return Text(f"{quantity(task.completed)} of {total}")
 
     console = Console(stderr=True)
-    if quiet:
-        yield (lambda total: None), (lambda count: None)
-        return
     if not console.is_terminal:
         words = _Words(title)
         yield words.began, words.progress
@@ -273,12 +273,15 @@ class _Words:
 @contextmanager
 def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
     """A bar on stderr for what is read, converted or downloaded; it appears with the first word of it."""
+    if quiet:
+        yield None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, TextColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
-    if quiet or not console.is_terminal:
+    if not console.is_terminal:
         yield None
         return
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())

@@ -30,6 +30,7 @@ from onebit.cli.options import (
     stream_settings,
 )
 from onebit.contract.parameters import refuse_unknown
+from onebit.data.sources import names
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError, brief
 from onebit.experiments.run import Result, Stopped, run
@@ -58,7 +59,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> int:
     """Run, and print what came out; Ctrl-C prints the runs that were done."""
     chosen.rule = chosen.rule or own_or(chosen)
-    if is_rule(chosen.data):
+    if chosen.data not in names() and is_rule(chosen.data):
         raise InputError(
             f"DATA is missing: {brief(chosen.data)} is a learner, and `onebit data` lists what it could learn from"
         )

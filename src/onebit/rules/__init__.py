@@ -15,13 +15,16 @@ import pkgutil
 import sys
 from contextlib import suppress
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief, nearest
 from onebit.version import RENAMED_RULES
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 LOG = logging.getLogger("onebit.rules")
 DEFAULT = "auto"  # the rule of a learner for which none is named
@@ -121,6 +124,8 @@ def add_rule(where: str) -> Rule:
 @cache
 def installed() -> dict[str, EntryPoint]:
     """What installed packages name as rules, unless onebit has one of that name; nothing of theirs is imported for it."""
+    from importlib.metadata import entry_points  # most processes never look
+
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in registry()}
 
 
