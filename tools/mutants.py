@@ -32,8 +32,13 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("rules", "contract", "offpolicy")
 # Files whose tests are not called as they are.
 TESTS = {
+    "contract/belief.py": "test_beliefs.py",
+    "contract/candidates.py": "learner/test_candidates_rewards_truths.py",
+    "contract/contrast.py": "test_explaining.py",
+    "contract/description.py": "auto/test_describe.py",
     "contract/draws.py": "contract/test_choices.py",
     "contract/exploration.py": "contract/test_choices.py",
+    "contract/parameters.py": "learner/test_options.py",
     "contract/sorting.py": "contract/test_choices.py",
     "offpolicy/evaluation.py": "offpolicy/test_evaluate.py",
     "offpolicy/scoring.py": "offpolicy/test_evaluate.py",
@@ -123,12 +128,11 @@ def name(operator: ast.AST) -> str:
 
 
 def tests_of(path: str) -> Iterator[tuple[str, ...]]:
-    """What pytest is asked to run of a source file: its own tests, if a file is for it alone, then its neighbours'."""
+    """What pytest is asked to run of a source file: its own tests and examples, then its neighbours'."""
     inside = path.removeprefix("src/onebit/")
     folder, file = inside.split("/", 1)
     own = ROOT / "tests" / TESTS.get(inside, f"{folder}/test_{file}")
-    if own.exists():
-        yield (str(own.relative_to(ROOT)),)
+    yield (str(own.relative_to(ROOT)), path) if own.exists() else (path,)
     rule = file.removesuffix(".py").replace("_", "-")
     for tests in NEIGHBOURS[folder]:
         yield tuple(part.format(rule=rule) for part in tests)

@@ -164,7 +164,7 @@ def test_a_larger_mean_is_no_less_likely(case: tuple[list[float], list[float], l
     assert (after[1:] <= before[1:] + 2 * ACCURACY).all()
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3])
+@pytest.mark.parametrize("scale", [1e-30, 1e-6, 1e-3, 1e3])
 def test_shares_do_not_depend_on_units_or_origin(scale: float) -> None:
     means, deviations = np.array([0.3, -0.2, 0.9, 0.1]), np.array([0.5, 2.0, 0.05, 1.0])
     plain = shares(means, deviations)

@@ -159,6 +159,10 @@ def test_one_round_that_carries_too_much() -> None:
     found = evaluate(set_in_its_ways(2, 0), log, learning=False)
     assert about(found, "One round alone carries 33") == WEIGHED
     assert "1,000 times as often as the log" in "".join(found.warnings)
+    log[7] = log[7]._replace(propensity=0.02, probabilities=[0.02, 0.98])
+    assert " 50.0 times as often as the log" in "".join(
+        evaluate(set_in_its_ways(2, 0), log[:20], learning=False).warnings
+    )
 
 
 @pytest.mark.parametrize("stated", [0.7, 0.1])
