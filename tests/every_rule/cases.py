@@ -191,9 +191,7 @@ def assert_equals_its_oracle(name: str, options: dict[str, Any], classes: int, l
     waiting: list[tuple[Any, Decided, int]] = []
     order = np.random.default_rng(3)
     for row in range(ROUNDS):
-        found = list(
-            learner.probabilities(X[row]).values()
-        )  # before deciding, which may leave in memory what they need
+        found = list(learner.probabilities(X[row]).values())  # before the decision, on which they do not depend
         decision, decided = learner.decide(X[row]), oracle.decide(X[row], draws(SEED, row, 0))
         where = f"round {row}"
         assert (decision.label, decision.greedy) == (decided.label, decided.greedy), where

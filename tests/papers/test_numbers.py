@@ -16,6 +16,8 @@ import pytest
 
 from onebit.experiments.run import run
 
+pytestmark = pytest.mark.long
+
 STREAMS = 20
 SYNSEP = [
     ("bpa", {"exploration": 1e-4, "aggressiveness": 0.001}, 12.9, 16.0),
