@@ -17,6 +17,7 @@ from onebit.contract.calibration import initial
 from onebit.contract.candidates import Labels
 from onebit.contract.rule import LEARNT, Rule
 from onebit.engine import stream as engine
+from onebit.engine.apart import apart
 from onebit.engine.compile import loop_for
 from onebit.engine.generic import needs_room
 from onebit.engine.machine_code import CompiledLoop
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 _NO_LABELS = np.zeros(1, dtype=np.int64)
+_WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # by the loop, between one call and the next
 WRONG = np.full(1, -1, dtype=np.int64)
 STEPS = 50  # taken one by one before it pays to lay out the arguments of the loop
 LEAST_VALUES = 512  # of a sparse row that there is room for where arguments are laid out
@@ -100,7 +102,7 @@ class SteppingModel(LearntWeights):
     def __setattr__(self, name: str, value: Any) -> None:
         """Replace something, perhaps an argument of the loop: where these were laid out, they must be laid out anew."""
         object.__setattr__(self, "_laid_out", None)
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, apart(value) if name in _WRITTEN else value)
 
     def _prepare(self, width: int) -> None:
         """Scratch memory, for a space that gives so many numbers for a row, and what every call of the loop needs."""

@@ -5,6 +5,7 @@ All in one file, and so in one process: nothing takes as long to compile as `aut
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import onebit
 from onebit.auto.dense import arrays
+from onebit.auto.dense.views import MEAN
 from onebit.checks import refused, state
 from onebit.learner import Learner, copy_of
 from onebit.state import state_of
@@ -186,16 +188,17 @@ def test_a_refused_batch_is_undone(kind: str) -> None:
 
 
 def test_a_batch_that_is_refused_on_the_way_is_undone() -> None:
-    """Variances of columns so small that their inverses are no numbers: found when the third row is learnt, not before."""
+    """The mean of a column is no number, as by a bug: it is looked at from the second row on that is learnt, not before."""
     X, y = stream_of("dense")
     learner = auto("dense", dtype="float64")
-    decisions = learner.decide_many(1e-160 * X[:20].astype(np.float64))
+    decisions = learner.decide_many(X[:20].astype(np.float64))
+    learner.runtime.model.space.statistics.columns[MEAN, 0] = math.nan
     before, described = state(learner), learner.describe()
-    assert "row 2" in refused(lambda: learner.learn_many(decisions, (y[:20] == 0).tolist()))
+    assert "row 1" in refused(lambda: learner.learn_many(decisions, (y[:20] == 0).tolist()))
     assert state(learner) == before
     assert learner.describe() == described
-    learner.learn_many(decisions[:2], [True, False])
-    assert learner.describe().learnt == 2
+    learner.learn_many(decisions[:1], [True])
+    assert learner.describe().learnt == 1
 
 
 @kinds

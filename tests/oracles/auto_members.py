@@ -45,12 +45,13 @@ class ColumnStatistics:
         self.next = self.n + (1 if self.n < 64 else max(16, self.n // 32))
         varies = 1e-12 * self.n * self.mu**2 < self.M2
         self.varying = int(varies.sum())
-        self.inverse = np.where(varies, np.sqrt(self.n / np.where(varies, self.M2, 1.0)), 0.0).astype(self.kind)
+        magnified = np.minimum(1e30, np.sqrt(self.n / np.where(varies, self.M2, 1.0)))
+        self.inverse = np.where(varies, magnified, 0.0).astype(self.kind)
         return True
 
     def units(self, x: Array) -> Array:
-        """The columns in units of their deviations."""
-        return (x - self.mean) * self.inverse
+        """The columns in units of their deviations, no farther out than a thousand of them."""
+        return np.clip((x - self.mean) * self.inverse, -1000.0, 1000.0)
 
     def plain(self, x: Array) -> Array:
         return np.clip(self.units(x), -5.0, 5.0)

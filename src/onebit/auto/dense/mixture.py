@@ -160,7 +160,7 @@ def trusted_chance(mixture: Mixture, member: int, about: Vector, label: int, rew
         bend = chance * (1.0 - chance) * lead * doubt
         moved = trust + (reward - chance) * lead * doubt / (1.0 + bend * lead)
         mixture.trusts[member] = min(MOST_TRUST, max(LEAST_TRUST, moved))
-        mixture.doubts[member] = min(DOUBT, (doubt - bend * lead * doubt / (1.0 + bend * lead)) * (1.0 + 1.0 / LATELY))
+        mixture.doubts[member] = min(DOUBT, doubt / (1.0 + bend * lead) * (1.0 + 1.0 / LATELY))
     return chance
 
 

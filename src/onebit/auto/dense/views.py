@@ -20,6 +20,9 @@ from onebit.spaces.layout import NUMBERS, ArraySpec
 CONSTANT = math.sqrt(0.5)
 FARTHEST = 3.0  # rows that are more than so many times as long as usual are shortened
 TAIL = 5.0  # and values that are more than so many deviations from their mean are cut
+# Clusters hear of values as far out as this many deviations, and no column is magnified more: the first values of a column may be next to nothing,
+# and what is squared must stay a number in single precision.
+FAR, MOST_MAGNIFIED = 1e3, 1e30
 SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant
 
 MEAN, SQUARES = 0, 1  # what is known of a column: its mean, and the sum of squared differences from it
@@ -143,9 +146,9 @@ def centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) 
 
 def in_units(statistics: FeatureStatistics, x: NDArray[Any], units: NDArray[Any]) -> None:
     """Write every column minus its mean, in units of its deviation."""
-    mean, inverse = statistics.scales[MEAN], statistics.scales[INVERSE]
+    mean, inverse, far = statistics.scales[MEAN], statistics.scales[INVERSE], units.dtype.type(FAR)
     for column in range(x.shape[0]):
-        units[column] = (x[column] - mean[column]) * inverse[column]
+        units[column] = min(far, max(-far, (x[column] - mean[column]) * inverse[column]))
 
 
 def standardised(statistics: FeatureStatistics, units: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]) -> None:
@@ -201,6 +204,6 @@ def see(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
     for column in range(x.shape[0]):
         varies = squares[column] > SAME * seen * mean[column] * mean[column]
         varying += varies
-        inverse[column] = math.sqrt(seen / squares[column]) if varies else 0.0
+        inverse[column] = min(MOST_MAGNIFIED, math.sqrt(seen / squares[column])) if varies else 0.0
     statistics.rows[VARYING] = varying
     return True
