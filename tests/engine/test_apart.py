@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ def assert_apart(arrays: list[NDArray[Any]]) -> None:
     small = {id(one): one for one in arrays if 0 < one.nbytes <= LARGE}.values()
     assert all(one.ctypes.data % LINE == 0 for one in small)
     begins = sorted((one.ctypes.data, one.nbytes) for one in small)
-    for (begin, size), (after, _) in zip(begins, begins[1:], strict=False):
+    for (begin, size), (after, _) in pairwise(begins):
         assert after - (begin + size) >= GAP
 
 
