@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onebit.auto.dense.basis import SQUARES, STANDARDISED, Basis, choose_units
 from onebit.learner import Learner, copy_of
 
 
@@ -21,3 +22,12 @@ def test_values_far_out_of_all_that_was_seen_are_learnt_and_can_be_copied(tiny: 
         assert (mixture.doubts >= 0.0).all(), number
         assert np.isfinite(mixture.scores).all(), number
     assert copy_of(learner).best(x) == learner.best(x)
+
+
+def test_no_column_is_magnified_beyond_single_precision() -> None:
+    """Rows that are divided by their scale may have columns whose deviations are hardly numbers."""
+    basis = Basis.empty(40, np.float32)
+    basis.columns[SQUARES] = 64.0 * np.array([1e-40, 1.0] + [1e-3] * 38) ** 2
+    choose_units(basis, 64)
+    assert basis.facts[STANDARDISED] == 1.0
+    assert basis.units == pytest.approx([1e30, 1.0] + [1e3] * 38)

@@ -295,7 +295,7 @@ class SlowBasis:
         varies = variances > 1e-12 * exact.mean**2
         deviations = np.sqrt(variances[varies] if exact.standardised else variances[varies].mean())
         units = np.zeros(rows.shape[1])
-        units[varies] = 1.0 / deviations
+        units[varies] = np.minimum(1e30, 1.0 / deviations)
         A = (rows - exact.mean) * units
         start = np.zeros((self.number, rows.shape[1]))
         start[:, varies] = self.now.vectors[:, varies] * deviations

@@ -34,7 +34,8 @@ class Components(NamedTuple):
         standardised = bool(variances.sum() ** 2 < 0.1 * varying.sum() * (variances**2).sum())
         units = np.zeros(rows.shape[1])
         if varying.any():
-            units[varying] = 1.0 / np.sqrt(variances[varying] if standardised else variances.sum() / varying.sum())
+            deviations = np.sqrt(variances[varying] if standardised else variances.sum() / varying.sum())
+            units[varying] = np.minimum(1e30, 1.0 / deviations)
         _, singular, directions = np.linalg.svd((rows - mean) * units, full_matrices=False)
         found = np.zeros(number)
         found[: len(singular)] = singular[:number] ** 2 / len(rows)

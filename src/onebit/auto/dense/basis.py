@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense.orthogonal import diagonalise, order, orthonormalise, times
+from onebit.auto.dense.views import MOST_MAGNIFIED
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec
 
@@ -227,7 +228,8 @@ def choose_units(basis: Basis, kept: int) -> None:
     basis.facts[STANDARDISED] = 1.0 if standardise else 0.0
     for column in range(mean.shape[0]):
         if units[column] > 0.0:
-            units[column] = 1.0 / (float(units[column]) if standardise else math.sqrt(total / varying))
+            deviation = float(units[column]) if standardise else math.sqrt(total / varying)
+            units[column] = min(MOST_MAGNIFIED, 1.0 / deviation)
 
 
 def take(basis: Basis, index: int, out: NDArray[Any]) -> None:
