@@ -22,6 +22,7 @@ from onebit.serve.checking import check
 from onebit.serve.errors import ConflictError, GoneError, InvalidError, NotFoundError
 from onebit.serve.forgetting import ForgetOrder, forget
 from onebit.serve.log.log_reader import LogReader
+from onebit.serve.log.postgres.schema import connected
 from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
@@ -119,6 +120,15 @@ def test_nothing_is_left_and_what_was_learnt_is_kept(where: Where) -> None:
     assert check(where).fine
     with pytest.raises((sqlite3.IntegrityError, psycopg.errors.RaiseException), match="only added to"):
         delete_all(where)
+
+
+def test_the_statistics_of_a_server_have_no_samples_of_what_is_forgotten(where: Where) -> None:
+    state_in(where, "banditron")
+    if isinstance(where, str):
+        with connected(where) as connection:
+            connection.execute("ANALYZE")  # as the server does by itself now and then
+    forget(where, "fruit", ForgetOrder([SECRET_ID], None, False))
+    assert holds(where, SECRET, SECRET_ID) == []
 
 
 @pytest.mark.parametrize("learner", ["banditron", "auto"])
