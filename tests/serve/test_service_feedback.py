@@ -70,11 +70,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> type[HandClock]:
 
 
 async def swept(service: Service) -> None:
-    """Wait until deadlines have been looked after twice."""
+    """Wait until deadlines have been looked after twice, here and by the service itself, and what came of it is on disk."""
     for running in list(service._served.values()):
         for _ in range(2):
             while await service._feedback.sweep(running):
                 pass
+    await service._writer.run(lambda appender: None)  # behind all that was to be written before
 
 
 def test_once_each_and_the_first_wins(where: Where) -> None:
