@@ -50,6 +50,13 @@ static inline int64_t greedy_label(const double *scores, int64_t classes, uint64
     return 0;
 }
 
+/* The greedy label, or with the probability of exploration any. */
+static inline int64_t played_label(int64_t greedy, int64_t classes, double exploration, uint64_t key, uint64_t id) {
+    double drawn = uniform(key, id, PLAY);
+    int64_t label = drawn < exploration ? (int64_t)((double)classes * drawn / exploration) : greedy;
+    return label > classes - 1 ? classes - 1 : label;
+}
+
 /* The number of mistakes of Banditron on the whole stream. */
 int64_t banditron(const float *X, const int64_t *y, float *W, double *scores, int64_t rounds, int64_t classes,
                   int64_t features, double exploration, uint64_t key) {
@@ -58,10 +65,7 @@ int64_t banditron(const float *X, const int64_t *y, float *W, double *scores, in
         const float *x = X + now * features;
         for (int64_t label = 0; label < classes; label++) scores[label] = dot(W + label * features, x, features);
         int64_t greedy = greedy_label(scores, classes, key, (uint64_t)now);
-        int64_t label = greedy;
-        double drawn = uniform(key, (uint64_t)now, PLAY);
-        if (drawn < exploration) label = (int64_t)((double)classes * drawn / exploration);
-        if (label > classes - 1) label = classes - 1;
+        int64_t label = played_label(greedy, classes, exploration, key, (uint64_t)now);
         int right = label == y[now];
         mistakes += !right;
         double probability = exploration / (double)classes + (label == greedy ? 1.0 - exploration : 0.0);
@@ -87,10 +91,7 @@ int64_t banditron_sparse(const float *values, const int32_t *columns, const int6
             for (int64_t label = 0; label < classes; label++) scores[label] += value * line[label];
         }
         int64_t greedy = greedy_label(scores, classes, key, (uint64_t)now);
-        int64_t label = greedy;
-        double drawn = uniform(key, (uint64_t)now, PLAY);
-        if (drawn < exploration) label = (int64_t)((double)classes * drawn / exploration);
-        if (label > classes - 1) label = classes - 1;
+        int64_t label = played_label(greedy, classes, exploration, key, (uint64_t)now);
         int right = label == y[now];
         mistakes += !right;
         double probability = exploration / (double)classes + (label == greedy ? 1.0 - exploration : 0.0);
@@ -152,10 +153,7 @@ int64_t banditron_kernel(const float *X, const int64_t *y, float *W, double *sco
         for (int64_t slot = 0; slot < count; slot++)
             for (int64_t label = 0; label < classes; label++) scores[label] += values[slot] * W[slot * classes + label];
         int64_t greedy = greedy_label(scores, classes, key, (uint64_t)now);
-        int64_t label = greedy;
-        double drawn = uniform(key, (uint64_t)now, PLAY);
-        if (drawn < exploration) label = (int64_t)((double)classes * drawn / exploration);
-        if (label > classes - 1) label = classes - 1;
+        int64_t label = played_label(greedy, classes, exploration, key, (uint64_t)now);
         int right = label == y[now];
         mistakes += !right;
         if (count == budget && !merges) continue;

@@ -229,6 +229,18 @@ def test_a_change_that_the_disk_takes_later(tmp_path: Path, monkeypatch: pytest.
     assert run(restarted(without_snapshots(folder)))["fruit"] == known
 
 
+def _go_on_and_be_interrupted(task: onebit.OpenTask, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C, when the learner learns or its follower counts."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Learner if where == "learn" else type(task._core.served.follower), where, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            _go_on(task)
+
+
 @pytest.mark.parametrize("durable", DURABLE)
 @pytest.mark.parametrize("where", ["learn", "count"])
 def test_an_interrupt(tmp_path: Path, durable: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,14 +248,7 @@ def test_an_interrupt(tmp_path: Path, durable: str, where: str, monkeypatch: pyt
     folder = tmp_path / "fruit"
     with small(folder, durable=durable) as task:
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
-        with monkeypatch.context() as patch:
-
-            def interrupted(*_: object, **__: object) -> None:
-                raise KeyboardInterrupt
-
-            patch.setattr(Learner if where == "learn" else type(task._core.served.follower), where, interrupted)
-            with pytest.raises(KeyboardInterrupt):
-                _go_on(task)
+        _go_on_and_be_interrupted(task, where, monkeypatch)
         task.decide([2.0, 2.0], id="three")
         task.feedback("three", right=False)
         known = known_by(task)
@@ -260,14 +265,7 @@ def test_an_interrupt_that_ends_the_program(
     folder = tmp_path / "fruit"
     task = small(folder, durable=durable)
     task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
-    with monkeypatch.context() as patch:
-
-        def interrupted(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
-
-        patch.setattr(Learner if where == "learn" else type(task._core.served.follower), where, interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            _go_on(task)
+    _go_on_and_be_interrupted(task, where, monkeypatch)
     task.close()
     known = run(restarted(crash_image(folder)))["fruit"]
     assert run(restarted(without_snapshots(folder)))["fruit"] == known
