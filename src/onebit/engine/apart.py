@@ -25,7 +25,9 @@ def apart(value: Any) -> Any:
 
 def _apart(value: Any, done: dict[int, NDArray[Any]]) -> Any:
     if isinstance(value, np.ndarray):
-        return done.setdefault(id(value), value if _stays(value) else _moved(value))
+        if id(value) not in done:
+            done[id(value)] = value if _stays(value) else _moved(value)
+        return done[id(value)]
     if not isinstance(value, tuple):
         return value
     parts = [_apart(part, done) for part in value]
