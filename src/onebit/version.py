@@ -1,17 +1,25 @@
 """The version of this package, and what older ones called things, without importing anything else."""
 
+import re
+
 VERSION = "0.4.0.dev0"
 # By the version that gave the name of a rule to another one: what the former is called since. It is kept for what was written before.
 RENAMED_RULES = {"0.4.0": {"auto": "auto-0.3"}}
 
 
+_NUMBERS = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)((a|b|rc)[0-9]+)?(\.dev[0-9]+)?")
+
+
 def release_of(version: str) -> tuple[int, int, int]:
     """The release that a version is, or is on the way to; ValueError where it is none.
 
-    >>> release_of("0.3.0") < release_of("0.4.0.dev0") == release_of("0.4.0")
+    >>> release_of("0.3.0") < release_of("0.4.0.dev0") == release_of("0.4.0") < release_of("1.0.0rc1")
     True
     """
-    first, second, third = (int(part) for part in version.split(".")[:3])
+    found = _NUMBERS.fullmatch(version)
+    if found is None:
+        raise ValueError(f"{version[:40]!r} is not a version")
+    first, second, third = map(int, found.group(1, 2, 3))
     return first, second, third
 
 

@@ -124,12 +124,19 @@ def test_a_file_of_auto_knows_which_auto_it_is(folder: str) -> None:
         onebit.load(path, "auto")
 
 
-@pytest.mark.parametrize("version", ["", "0.4", "four", "0.x.0", 4, None])
+@pytest.mark.parametrize("version", ["", "0.4", "four", "0.x.0", "0.4.0rc", "0.4.0 and more", 4, None])
 def test_a_file_of_no_version_is_refused(saved: Path, version: object) -> None:
     """Its defaults would not be known."""
     manifest, arrays = storage.read(saved)
     storage.write({**manifest, "version": version}, arrays, saved)
     assert "must be a version such as 0.4.0" in refusal(saved)
+
+
+@pytest.mark.parametrize("version", ["1.0.0rc1", "1.0.0rc1.dev2", "1.0.0"])
+def test_a_file_of_a_release_candidate_is_read(saved: Path, version: str) -> None:
+    manifest, arrays = storage.read(saved)
+    storage.write({**manifest, "version": version}, arrays, saved)
+    assert onebit.load(saved).classes == tuple(manifest["classes"])
 
 
 def assert_alike(found: dict[str, Any], wanted: dict[str, Any]) -> None:
