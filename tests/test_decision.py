@@ -120,7 +120,26 @@ def test_the_probabilities_are_a_field_like_any_other_though_they_are_read_when_
         assert type(back) is Decision
         assert back == decision
         assert back.probabilities == chances
-        assert back.made_of is None
+        assert back.record is None
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_notes_and_x_are_fields_like_any_other_too(form: str) -> None:
+    decision = made(form)[1]
+    for name in ("notes", "x"):
+        place = Decision._fields.index(name)
+        shown = repr(getattr(decision, name))
+        assert repr(decision[place]) == repr(tuple(decision)[place]) == repr(decision._asdict()[name]) == shown
+        assert f"{name}={shown}, " in repr(decision)
+    assert [type(note) for note in decision.notes] == [float, float]
+
+
+def test_notes_that_were_altered_to_what_has_no_hash_are_learnt_by_their_fields() -> None:
+    learner, decision = made("dense float32")
+    there = copy_of(learner)
+    learner.learn_many([decision._replace(notes=[0.0, 0.0])], [True])  # type: ignore[arg-type]
+    there.learn(decision, right=True)
+    assert state(learner) == state(there)
 
 
 def test_a_decision_on_a_text_is_made_of_what_json_takes() -> None:
@@ -142,7 +161,7 @@ def test_what_is_learnt_of_a_decision_is_what_is_learnt_of_its_fields(
     learner, x = made(form)[0], FORMS[form][1]
     decision = learner.decide(x, **asked)
     there = copy_of(learner)
-    assert (decision.made_of is not None) is (form in {"dense float32", "sparse float32"})
+    assert (decision.record is not None) is (form in {"dense float32", "sparse float32"})
     learner.learn(decision, **answer)
     there.learn(Decision.from_json(decision.to_json()), **answer)
     assert state(learner) == state(there)
@@ -188,8 +207,8 @@ def test_the_row_that_was_decided_on_is_the_one_that_is_learnt_whatever_is_done_
 
 def test_a_rule_whose_notes_are_no_numbers_is_refused_as_ever() -> None:
     learner, decision = made("dense float32")
-    assert decision.made_of is not None
-    record = np.frombuffer(decision.made_of.record, dtype=np.uint8).copy()
+    assert decision.record is not None
+    record = np.frombuffer(decision.record, dtype=np.uint8).copy()
     record[8 * NOTE : 8 * (NOTE + 1)].view(np.float64)[:] = np.nan
     strange = decision_of(learner.runtime, 7, record.tobytes(), None, NOTHING_MORE)
     assert "must be finite" in assert_unchanged_by(learner, lambda: learner.learn(strange, right=True))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onebit.contract.candidates import Labels, candidates_at, complete_at, packed
 from onebit.contract.draws import word_of
 from onebit.contract.parameters import Real, checked_flag
-from onebit.decision import Decision, LoopChoice
+from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, brief
@@ -23,7 +23,7 @@ from onebit.features import Kept
 from onebit.rows import SparseRow
 from onebit.runtime import Runtime
 from onebit.spaces.dense import DenseRows
-from onebit.validation import ClassName
+from onebit.validation import MOST_NUMBERS, ClassName
 
 Among = Iterable[ClassName] | None  # the classes that can be played; None: all
 
@@ -33,6 +33,9 @@ RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
 _new = tuple.__new__
 # The numbers of a choice without its probabilities, in half the time of `tolist`.
 _numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct(f"{engine.CHOICE_COLUMNS}d").unpack_from
+_plain_numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct(
+    "3d16x3d"
+).unpack_from  # without notes and threshold
 
 
 class DecisionTerms(NamedTuple):
@@ -122,8 +125,7 @@ def decision_of(
 ) -> Decision:
     """A choice of the loop as the value that users keep; `kept` is None where x is behind the choice."""
     label, greedy, weight, note, second_note, propensity, raw, confidence, sure = _numbers_of(record)
-    classes = runtime.names.names
-    made = _new(LoopChoice, (classes, record, runtime.features.dtype if kept is None else None))
+    form, classes = runtime.form, runtime.names.names
     among, complete = (None, False) if asked is NOTHING_MORE else asked.of(runtime, row)
     # `learn` takes it back as it is, unless it must refuse it. A decision on a text or a dict is made of what `json.dumps` takes.
     lasting = (kept is None or type(kept) is SparseRow) and isfinite(note + second_note + raw)
@@ -133,13 +135,13 @@ def decision_of(
         propensity,
         classes[int(greedy)],
         weight,
-        (note, second_note),
-        made.x if kept is None and not lasting else kept,
+        form if lasting else (note, second_note),
+        form.row(record) if kept is None and not lasting else kept,
         runtime.ledger.moment,
-        runtime.identity,
+        form.learner,
         among,
         complete,
-        made if lasting else made.read(),
+        record if lasting else form.read(record),
         raw,
         None if isnan(confidence) else confidence,
         None if isnan(sure) else sure,
@@ -147,9 +149,48 @@ def decision_of(
     return _new(Decision, fields)  # in half the time that the constructor takes
 
 
+def decided_on_array(runtime: Runtime, x: Any) -> Decision | None:
+    """The decision on an array that fits, with the next free number, where nothing more is asked, as mostly; None where `decided` must see to it."""
+    identity = runtime.next_id
+    if runtime.retired or identity >= MOST_NUMBERS:
+        return None
+    record = runtime.model.decide_array(x, identity)
+    if record is None:
+        return None
+    runtime.next_id = identity + 1
+    label, greedy, weight, propensity, raw, confidence = _plain_numbers_of(record)
+    form = runtime.form
+    name, best, moment, learner = (
+        form.classes[int(label)],
+        form.classes[int(greedy)],
+        runtime.ledger.moment,
+        form.learner,
+    )
+    known = None if confidence != confidence else confidence  # noqa: PLR0124 -- NaN is not itself
+    fields = (
+        identity,
+        name,
+        propensity,
+        best,
+        weight,
+        form,
+        None,
+        moment,
+        learner,
+        None,
+        False,
+        record,
+        raw,
+        known,
+        None,
+    )
+    return _new(Decision, fields)
+
+
 def decided(runtime: Runtime, x: Any, identity: int | str, asked: DecisionTerms) -> Decision:
     """The decision on one x."""
-    record = kept = None
+    record: bytes | None = None
+    kept: Kept | None = None
     if asked is NOTHING_MORE:
         record = runtime.model.decide_array(x, identity if type(identity) is int else word_of(identity))
     if record is None:
@@ -171,7 +212,7 @@ def decided_many(
         return [decision_of(runtime, ids[row], one.tobytes(), kept[row], asked, row) for row, one in enumerate(choices)]
     cells = np.concatenate([choices.view(np.uint8), rows.values.view(np.uint8)], axis=1)
     records: list[bytes] = cells.view(f"V{cells.shape[1]}")[:, 0].tolist()
-    if asked is NOTHING_MORE and np.isfinite(choices[:, (engine.NOTE, engine.SECOND_NOTE, engine.RAW)]).all():
+    if asked is NOTHING_MORE and isfinite(choices[:, engine.NOTE : engine.RAW + 1].sum()):
         return _decisions_of(runtime, ids, records, choices)
     rounds = enumerate(zip(ids, records, strict=True))
     return [decision_of(runtime, identity, record, None, asked, row) for row, (identity, record) in rounds]
@@ -181,17 +222,15 @@ def _decisions_of(
     runtime: Runtime, ids: Sequence[int | str], records: Sequence[bytes], choices: NDArray[np.float64]
 ) -> list[Decision]:
     """What `decision_of` makes of choices on dense rows, where nothing more was asked and all notes are finite: all at once, in half the time."""
-    classes, moment, learner = runtime.names.names, repeat(runtime.ledger.moment), repeat(runtime.identity)
-    labels, greedy = choices[:, : engine.GREEDY + 1].T.astype(np.int64).tolist()
-    names, best = map(classes.__getitem__, labels), map(classes.__getitem__, greedy)
-    weights, notes, second_notes, propensities, raws, confidences = choices[
-        :, engine.RULE_PROPENSITY : engine.THRESHOLD
-    ].T.tolist()
-    known = [None if one != one else one for one in confidences]  # noqa: PLR0124 -- NaN is not itself
-    pairs, none = zip(notes, second_notes, strict=True), repeat(None)
-    made = map(_new, repeat(LoopChoice), zip(repeat(classes), records, repeat(runtime.features.dtype), strict=False))
+    form, none = runtime.form, repeat(None)
+    moment, learner = repeat(runtime.ledger.moment), repeat(form.learner)
+    names = np.array(form.classes, dtype=object)
+    labels, greedy = names[choices[:, : engine.GREEDY + 1].T.astype(np.int64)].tolist()
+    weights = choices[:, engine.RULE_PROPENSITY].tolist()
+    propensities, raws, confidences = choices[:, engine.PROPENSITY : engine.THRESHOLD].T.tolist()
+    known = [None if isnan(one) else one for one in confidences] if isnan(sum(confidences)) else confidences
     fields = (
-        *(ids, names, propensities, best, weights, pairs, none, moment, learner, none, repeat(False)),
-        *(made, raws, known, none),
+        *(ids, labels, propensities, greedy, weights, repeat(form), none),
+        *(moment, learner, none, repeat(False), records, raws, known, none),
     )
     return list(map(_new, repeat(Decision), zip(*fields, strict=False)))

@@ -4,62 +4,57 @@ from __future__ import annotations
 
 import json
 import math
+import struct
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import partial
 from typing import Any, NamedTuple, NoReturn, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.engine.stream import CHOICE_COLUMNS
+from onebit.engine.stream import CHOICE_COLUMNS, NOTE
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
 from onebit.rows import SparseRow, checked_csr, rising
-from onebit.spaces.dense import DenseRows
 from onebit.validation import ClassName, checked_id
 
 
-class LoopChoiceFields(NamedTuple):
-    """The classes by their numbers, the choice as the loop wrote it with the row behind it, and the dtype of that, None where there is none."""
+class LoopForm:
+    """How to read the records of a learner: the choices as the loop wrote them, on dense rows with the row behind."""
 
-    classes: tuple[ClassName, ...]
-    record: bytes
-    dtype: np.dtype[Any] | None
+    __slots__ = ("_notes", "_numbers", "_read", "classes", "dtype", "learner")
 
+    def __init__(self, classes: tuple[ClassName, ...], dtype: np.dtype[Any], learner: str) -> None:
+        self.classes, self.dtype, self.learner = classes, dtype, learner
+        self._notes = struct.Struct(f"{8 * NOTE}x2d").unpack_from
+        self._numbers = struct.Struct(f"{8 * CHOICE_COLUMNS}x{len(classes)}d").unpack_from
+        self._read: tuple[bytes, dict[ClassName, float]] = b"", {}  # the last one, for who asks for it again and again
 
-class LoopChoice(LoopChoiceFields):
-    """What a decision was made of. It stands in the place of the probabilities, which are read from it when somebody asks, and so is x."""
-
-    @cached_property
-    def probabilities(self) -> dict[ClassName, float]:
+    def probabilities(self, record: bytes) -> dict[ClassName, float]:
         """The probability of every class that could have been played, read once."""
-        return self.read()
+        last, found = self._read
+        if last is not record:
+            found = self.read(record)
+            self._read = record, found
+        return found
 
-    def read(self) -> dict[ClassName, float]:
+    def read(self, record: bytes) -> dict[ClassName, float]:
         """The same, read now."""
-        chances = zip(self.classes, self.choice[0, CHOICE_COLUMNS:].tolist(), strict=True)
-        return {name: chance for name, chance in chances if chance > 0.0}
+        chances = self._numbers(record)
+        found = dict(zip(self.classes, chances, strict=True))
+        return found if all(chances) else {name: chance for name, chance in found.items() if chance > 0.0}
 
-    @property
-    def choice(self) -> NDArray[np.float64]:
+    def notes(self, record: bytes) -> tuple[float, float]:
+        """The two notes."""
+        return self._notes(record)
+
+    def choice(self, record: bytes) -> NDArray[np.float64]:
         """The choice, one line."""
-        return np.frombuffer(self.record, count=CHOICE_COLUMNS + len(self.classes))[None]
+        return np.frombuffer(record, count=CHOICE_COLUMNS + len(self.classes))[None]
 
-    @property
-    def rows(self) -> DenseRows | None:
-        """The row as the loop read it, None where it must be read again."""
-        if self.dtype is None:
-            return None
-        return DenseRows(np.frombuffer(self.record, self.dtype, offset=8 * (CHOICE_COLUMNS + len(self.classes)))[None])
-
-    @cached_property
-    def x(self) -> NDArray[Any]:
-        """What a decision keeps of a row that is here."""
-        assert self.dtype is not None
-        return np.frombuffer(self.record, self.dtype, offset=8 * (CHOICE_COLUMNS + len(self.classes)))
-
-    def __repr__(self) -> str:
-        return repr(self.probabilities)
+    def row(self, record: bytes) -> NDArray[Any]:
+        """The row behind it."""
+        return np.frombuffer(record, self.dtype, offset=8 * (CHOICE_COLUMNS + len(self.classes)))
 
 
 class DecisionFields(NamedTuple):
@@ -82,8 +77,11 @@ class DecisionFields(NamedTuple):
     sure: float | None = None
 
 
-_X, _PROBABILITIES = DecisionFields._fields.index("x"), DecisionFields._fields.index("probabilities")
-held_choice: Callable[[DecisionFields], object] = vars(DecisionFields)["probabilities"].__get__
+# A decision as it was made holds the form of its record in the place of its notes, the record in the place of its probabilities, and no x if
+# that is in the record: all three are read when somebody asks.
+held_form: Callable[[DecisionFields], object] = vars(DecisionFields)["notes"].__get__
+held_x: Callable[[DecisionFields], object] = vars(DecisionFields)["x"].__get__
+held_record: Callable[[DecisionFields], Any] = vars(DecisionFields)["probabilities"].__get__
 
 
 class Decision(DecisionFields):
@@ -107,30 +105,36 @@ class Decision(DecisionFields):
     __slots__ = ()
 
     @property
+    def notes(self) -> tuple[float, float]:
+        """What the rule noted."""
+        held = held_form(self)
+        return held.notes(held_record(self)) if type(held) is LoopForm else cast("tuple[float, float]", held)
+
+    @property
     def probabilities(self) -> dict[ClassName, float] | None:
         """The probability of every class that could have been played."""
-        made = self.made_of
-        return super().probabilities if made is None else made.probabilities
+        form, held = held_form(self), held_record(self)
+        return form.probabilities(held) if type(form) is LoopForm else held
 
     @property
     def x(self) -> Kept:
         """A copy of x."""
-        held, made = cast("Kept | None", tuple.__getitem__(self, _X)), self.made_of
-        return made.x if held is None and made is not None else cast("Kept", held)
+        form, held = held_form(self), held_x(self)
+        return form.row(held_record(self)) if held is None and type(form) is LoopForm else cast("Kept", held)
 
     @property
-    def made_of(self) -> LoopChoice | None:
+    def record(self) -> bytes | None:
         """The choice of the loop, where this is the very decision that was made of it: a copy, also one that was sent, has only the fields."""
-        held = held_choice(self)
-        return held if type(held) is LoopChoice else None
+        return held_record(self) if type(held_form(self)) is LoopForm else None
 
     def __getitem__(self, place: Any) -> Any:
         return tuple(self)[place]
 
     def __iter__(self) -> Iterator[Any]:
-        held = tuple.__getitem__(self, slice(None))
-        between = held[_X + 1 : _PROBABILITIES]
-        return iter((*held[:_X], self.x, *between, self.probabilities, *held[_PROBABILITIES + 1 :]))
+        return map(partial(getattr, self), self._fields)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
     @property
     def unsure(self) -> bool:

@@ -75,13 +75,32 @@ FUNCTIONS = {
 }
 
 
-def moved(learner: Any, name: str) -> Any:
+class Moved:
     """An attribute of a learner under its old name."""
-    if name in FUNCTIONS:
-        module, function, instead = FUNCTIONS[name]
-        warn_renamed(f"learner.{name}(...)", instead, stacklevel=4)
-        return functools.partial(getattr(importlib.import_module(module), function), learner)
-    if name not in LEARNER:
-        raise AttributeError(f"{type(learner).__name__!r} object has no attribute {name!r}")
-    warn_renamed(f"learner.{name}", f"learner.{LEARNER[name]}", stacklevel=4)
-    return operator.attrgetter(LEARNER[name])(learner)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, learner: Any, owner: type) -> Any:
+        if learner is None:
+            return self
+        name = self._name
+        if name in FUNCTIONS:
+            module, function, instead = FUNCTIONS[name]
+            warn_renamed(f"learner.{name}(...)", instead)
+            return functools.partial(getattr(importlib.import_module(module), function), learner)
+        warn_renamed(f"learner.{name}", f"learner.{LEARNER[name]}")
+        return operator.attrgetter(LEARNER[name])(learner)
+
+
+class FormerNames:
+    """What a learner has under old names. Each is an attribute: with a `__getattr__` Python would take longer to find any other."""
+
+    __slots__ = ()
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in LEARNER and name not in FUNCTIONS]
+
+
+for _name in (*LEARNER, *FUNCTIONS):
+    setattr(FormerNames, _name, Moved(_name))

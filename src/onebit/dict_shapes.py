@@ -1,4 +1,4 @@
-"""Dicts with the same names in the same order, row after row, as most programs make them: of such a row only the numbers are read."""
+"""Dicts whose names all came before: only the numbers of such a row are checked, and names in a known order are not looked up either."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.named_features import Places
 from onebit.rows import cast_to
 from onebit.spaces.sparse import SparseRows
 
@@ -25,15 +26,8 @@ class DictShape(NamedTuple):
 
     columns: NDArray[np.int32]
     order: NDArray[np.int64]
-    pack: Callable[..., bytes]
     starts: NDArray[np.int64]
     width: int
-
-    @classmethod
-    def of(cls, columns: NDArray[np.int32], order: NDArray[np.int64]) -> DictShape:
-        """That of rows with these columns, in which number i is that of name order[i]."""
-        pack, starts = struct.Struct(f"{len(columns)}d").pack, np.array([0, len(columns)], dtype=np.int64)
-        return cls(columns, order, pack, starts, int(columns.max(initial=-1)) + 1)
 
 
 class DictShapes:
@@ -46,30 +40,38 @@ class DictShapes:
         self._known: dict[tuple[object, ...], DictShape] = {}
         self._names = 0
 
-    def remember(self, x: dict[str, float], columns: NDArray[np.int32], column_of: Callable[[str], int]) -> None:
-        """Remember the shape of a dict whose row has these columns, if there is room for it and each name has a column of its own."""
-        if len(self._known) >= MOST_SHAPES or self._names + len(x) > MOST_NAMES or len(x) != len(columns):
-            return
-        places = {column_of(name): place for place, name in enumerate(x)}
-        order = np.array([places[column] for column in columns.tolist()], dtype=np.int64)
-        self._known[tuple(x)] = DictShape.of(columns, order)
-        self._names += len(x)
+    def _shape_of(self, names: tuple[Any, ...], found: Places, width: int) -> DictShape:
+        """A new shape, which is remembered if there is room for it."""
+        columns, order = found
+        shape = DictShape(columns, order, np.array([0, len(columns)], dtype=np.int64), width)
+        if len(self._known) < MOST_SHAPES and self._names + len(names) <= MOST_NAMES:
+            self._known[names] = shape
+            self._names += len(names)
+        return shape
 
     def forget(self) -> None:
         """Forget all: names may get other columns."""
         self._known.clear()
         self._names = 0
 
-    def read(self, x: object, dtype: np.dtype[Any]) -> tuple[dict[str, float], SparseRows] | None:
-        """A copy of a dict whose shape is known and whose numbers the weights can hold, and its row; None for all else."""
-        if type(x) is not dict or not self._known:
+    def read(
+        self, x: object, dtype: np.dtype[Any], width: int, places: Callable[[dict[Any, Any]], Places | None]
+    ) -> tuple[dict[str, float], SparseRows] | None:
+        """A copy of a dict whose names have `places` among so many and whose numbers the weights can hold, and its row; None for all else."""
+        if type(x) is not dict:
             return None
-        shape = self._known.get(tuple(x))
         kinds = set(map(type, x.values()))
-        if shape is None or not kinds <= _FLOATS_AND_INTS:
+        if not kinds <= _FLOATS_AND_INTS:
             return None
+        names = tuple(x)
+        shape = self._known.get(names)
+        if shape is None:
+            found = places(x)
+            if found is None:
+                return None
+            shape = self._shape_of(names, found, width)
         try:
-            packed = shape.pack(*x.values())
+            packed = struct.pack(f"{len(x)}d", *x.values())
         except struct.error:  # a whole number that no float can hold
             return None
         numbers = np.frombuffer(packed)
@@ -78,5 +80,7 @@ class DictShapes:
             return None
         if self._hashed:
             values += 0.0
-        kept = dict(zip(x, numbers.tolist(), strict=True)) if int in kinds else x.copy()
+        kept = x.copy()
+        if int in kinds:
+            kept.update(zip(x, numbers.tolist(), strict=True))
         return kept, SparseRows(values, shape.columns, shape.starts, shape.width)

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 from onebit.dict_shapes import DictShapes
 from onebit.errors import InputError, brief
 from onebit.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
-from onebit.named_features import RecentRow, hashed, hashed_entries, kept_names, learnt_entries, named_values
+from onebit.named_features import (
+    NameOrder,
+    Places,
+    RecentRow,
+    hashed,
+    hashed_entries,
+    hashed_places,
+    kept_names,
+    learnt_entries,
+    named_values,
+)
 from onebit.rows import (
     Rows,
     SparseRow,
@@ -70,6 +80,7 @@ class Features:
         self.named: bool | None = True if named else False if size is not None else None
         self._recent: RecentRow | None = None
         self._shapes = DictShapes(hashed=hash_bits is not None)
+        self._order = NameOrder()
         self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
 
     @property
@@ -120,6 +131,7 @@ class Features:
         self._recent = None
         if self.vocabulary is not None and len(self.vocabulary) > count:
             self._shapes.forget()
+            self._order.forget()
             while len(self.vocabulary) > count:
                 self.vocabulary.popitem()
 
@@ -205,11 +217,17 @@ class Features:
         return columns, cast_to(values, self.dtype)
 
     def read_known(self, x: object) -> tuple[Kept, SparseRows] | None:
-        """What a decision keeps of a dict, and its row, where one with the same names in the same order came before."""
-        found = self._shapes.read(x, self.dtype)
+        """What a decision keeps of a dict, and its row, where all its names came before."""
+        found = self._shapes.read(x, self.dtype, self.columns, self._places)
         if found is not None:
             self._recent = RecentRow.of(*found)
         return found
+
+    def _places(self, x: dict[Any, Any]) -> Places | None:
+        """The columns of a row with names that came before, and of which name each is."""
+        if self.vocabulary is None:
+            return hashed_places(x, len(x), self.columns) if self.named else None
+        return self._order.places(x, len(x), self.vocabulary)
 
     def recent_row(self, kept: object) -> SparseRows | None:
         """The row of what was read last, if this is it, as it was then."""
@@ -224,13 +242,7 @@ class Features:
             # Names without a column of their own have none to remember.
             lasting = self.vocabulary is None or width <= len(self.vocabulary)
             self._recent = RecentRow.of(kept, row) if lasting else None
-            if lasting and isinstance(kept, dict):
-                self._shapes.remember(kept, columns, self._column_of)
         return row
-
-    def _column_of(self, name: str) -> int:
-        """The column of a name that has one."""
-        return hashed(name, self.columns) if self.vocabulary is None else self.vocabulary[name]
 
     def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
         """What each value of a kept x is called, in the order of `entries`; names that are hashed may share one.

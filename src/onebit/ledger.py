@@ -59,7 +59,7 @@ class Ledger:
 
     def knows_none(self, identities: Sequence[int | str]) -> bool:
         """Whether all of these are numbers that can still be learnt, as nearly always; where not, `refuse_learnt` says why."""
-        if not set(map(type, identities)) <= {int}:
+        if type(identities) is not range and not set(map(type, identities)) <= {int}:
             return False
         low: Any = min(identities, default=self.watermark)
         return low >= self.watermark and self.above.isdisjoint(identities)
@@ -81,7 +81,8 @@ class Ledger:
 
     def record_all(self, identities: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt."""
-        if list(identities) == list(range(self.watermark, self.watermark + len(identities))):
+        in_turn = range(self.watermark, self.watermark + len(identities))
+        if identities == in_turn or list(identities) == list(in_turn):
             self.record_run(self.watermark, len(identities))
             return
         for identity in identities:

@@ -150,14 +150,14 @@ class Model(SteppingModel):
                 return
 
     @contextmanager
-    def unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
-        """Refuse rows that cannot be learnt before any is; if one turns out to be too much on the way, undo those before it."""
+    def unchanged_if_refused(self, rows: Rows, decided: bool = False) -> Iterator[None]:
+        """Refuse rows that cannot be learnt before any is; if one turns out to be too much on the way, undo those before it.
+
+        Those that this model has `decided` on are not too long: it has refused others.
+        """
         self.refuse_unfitting(rows)
-        sq_norms = self.space_choice.sq_norms(squared_lengths(rows) + self.space_choice.bias)
-        fits = sq_norms <= self._limit
-        if not fits.all():
-            bad = int(fits.argmin())
-            raise InputError(f"row {bad}: {self._explain(rows, bad)}")
+        if not decided:
+            self._refuse_long(rows)
         memory, calibration = self.memory.copy(), self.calibration.copy()
         space, form, routing = self.space, self.features.space, self.routing
         # One row alone is refused before any weight has moved, so that nothing need be kept of them.
@@ -172,3 +172,11 @@ class Model(SteppingModel):
             if before is not None:
                 self.space = self.space.restored(before)
             raise
+
+    def _refuse_long(self, rows: Rows) -> None:
+        """Refuse the first row that is too long, or has no length."""
+        sq_norms = self.space_choice.sq_norms(squared_lengths(rows) + self.space_choice.bias)
+        fits = sq_norms <= self._limit
+        if not fits.all():
+            bad = int(fits.argmin())
+            raise InputError(f"row {bad}: {self._explain(rows, bad)}")

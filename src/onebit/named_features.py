@@ -11,7 +11,7 @@ import math
 import numbers
 import re
 import struct
-from collections.abc import Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -33,6 +33,7 @@ Named = dict[str, float] | str  # what a decision keeps of a dict or a text
 
 
 Entries = tuple[NDArray[np.int32], NDArray[Any]]  # columns and values
+Places = tuple[NDArray[np.int32], NDArray[np.int64]]  # columns, and of which name each is
 
 
 class RecentRow(NamedTuple):
@@ -143,6 +144,57 @@ def _share_of(tokens: Sized) -> float:
     return 1.0 / math.sqrt(len(tokens) or 1)
 
 
+class NameOrder:
+    """The order of the names of a vocabulary, in which rows are summed: found without comparing names again.
+
+    A vocabulary only grows at its end, so what was found of its first names holds while they are there. It is found anew once as many rows as a tenth
+    of the names had others.
+    """
+
+    __slots__ = ("_missed", "_ranks")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all: names may get other columns."""
+        self._ranks = np.zeros(0, dtype=np.int64)
+        self._missed = 0
+
+    def places(self, names: Iterable[str], count: int, vocabulary: dict[str, int]) -> Places | None:
+        """The columns of so many names in the order of the names, and which name each is of; None where one has no column, or is new."""
+        try:
+            columns = np.fromiter(map(vocabulary.get, names), np.int64, count)
+        except TypeError:  # one is not there
+            return None
+        try:
+            order = self._ranks[columns].argsort()
+        except IndexError:
+            self._missed += 1
+            if 10 * self._missed >= len(vocabulary):
+                self._ranks, self._missed = np.empty(len(vocabulary), dtype=np.int64), 0
+                self._ranks[[vocabulary[name] for name in sorted(vocabulary)]] = np.arange(len(vocabulary))
+            return None
+        return columns[order].astype(np.int32), order
+
+
+def hashed_places(names: Iterable[str], count: int, columns: int) -> Places | None:
+    """The same of names that are hashed, in rising order of the columns; None where one was not hashed before, or names share a column."""
+    try:
+        hashes = np.fromiter(map(_known.get, names), np.uint64, count)
+    except TypeError:  # one is not there
+        return None
+    return _rising(hashes, columns)
+
+
+def _rising(hashes: NDArray[np.uint64], columns: int) -> Places | None:
+    """The columns of hashes in rising order, and of which hash each is; None where some share a column."""
+    found = (hashes & np.uint64(columns - 1)).astype(np.int32)  # there are 2^bits columns
+    order = found.argsort()
+    rising = found[order]
+    return None if np.count_nonzero(rising[1:] == rising[:-1]) else (rising, order)
+
+
 def hashed_entries(kept: Named, columns: int) -> Entries:
     """The columns of hashed names, in rising order, and their values; those of names that share a column are summed in the order of the names."""
     if isinstance(kept, str):
@@ -151,10 +203,9 @@ def hashed_entries(kept: Named, columns: int) -> Entries:
     else:
         names = list(kept)
         values = np.fromiter(kept.values(), np.float64, len(kept)) + 0.0  # no column has -0.0, which is a sum from 0 on
-    found = (_hashes(names) % np.uint64(columns)).astype(np.int32)
-    order = found.argsort()
-    rising = found[order]
-    if (rising[1:] > rising[:-1]).all():
+    found = _rising(_hashes(names), columns)
+    if found is not None:
+        rising, order = found
         return rising, values[order]
     summed: dict[int, float] = {}
     for name, value in zip(*named_values(kept), strict=True):

@@ -21,6 +21,7 @@ from onebit.contract.candidates import Labels
 from onebit.contract.draws import key_of, word_of, words_of
 from onebit.contract.parameters import Real, checked_flag
 from onebit.contract.rule import Rule
+from onebit.decision import LoopForm
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError, brief
@@ -45,7 +46,7 @@ class Runtime(RowReader):
     # Slots, so that what is misspelt is an error.
     __slots__ = (
         "bias",
-        "identity",
+        "form",
         "kernel",
         "ledger",
         "lock",
@@ -69,7 +70,6 @@ class Runtime(RowReader):
         self.seed = checked_seed(options.seed)
         self.bias = checked_flag("bias", options.bias)
         self.kernel = options.kernel
-        self.identity = uuid.uuid4().hex
         self.space_choice: SpaceChoice = choose(
             rule, self.bias, self.seed, options.kernel, options.max_support, options.when_full
         )
@@ -79,6 +79,7 @@ class Runtime(RowReader):
             rule, len(self.classes), self.parameters, self.features, self.space_choice, key_of(self.seed)
         )
         self.model.exploration_floor = self._checked_floor(options.exploration_floor)
+        self.identity = uuid.uuid4().hex
         self.ledger = Ledger()
         self.retired: frozenset[int] = frozenset()  # classes that are never played again
         self.rewarded = False  # whether a reward between right and wrong was ever learnt
@@ -103,6 +104,15 @@ class Runtime(RowReader):
     def classes(self) -> tuple[ClassName, ...]:
         """The names of the classes."""
         return self.names.names
+
+    @property
+    def identity(self) -> str:
+        """Which learner this is: it learns its own decisions."""
+        return self.form.learner
+
+    @identity.setter
+    def identity(self, identity: str) -> None:
+        self.form = LoopForm(self.names.names, self.features.dtype, identity)
 
     @property
     def needs_labels(self) -> bool:
@@ -153,6 +163,7 @@ class Runtime(RowReader):
             classes = Classes((*self.classes, name))
             self.model.add_class()
             self.names = classes
+            self.form = LoopForm(classes.names, self.features.dtype, self.identity)
 
     def remove_class(self, name: ClassName) -> None:
         """Play a class never again; what is known of it stays."""
@@ -315,7 +326,7 @@ class Runtime(RowReader):
                     self.ledger.refuse_learnt(one, self.ledger.moment)
             if len(batch.ids) == 0:
                 return
-            with self.model.unchanged_if_refused(batch.rows):
+            with self.model.unchanged_if_refused(batch.rows, batch.as_decided):
                 learn(self.model, batch, self.corrects)
             self.note_rewards(batch.rewards)
             self.record(batch.ids)
@@ -333,7 +344,8 @@ class Runtime(RowReader):
     def record(self, ids: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt. Those that are made here get numbers beyond them."""
         self.ledger.record_all(ids)
-        numbers: Any = ids if set(map(type, ids)) == {int} else [one for one in ids if isinstance(one, int)]
+        whole = type(ids) is range or set(map(type, ids)) == {int}
+        numbers: Any = ids if whole else [one for one in ids if isinstance(one, int)]
         self._number_after(max(numbers, default=-1))
 
     def record_one(self, identity: int | str) -> None:

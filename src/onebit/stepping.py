@@ -120,11 +120,13 @@ class SteppingModel(LearntWeights):
 
     def decide_array(self, x: Any, word: int) -> bytes | None:
         """Decide on an array that fits, as it is mostly: the choice and the row behind it. None where `step` must see to it."""
-        if type(x) is not np.ndarray or self._rows_type is not DenseRows:
+        laid_out: Any = self._laid_out
+        if type(x) is not np.ndarray or x.ndim != 1 or self._rows_type is not DenseRows:
             return None
-        laid_out: Any = self._laid_out or self._lay_out()
-        if laid_out is None or x.shape != laid_out.shape:
-            return None
+        if laid_out is None:
+            laid_out = self._lay_out()
+            if laid_out is None:
+                return None
         if x.dtype is not laid_out.dtype:
             if x.dtype.kind not in "fiub":
                 return None

@@ -11,6 +11,9 @@ import pytest
 from scipy.sparse import csr_array
 
 from onebit import stepping
+from onebit.decision import Decision
+from onebit.engine import entry
+from onebit.engine.stream import CHOICE_COLUMNS, NOTE, RAW, RULE_PROPENSITY, SECOND_NOTE
 from onebit.errors import InputError
 from onebit.learner import Learner, copy_of
 from onebit.state import state_of
@@ -193,10 +196,10 @@ def test_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
     learner = Learner("banditron", classes=3)
     stepped(learner)
     decision = learner.decide(ROWS[0])
-    assert decision.made_of is not None
-    record = np.frombuffer(decision.made_of.record, dtype=np.float64, count=9).copy()
+    assert decision.record is not None
+    record = np.frombuffer(decision.record, dtype=np.float64, count=9).copy()
     record[2] = 1e-200  # the propensity that the rule divides by
-    forged = record.tobytes() + decision.made_of.record[record.nbytes :]
+    forged = record.tobytes() + decision.record[record.nbytes :]
     before = state(learner)
     assert not learner.runtime.model.learn_record(forged, 7, int(record[0]))
     assert state(learner) == before
@@ -218,3 +221,31 @@ def test_threads_take_turns() -> None:
         thread.join()
     assert learner.learnt == learnt + 4 * len(ROWS)
     assert np.isfinite(learner.weights).all()
+
+
+def test_a_decision_whose_notes_are_not_finite_is_left_to_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    words, row, choice = np.zeros(8, dtype=np.uint64), np.zeros(WIDTH), np.zeros((1, CHOICE_COLUMNS))
+    monkeypatch.setattr(entry, "walk_one", lambda _: 1)
+    assert entry.decide_row(words, row, choice, ROWS[0], 7, 1) == 1
+    for column in (NOTE, SECOND_NOTE, RAW):
+        choice[:] = 0.0
+        choice[0, column] = np.inf
+        assert entry.decide_row(words, row, choice, ROWS[0], 7, 1) == 0
+
+
+def test_a_batch_with_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
+    """Rows that the learner has decided on are not measured again, so the loop finds it after it has learnt the row before."""
+    learner = Learner("banditron", classes=3)
+    stepped(learner)
+    first, second = learner.decide_many(ROWS[:2])
+    assert second.record is not None
+    record = np.frombuffer(second.record, dtype=np.uint8).copy()
+    record[8 * RULE_PROPENSITY : 8 * (RULE_PROPENSITY + 1)].view(np.float64)[:] = 1e-200
+    fields: list[Any] = list(tuple.__iter__(second))
+    fields[Decision._fields.index("probabilities")] = record.tobytes()
+    before = state(learner)
+    with pytest.raises(InputError, match="row 1: the weights have grown out of the range of float32"):
+        learner.learn_many([first, tuple.__new__(Decision, fields)], [True, True])
+    assert state(learner) == before
+    learner.learn_many([first, second], [True, True])
+    assert state(learner) != before

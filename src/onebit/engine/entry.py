@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from onebit.engine.compile import common_entry
 from onebit.engine.machine_code import CompiledLoop
-from onebit.engine.stream import LABEL, PLAYED
+from onebit.engine.stream import LABEL, NOTE, PLAYED, RAW, SECOND_NOTE
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
@@ -53,11 +53,12 @@ class LaidOutLoop:
 class LaidOutDense(LaidOutLoop):
     """That over a dense row.
 
-    `record` is the memory of a round: the choice, and behind it the row. `decide(x, identity, mode)` copies x to the row and decides;
-    `learn(record, identity, mode, told)` takes a record back from bytes and learns. Both give 1 where the loop did it; if not, nothing has changed.
+    `record` is the memory of a round: the choice, and behind it the row. `decide(x, identity, mode)` copies x, which has one axis, to the row and
+    decides; `learn(record, identity, mode, told)` takes a record back from bytes and learns. Both give 1 where the loop did it, for a decision with
+    notes that are finite; if not, nothing has changed.
     """
 
-    __slots__ = ("decide", "dtype", "learn", "record", "shape", "size")
+    __slots__ = ("decide", "dtype", "learn", "record", "size")
 
     def __init__(
         self, loop: CompiledLoop, arguments: Mapping[str, Any], columns: int, width: int, dtype: np.dtype[Any]
@@ -65,10 +66,10 @@ class LaidOutDense(LaidOutLoop):
         self.record = np.zeros(8 * columns + width * dtype.itemsize, dtype=np.uint8)
         self.choice = self.record[: 8 * columns].view(np.float64)[None]
         row = self.record[8 * columns :].view(dtype)
-        self.size, self.shape, self.dtype = len(self.record), row.shape, dtype
+        self.size, self.dtype = len(self.record), dtype
         super().__init__(loop, {**arguments, "rows": DenseRows(row[None]), "kept": self.choice})
         decide, learn = dense_entries(dtype)
-        self.decide = partial(decide, self._words, row)
+        self.decide = partial(decide, self._words, row, self.choice)
         self.learn = partial(learn, self._words, self.record, self.choice, *self._state)
 
 
@@ -104,13 +105,18 @@ def walk_one(typing: Any, words: Any) -> Any:
     return types.int64(words), code
 
 
-def decide_row(words: Any, row: Any, x: Any, identity: Any, mode: int) -> int:
-    """Decide on x, which is copied to the row."""
+def decide_row(words: Any, row: Any, choice: Any, x: Any, identity: Any, mode: int) -> int:
+    """Decide on x, which is copied to the row; 0 if it is longer or shorter, or what was noted is not finite."""
+    if x.shape[0] != row.shape[0]:
+        return 0
     for place in range(row.shape[0]):
         row[place] = x[place]
     words[words[IDENTITY]] = identity
     words[words[MODE]] = mode
-    return walk_one(words)  # type: ignore[no-any-return]
+    walked = walk_one(words)
+    if not np.isfinite(choice[0, NOTE] + choice[0, SECOND_NOTE] + choice[0, RAW]):
+        return 0
+    return walked  # type: ignore[no-any-return]
 
 
 @register_jitable  # type: ignore[untyped-decorator]
@@ -191,7 +197,7 @@ def dense_entries(dtype: np.dtype[Any]) -> tuple[Callable[..., int], Callable[..
     x = types.Array(value, 1, "A", readonly=True, aligned=False)
     made = types.Bytes(types.uint8, 1, "C", readonly=True)
     return (
-        common_entry(decide_row, (words, value[::1], x, types.uint64, types.int64)),
+        common_entry(decide_row, (words, value[::1], _CHOICE, x, types.uint64, types.int64)),
         common_entry(learn_record, (words, types.uint8[::1], _CHOICE, *_STATE, made, *_NUMBERS)),
     )
 
