@@ -103,9 +103,7 @@ class Learner(InspectableLearner, FormerNames):
         (0, 'up')
         """
         runtime = self.runtime
-        lock = runtime.lock
-        lock.acquire()  # in half the time that `with` takes
-        try:
+        with runtime.lock:
             if id is None and among is None and complete is False and sure is None and risk is None:
                 decision = decided_on_array(runtime, x)
                 if decision is not None:
@@ -115,8 +113,6 @@ class Learner(InspectableLearner, FormerNames):
             if id is None:
                 runtime.next_id += 1
             return decision
-        finally:
-            lock.release()
 
     def decide_many(
         self,
@@ -247,14 +243,10 @@ class Learner(InspectableLearner, FormerNames):
         3
         """
         runtime = self.runtime
-        lock = runtime.lock
-        lock.acquire()  # as in `decide`
-        try:
+        with runtime.lock:
             if label is None and reward is None and truth is None and learn_own(runtime, decision, right):
                 return
             learn_one(runtime, decision, heard_of(runtime, decision, right, label, reward, truth))
-        finally:
-            lock.release()
 
     def learn_many(
         self,
