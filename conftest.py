@@ -7,18 +7,17 @@ process compiles, or at least reads, what it runs: `pytest -n 2 --dist loadgroup
 from __future__ import annotations
 
 import gc
-import importlib.util
 import re
 from collections import Counter
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 
 ROOT = Path(__file__).parent
 RULE = "the rule "  # what the name of a group begins with that has all tests of one
-# What is run in a process of its own, and else only looked through for examples: not without its library.
-collect_ignore = [] if importlib.util.find_spec("schemathesis") else ["tests/serve/web/every_operation.py"]
 OF_A_RULE = re.compile(r"tests/rules/test_(\w+)\.py")
 # Longer names first: one may begin as another does.
 RULES = sorted(
@@ -59,6 +58,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if config.option.markexpr != "not long" or not collection_path.match("test_*.py"):
         return None
     return True if WHOLLY_LONG.search(collection_path.read_text(encoding="utf-8")) else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
+    """Look for examples in `src` and `docs`: there are none in the tests, and every worker would look through all of them."""
+    collectors = yield
+    in_tests = file_path.is_relative_to(ROOT / "tests")
+    return [one for one in collectors if not (in_tests and isinstance(one, DoctestModule))]
 
 
 def pytest_configure(config: pytest.Config) -> None:
