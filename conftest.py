@@ -26,12 +26,14 @@ RULES = sorted(
     reverse=True,
 )
 ALONE = "tests/serve/survival/test_kill.py::test_killed_again_and_again["  # which workers share
-# Groups that take long for the few tests they have come first: a worker that begins with one of them last keeps all others waiting.
+# Groups that take long for the few tests they have come first: a worker that begins with one of them last keeps all others waiting. The
+# first of all compiles `auto`, which many others use; then come the rules.
 FIRST = [
+    "tests/auto/test_keeping.py",
+    RULE,
     f"{ALONE}0]",
     f"{ALONE}1]",
     "tests/storage/test_hostile_files.py",
-    "tests/auto/test_keeping.py",
     "tests/auto_03/test_keeping.py",
     "tests/spaces/test_kernel_space.py",
     "tests/client/test_service.py",
@@ -98,8 +100,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def turn_of(item: pytest.Item) -> tuple[int, int, str]:
         group = groups[item]
-        first = -1 if group.startswith(RULE) else turns.get(group, len(turns))
-        return first, -sizes[group], group
+        return turns.get(RULE if group.startswith(RULE) else group, len(turns)), -sizes[group], group
 
     items.sort(key=turn_of)
 
