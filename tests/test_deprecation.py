@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,44 +10,48 @@ import pytest
 import onebit
 from onebit.trials import records
 
-COMPARED = onebit.compare("synsep9", ["perceptron"], rounds=50, runs=1, on="threads")
-SWEPT = onebit.sweep("banditron", "synsep9", grid={"exploration": [0.1]}, rounds=50, runs=1, fresh_runs=1, on="threads")
-STREAM = onebit.stream("synsep9", rounds=10)
 
-
-def former_frame() -> Any:
-    from onebit.experiments.rows import frame
-
-    return frame
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    """What has names that have moved."""
+    swept = {"grid": {"exploration": [0.1]}, "rounds": 50, "runs": 1, "fresh_runs": 1, "on": "threads"}
+    compared = onebit.compare("synsep9", ["perceptron"], rounds=50, runs=1, on="threads")
+    return {
+        "Comparison": compared,
+        "DataResult": compared[0],
+        "Summary": compared[0].summaries[0],
+        "Sweep": onebit.sweep("banditron", "synsep9", **swept),  # type: ignore[arg-type]
+        "Stream": onebit.stream("synsep9", rounds=10),
+    }
 
 
 @pytest.mark.parametrize(
-    ("former", "now", "named"),
+    ("of", "former", "now"),
     [
-        (lambda: COMPARED.scenes, COMPARED.results, "Comparison.scenes is now Comparison.results"),
-        (lambda: COMPARED.effort, COMPARED.cost, "Comparison.effort is now Comparison.cost"),
-        (lambda: COMPARED[0].standings, COMPARED[0].summaries, "DataResult.standings is now DataResult.summaries"),
-        (
-            lambda: COMPARED[0].summaries[0].rows,
-            COMPARED[0].summaries[0].records,
-            "Summary.rows is now Summary.records",
-        ),
-        (
-            lambda: COMPARED[0].summaries[0].hears_labels,
-            COMPARED[0].summaries[0].full_information,
-            "Summary.hears_labels is now Summary.full_information",
-        ),
-        (lambda: SWEPT.standings, SWEPT.summaries, "Sweep.standings is now Sweep.summaries"),
-        (lambda: SWEPT.effort, SWEPT.cost, "Sweep.effort is now Sweep.cost"),
-        (lambda: STREAM.course, STREAM.schedule, "Stream.course is now Stream.schedule"),
-        (former_frame, records.frame, "onebit.experiments.rows.frame is now onebit.trials.records.frame"),
+        ("Comparison", "scenes", "results"),
+        ("Comparison", "effort", "cost"),
+        ("DataResult", "standings", "summaries"),
+        ("Summary", "rows", "records"),
+        ("Summary", "hears_labels", "full_information"),
+        ("Sweep", "standings", "summaries"),
+        ("Sweep", "effort", "cost"),
+        ("Stream", "course", "schedule"),
     ],
-    ids=lambda given: given.split(" ")[0] if isinstance(given, str) else "",
 )
-def test_a_former_name_gives_the_same_and_says_the_new_one(former: Callable[[], Any], now: Any, named: str) -> None:
-    with pytest.warns(DeprecationWarning, match=re.escape(f"{named};")) as heard:
-        assert former() == now
+def test_a_former_name_gives_the_same_and_says_the_new_one(
+    found: dict[str, Any], of: str, former: str, now: str
+) -> None:
+    named = re.escape(f"{of}.{former} is now {of}.{now};")
+    with pytest.warns(DeprecationWarning, match=named) as heard:
+        assert getattr(found[of], former) == getattr(found[of], now)
+    assert heard[0].filename == __file__, "the caller's line"
 
+
+def test_a_function_that_has_moved_is_the_same_and_says_where_it_is() -> None:
+    named = re.escape("onebit.experiments.rows.frame is now onebit.trials.records.frame;")
+    with pytest.warns(DeprecationWarning, match=named) as heard:
+        from onebit.experiments.rows import frame
+    assert frame is records.frame
     assert heard[0].filename == __file__, "the caller's line"
 
 

@@ -272,7 +272,7 @@ def test_an_x_that_cannot_be_read_is_refused_and_changes_nothing(x: Any) -> None
 
 
 def test_where_no_feature_has_a_weight_it_is_refused() -> None:
-    assert "has a kernel" in refused(lambda: trained("bpa", kernel="rbf:0.5").explain(X[0]))
+    assert "has a kernel" in refused(lambda: trained("banditron", kernel="rbf:0.5").explain(X[0]))
     codes = (np.eye(5) * 2.0 - 1.0).tolist()
     learner = Learner("conservative-ova", classes=CLASSES, coding=codes)
     before = learner.runtime.feature_count

@@ -13,8 +13,9 @@ import onebit
 from onebit.checks import refused
 from onebit.learner import Learner, copy_of
 from tests.auto.streams import Array, drawn_digits, error_of, gaussians
+from tests.slow import usual_first
 
-RULES = ["auto", "auto-0.3", "banditron", "linucb"]
+RULES = usual_first(["auto", "auto-0.3", "banditron", "linucb"])
 CLASSES, FLOOR = 4, 0.2
 
 

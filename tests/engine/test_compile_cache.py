@@ -115,6 +115,7 @@ def test_a_second_process_compiles_nothing(project: Path) -> None:
     assert outcome(start(PLAY, project)) == ("b 0.25", False)
 
 
+@pytest.mark.long
 def test_an_edited_rule_helper_or_constant_is_never_stale(project: Path) -> None:
     (project / "helper.py").write_text(HELPER.replace("return 1", "return 2"))
     assert outcome(start(PLAY, project)) == ("c 0.25", True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Collection
 from pathlib import Path
+
+import pytest
 
 from onebit.checks import rows, trained
 from onebit.decision import Decision
-from onebit.rules import registry
+from onebit.rules import registry, usual_rules
 from tests.every_rule.cases import EXAMPLES, FAMILIES, made, twin_module
 
 
@@ -19,12 +22,16 @@ def test_every_rule_is_in_one_family_and_has_a_twin() -> None:
         assert hasattr(twin_module(name), "Oracle"), name
 
 
-def test_all_are_the_same_in_another_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "names",
+    [pytest.param(usual_rules(), id="usual"), pytest.param(FAMILIES["former"], id="former", marks=pytest.mark.long)],
+)
+def test_all_are_the_same_in_another_process(names: Collection[str], tmp_path: Path) -> None:
     """Loaded there, each decides as it does here."""
     X = rows(10, seed=9)[0]
     expected = {}
-    for name, examples in EXAMPLES.items():
-        for case, options in examples.items():
+    for name in names:
+        for case, options in EXAMPLES[name].items():
             learner = trained(lambda name=name, options=options, **common: made(name, options, **common))
             learner.save(tmp_path / case)
             expected[case] = [learner.decide(x) for x in X]

@@ -88,7 +88,9 @@ async def play(service: Service, folder: Path, first: int, last: int) -> None:
                 await asyncio.sleep(0.001)
 
 
-@pytest.mark.parametrize("folder", [CHANGED, AUTO], ids=lambda folder: folder.parent.name)
+@pytest.mark.parametrize(
+    "folder", [CHANGED, pytest.param(AUTO, marks=pytest.mark.long)], ids=lambda folder: folder.parent.name
+)
 @pytest.mark.parametrize("snapshots", [True, False])
 def test_a_folder_goes_on_as_its_release_did(folder: Path, snapshots: bool, tmp_path: Path) -> None:
     """With the defaults and the learners that it had."""
@@ -134,6 +136,7 @@ def test_what_was_auto_is_auto_03_to_everybody_who_looks(tmp_path: Path, capsys:
     assert [one["learner"] for one in made] == ["auto-0.3"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("learner", ["linucb", "auto"])
 def test_a_task_of_auto_03_moves_to_another_learner_by_a_logged_switch(learner: str, tmp_path: Path) -> None:
     """Trained from its log; what is typed as auto is the auto of now, and is written and read as such."""

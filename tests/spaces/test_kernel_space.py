@@ -264,7 +264,7 @@ def assert_equals_twin(
 
 @pytest.mark.parametrize("late", [False, True], ids=["at once", "late"])
 @pytest.mark.parametrize("kernel", ["rbf:0.7", "rational"])
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in RULES])
 def test_kernel_learner_equals_its_twin(name: str, kernel: str, late: bool) -> None:
     X, y = stream(90, seed=6)
     _, twin = assert_equals_twin(name, kernel, X, y, late=late)
@@ -273,7 +273,7 @@ def test_kernel_learner_equals_its_twin(name: str, kernel: str, late: bool) -> N
         assert twin.shrunk < 1e-3, "the ball must have been met many times"
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in RULES])
 def test_kernel_learner_equals_its_twin_with_candidates_and_rewards(name: str) -> None:
     X, y = stream(90, seed=6)
     learner = learner_with(name, "rbf:0.7", features=X.shape[1], max_support=None, when_full="merge", **RULES[name])
@@ -296,7 +296,7 @@ def test_kernel_learner_equals_its_twin_with_candidates_and_rewards(name: str) -
 
 @pytest.mark.parametrize("when_full", ["stop", "oldest", "project", "merge"])
 @pytest.mark.parametrize("budget", [1, 2, 7])
-@pytest.mark.parametrize("name", ["banditron", "bpa", "gaptron", "offset-tree"])
+@pytest.mark.parametrize("name", [*DISTINCT, pytest.param("bpa", marks=pytest.mark.long)])
 def test_budgets_are_kept_as_documented(name: str, budget: int, when_full: str) -> None:
     X, y = stream(90, seed=7)
     learner, _ = assert_equals_twin(name, "rbf:0.7", X, y, budget, when_full)

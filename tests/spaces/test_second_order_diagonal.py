@@ -29,7 +29,14 @@ DIAGONAL = [
     if options.get("matrix", "diagonal") == "diagonal"
 ]
 NAMES = [f"{name}-{number}" for number, (name, _) in enumerate(DIAGONAL)]
-diagonal = pytest.mark.parametrize(("name", "options"), DIAGONAL, ids=NAMES)
+in_both = pytest.mark.parametrize(
+    ("name", "options", "space"),
+    [
+        pytest.param(*one, space, id=f"{name}-{space}", marks=tier_of(one[0]) if space == "sparse" else ())
+        for one, name in zip(DIAGONAL, NAMES, strict=True)
+        for space in ("dense", "sparse")
+    ],
+)
 diagonal_sparse = pytest.mark.parametrize(
     ("name", "options"),
     [pytest.param(*one, id=name, marks=tier_of(one[0])) for one, name in zip(DIAGONAL, NAMES, strict=True)],
@@ -123,8 +130,7 @@ def test_dense_and_sparse_in_float32(name: str, options: dict[str, Any]) -> None
         np.testing.assert_allclose(learner.weights, exact.weights, rtol=0, atol=2e-4 * scale)
 
 
-@pytest.mark.parametrize("space", ["dense", "sparse"])
-@diagonal
+@in_both
 def test_bias_is_a_constant_column(name: str, options: dict[str, Any], space: str) -> None:
     X, y = stream(120, seed=5)
     keep = np.abs(X).sum(axis=1) > 0.0
@@ -137,7 +143,7 @@ def test_bias_is_a_constant_column(name: str, options: dict[str, Any], space: st
     np.testing.assert_allclose(with_bias.runtime.variances(x), by_hand.runtime.variances([*x, 1.0]), rtol=1e-9)
 
 
-@pytest.mark.parametrize("name", ["linucb", "second-order-perceptron", "newtron"])
+@pytest.mark.parametrize("name", ["linucb", "newtron", pytest.param("second-order-perceptron", marks=pytest.mark.long)])
 def test_zeros_that_are_stored_teach_nothing(name: str) -> None:
     X, y = stream(80, seed=6)
     plain = Learner(name, classes=CLASSES, dtype="float64", space="sparse", features=FEATURES)

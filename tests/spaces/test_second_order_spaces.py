@@ -18,6 +18,7 @@ from onebit.errors import OnebitError
 from onebit.learner import Learner, copy_of
 from onebit.rules import registry
 from tests.learner.learners import assert_unchanged_by
+from tests.slow import tier_of
 from tests.spaces.test_second_order_diagonal import RULES, hear, learnt, stream
 
 Array = np.ndarray[Any, Any]
@@ -38,8 +39,17 @@ WAYS: list[tuple[str, dict[str, Any]]] = [
 ]
 PLACES = [(name, options, space) for name, options in WAYS for space in ("dense", "sparse")]
 PLACES = [place for place in PLACES if place[2] == "dense" or place[1].get("matrix") != "full"]
-PLACE_NAMES = ["-".join([name, *(str(value) for value in options.values()), space]) for name, options, space in PLACES]
-everywhere = pytest.mark.parametrize(("name", "options", "space"), PLACES, ids=PLACE_NAMES)
+everywhere = pytest.mark.parametrize(
+    ("name", "options", "space"),
+    [
+        pytest.param(
+            *(name, options, space),
+            id="-".join([name, *(str(value) for value in options.values()), space]),
+            marks=tier_of(name) if space == "sparse" else (),
+        )
+        for name, options, space in PLACES
+    ],
+)
 
 
 def made(name: str, options: dict[str, Any], space: str, classes: int = CLASSES, **more: Any) -> Learner:
@@ -173,7 +183,7 @@ UNDONE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "matrix", "space"), UNDONE)
+@pytest.mark.parametrize(("name", "matrix", "space"), [pytest.param(*one, marks=tier_of(one[0])) for one in UNDONE])
 def test_many_of_which_one_is_refused_change_nothing(name: str, matrix: str, space: str) -> None:
     X, y = stream(60, seed=5)
     X[:, -1] = 0.0  # a column of which nothing is known keeps its variance

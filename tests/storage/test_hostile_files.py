@@ -121,7 +121,7 @@ def say(field: str, value: Any) -> Callable[[dict[str, Any], dict[str, Any]], No
 )
 def test_a_kernel_file_with_an_index_out_of_bounds(tmp_path: Path, array: str, place: int, value: int) -> None:
     """All but the last few of these were SIGSEGV, or wrote where they should not."""
-    learner = trained(kernel="rbf:1", space="sparse", max_support=5, when_full="oldest")
+    learner = trained("banditron", kernel="rbf:1", space="sparse", max_support=5, when_full="oldest")
     assert array in refusal(tmp_path, learner, put(array, place, value))
 
 
@@ -130,7 +130,7 @@ def test_a_kernel_file_with_counts_that_are_too_short(tmp_path: Path) -> None:
         arrays["counts"] = arrays["counts"][:1]
 
     for space in ("dense", "sparse"):
-        learner = trained(kernel="rbf:1", space=space, max_support=5, when_full="oldest")
+        learner = trained("banditron", kernel="rbf:1", space=space, max_support=5, when_full="oldest")
         assert "'counts' has the shape (1,), but must have (3)" in refusal(tmp_path, learner, cut)
 
 
@@ -197,7 +197,7 @@ def test_a_memory_that_no_learner_has(tmp_path: Path, place: int, value: float) 
     assert "'memory' has" in refusal(tmp_path, trained("offset-tree"), put("memory", place, value))
 
 
-@pytest.mark.parametrize("name", ["auto", "auto-0.3"])
+@pytest.mark.parametrize("name", ["auto", pytest.param("auto-0.3", marks=pytest.mark.long)])
 def test_counts_of_auto_that_no_learner_has(name: str, tmp_path: Path) -> None:
     module = {"auto": auto_rule, "auto-0.3": auto_03_rule}[name]
     for place, value in ((module.EXPLORED, np.inf), (module.EXPLORED_RIGHT, 1e6), (module.RESTARTS, np.nan)):
@@ -297,6 +297,7 @@ def test_names_that_were_read_and_not_learnt_are_saved(tmp_path: Path) -> None:
     assert copy_of(learner).features == 10
 
 
+@pytest.mark.long
 def test_a_class_is_added_to_an_auto_03_whose_clusters_no_rows_have_made() -> None:
     """The sum of their logarithms is taken in Python there, where that of a number below 0 is an error."""
     manifest, arrays = state_of(trained("auto-0.3", space="dense").runtime)
@@ -308,7 +309,10 @@ def test_a_class_is_added_to_an_auto_03_whose_clusters_no_rows_have_made() -> No
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0, 1e9])
-@pytest.mark.parametrize("options", [{}, {"kernel": "linear"}], ids=["weights", "kernel"])
+@pytest.mark.parametrize(
+    "options",
+    [pytest.param({}, id="weights"), pytest.param({"kernel": "linear"}, id="kernel", marks=pytest.mark.long)],
+)
 def test_a_scale_that_no_learner_has(tmp_path: Path, options: dict[str, Any], value: float) -> None:
     """Scores times a scale that is no number were none either, unseen, and `teach` of EPABF then read out of bounds."""
     assert "'scale' has" in refusal(tmp_path, trained("epabf", **options), put("scale", 0, value))

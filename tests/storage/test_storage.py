@@ -90,6 +90,7 @@ def dense_row(number: int, size: int) -> list[float]:
     return [((number * 5 + column * 3) % 8 - 3) / 8.0 for column in range(size)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "size"), [("wide", 600), ("many", 2)])
 @pytest.mark.parametrize("again", [False, True], ids=["as written", "written again"])
 def test_auto_of_an_older_version_goes_on_as_auto_03(name: str, size: int, again: bool, tmp_path: Path) -> None:

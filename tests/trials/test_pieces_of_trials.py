@@ -227,4 +227,4 @@ def test_a_kernel_that_grows_out_of_memory_is_told(monkeypatch: pytest.MonkeyPat
     with pytest.raises(
         OutOfMemoryError, match=r"^storing more rows needs .* of memory, and .* are free: give max_support$"
     ):
-        onebit.run("perceptron", table, labels, kernel="rbf:0.5", max_support=1000, order="file")
+        onebit.run("banditron", table, labels, kernel="rbf:0.5", max_support=1000, order="file")

@@ -28,6 +28,7 @@ from tests.engine.gpu.walks import (
     stored_values,
     thinned,
 )
+from tests.slow import tier_of
 
 FIRST_ORDER = [(rule, options) for rule, options in EXAMPLES if rule.second_order is None]
 LAYOUT = Layout(32, "sparse", 64)  # two replicates a block
@@ -41,7 +42,10 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
 assert_learns = partial(assert_learns_alike, layout=LAYOUT, space="sparse")
 
 
-@pytest.mark.parametrize("place", range(len(FIRST_ORDER)), ids=[named(one) for one in FIRST_ORDER])
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(place, id=named(one), marks=tier_of(one[0].name)) for place, one in enumerate(FIRST_ORDER)],
+)
 def test_a_rule_learns_as_on_the_cpu(place: int, gpu: Device) -> None:
     rule, options = FIRST_ORDER[place]
     classes, features = ((3, 12), (5, 30), (2, 9))[place % 3]

@@ -44,7 +44,7 @@ from tests.slow import SLOW
 
 pytestmark = pytest.mark.long
 
-HISTORIES = 2  # which workers share
+HISTORIES = 2  # which workers share: conftest.py
 LIVES = 30 if SLOW else 10  # in each
 OPTIONS = ("--snapshot-every", "40", "--keep-snapshots", "2")
 NUMBERS = {"kind": "numbers", "size": 2}
@@ -231,9 +231,7 @@ async def looked_at(folder: Path) -> tuple[dict[str, State], dict[str, Any]]:
         return found, stats
 
 
-@pytest.mark.parametrize(
-    "history", [pytest.param(one, marks=pytest.mark.xdist_group(f"kills {one}")) for one in range(HISTORIES)]
-)
+@pytest.mark.parametrize("history", range(HISTORIES))
 def test_killed_again_and_again(tmp_path: Path, nursery: Nursery, history: int) -> None:
     folder = tmp_path / "data"
     witnesses = [Witness(6 * history + number) for number in range(6)]
