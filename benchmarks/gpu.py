@@ -15,6 +15,7 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ from onebit.data.synthetic import synsep10
 from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.build import Layout, Shape, kernel_for, layout_for, resident
 from onebit.engine.schedule import Schedule, events_of
+from onebit.executors.gpu.ahead import KernelBuilder
 from onebit.executors.gpu.executor import gpu_executor
 from onebit.executors.gpu.speeds import family_of
 from onebit.rules import rule_named
@@ -107,12 +109,18 @@ def rows_of(classes: int, features: int) -> tuple[np.ndarray[Any, Any], np.ndarr
     return values, (values @ generator.standard_normal((features, classes))).argmax(axis=1)
 
 
-def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSchedules, launch.Replicates]:
+def kernel_of(line: Line) -> tuple[Shape, Layout]:
     rule = rule_named(line.rule)
     params, memory = rule.settle(line.classes, line.options)
     shape = Shape.of(rule, params, len(memory), line.features, line.delay is not None)
     layout = layout_for(shape)
     assert layout is not None
+    return shape, layout
+
+
+def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSchedules, launch.Replicates]:
+    shape, layout = kernel_of(line)
+    params, memory = shape.rule.settle(line.classes, line.options)
     values, labels = rows_of(line.classes, line.features)
     ways = []
     for seed in range(SCHEDULES):
@@ -249,10 +257,15 @@ def main() -> None:
         return
     console = Console(width=150, emoji=False)
     found: list[dict[str, Any]] = []
-    for line in LINES:
-        if not chosen.only or line.rule in chosen.only:
-            found.append(measured(line, not chosen.without_cores))
-            console.print(f"{line.rule} {line.classes} {line.features}: {found[-1]['rounds_per_second'] / 1e9:.3f}")
+    lines = [line for line in LINES if not chosen.only or line.rule in chosen.only]
+    with closing(KernelBuilder()) as builder:
+        kernels = list(map(kernel_of, lines))
+        builder.build(kernels)
+        for kernel in kernels:
+            builder.wait(kernel)
+    for line in lines:
+        found.append(measured(line, not chosen.without_cores))
+        console.print(f"{line.rule} {line.classes} {line.features}: {found[-1]['rounds_per_second'] / 1e9:.3f}")
     console.print(table_of(found))
     for sentence in (*pairs_against_banditron(found), *late_against_immediate(found), *fitted(found)):
         console.print(sentence)

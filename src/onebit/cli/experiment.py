@@ -19,6 +19,7 @@ from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
 from onebit.report.parts import Page
 from onebit.trials.records import Record
+from onebit.trials.trial import cores
 
 RESULTS = "onebit-results"  # the folder for results where none is named
 
@@ -91,7 +92,7 @@ def run_and_save(
     with kept_in(folder):
         try:
             found = run()
-            return found, save_page(found.page(), folder)
+            return found, save_page(found.page(), folder, cores())
         except KeyboardInterrupt as pressed:
             stopped = pressed.result if isinstance(pressed, Stopped) else found
             if stopped is not None and show_stopped is not None:

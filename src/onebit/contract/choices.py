@@ -107,12 +107,18 @@ def explored_propensity(label: int, greedy: int, count: int, exploration: float)
 def softmax(scores: Vector, count: int, probabilities: Vector) -> None:
     """Write exp(score) over its sum, the maximum taken out first; the scores may be overwritten."""
     top = scores[highest(scores, count)]
-    total = 0.0
     for label in range(count):
         probabilities[label] = math.exp(scores[label] - top)
-        total += probabilities[label]
+    normalise(probabilities, count)
+
+
+def normalise(weights: Vector, count: int) -> None:
+    """Divide the first `count` entries by their sum."""
+    total = 0.0
     for label in range(count):
-        probabilities[label] /= total
+        total += weights[label]
+    for label in range(count):
+        weights[label] /= total
 
 
 def sampled_label(probabilities: Vector, count: int, draws: Draws) -> int:

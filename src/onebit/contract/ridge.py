@@ -47,9 +47,9 @@ def regress_taught(params: Any, given: RuleInput, label: int, step: Vector) -> f
     return 1.0
 
 
-def optimistic(scores: Vector, classes: int, width: float, values: Vector) -> None:
-    """Write what each class may be worth at best: its score and so many deviations."""
-    for label in range(classes):
+def optimistic(scores: Vector, classes: int, width: float, values: Vector, first: int = 0, apart: int = 1) -> None:
+    """Write what each class may be worth at best: its score and so many deviations. `first` and `apart` are as in `Rule.weigh`."""
+    for label in range(first, classes, apart):
         values[label] = scores[label] + width * math.sqrt(scores[classes + label])
 
 

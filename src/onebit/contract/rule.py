@@ -82,6 +82,7 @@ CONTRACT = {
     "probabilities": ("params", "given", "out"),
     "teach": ("params", "given", "label", "step"),
     "surety": ("params", "given", "label"),
+    "weigh": ("params", "given", "first", "apart"),
 }
 # What the contract of 0.3 called its arguments, and where they are now.
 FORMER = {
@@ -141,7 +142,9 @@ class Rule:
     mean the same since: files and logs have only what was given. `takes_rewards` says that `learn` takes `given.reward`, which may be any number from 0 to 1;
     others get a bit that is 1 with that probability. `narrowing` is how a round with few candidates is given to it (None: by its heads, one a class; rules
     with other heads then take no candidates), `learns_alone` that a round with one candidate teaches it something, `learns_over_all` that it learns over all
-    classes where nothing says that the right one is among the candidates, or there is one alone. `examples` are the option sets that every check and oracle runs with.
+    classes where nothing says that the right one is among the candidates, or there is one alone. `weigh` is the part of `decide` that is done class by class,
+    for the classes from `first` on that are `apart` by so many: `decide` calls it with 0 and 1, for all of them, and on a GPU lanes do it together
+    before. It changes nothing but `work`, of each class its own numbers (None: there is no such part worth the trouble). `examples` are the option sets that every check and oracle runs with.
     """
 
     name: str
@@ -167,6 +170,7 @@ class Rule:
     describe: Callable[[Any, Vector, Any], Mapping[str, Any]] | None = None
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
     surety: Callable[..., float] | None = None
+    weigh: Callable[..., None] | None = None
     contrast: Callable[[Any, Vector, int, int], Contrast | None] | None = None
     migrations: Mapping[str, Migration] = field(default_factory=dict)
     takes_rewards: bool = False

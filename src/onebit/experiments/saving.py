@@ -13,8 +13,8 @@ from onebit.report.parts import Page
 PAGE, FIGURES = "page.html", "figures"
 
 
-def save_page(page: Page, folder: str | Path) -> Path:
-    """Write the page, and its figures where matplotlib is installed; the path of the page.
+def save_page(page: Page, folder: str | Path, processes: int = 1) -> Path:
+    """Write the page, and its figures where matplotlib is installed, many of them in several processes; the path of the page.
 
     The page replaces an older one whole or not at all.
     """
@@ -28,7 +28,7 @@ def save_page(page: Page, folder: str | Path) -> Path:
                 old.unlink()
             from onebit.report.figures import save_figures
 
-            save_figures(page, folder / FIGURES)
+            save_figures(page, folder / FIGURES, processes)
     except OSError as error:
         raise InputError(f"the page cannot be written to {folder}: {error.strerror or error}") from None
     return folder / PAGE

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_CURVES = 12
 SUFFIXES = (".png", ".svg")
+MANY = 20  # figures, which take longer to draw than processes to start
 _LEGEND_INSIDE = 4  # more entries, or longer names, stand beside the axes
 _LONGEST_INSIDE = 24
 _LONGEST_NAME = 48
@@ -78,8 +81,8 @@ def _write(drawing: Drawing, path: Path) -> None:
             raise InputError(f"the figure {path} cannot be written: {error.strerror or error}") from error
 
 
-def save_figures(page: Page, folder: Path) -> list[Path]:
-    """Writes every figure of a page as PNG and SVG, named by section and title; one for each measure of curves."""
+def save_figures(page: Page, folder: Path, processes: int = 1) -> list[Path]:
+    """Writes every figure of a page as PNG and SVG, named by section and title; one for each measure of curves. Where there are many, several processes draw them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -87,18 +90,27 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
     found = style.figures_of(page.parts)
     looks = style.looks((part for _, part in found if isinstance(part, Curves)), MOST_CURVES)
     slugs = style.Slugs()
-    paths = []
+    jobs = []
     for above, part in found:
         named = replace(part, title=": ".join((*above[-1:], part.title)))
         measures = part.measures if isinstance(part, Curves) else [""]
         for measure in measures:
             # The title may be cut, the measure not.
             name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
-            drawing = figure(named, measure, looks=looks)
-            for suffix in SUFFIXES:
-                paths.append(folder / f"{name}{suffix}")
-                _write(drawing, paths[-1])
-    return paths
+            jobs.append((named, measure, looks, [folder / f"{name}{suffix}" for suffix in SUFFIXES]))
+    if len(jobs) >= MANY and processes > 1:
+        with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn")) as pool:
+            list(pool.map(_save, *zip(*jobs, strict=True)))
+    else:
+        for job in jobs:
+            _save(*job)
+    return [path for *_, paths in jobs for path in paths]
+
+
+def _save(part: Figure, measure: str, looks: Looks, paths: Sequence[Path]) -> None:
+    drawing = figure(part, measure, looks=looks)
+    for path in paths:
+        _write(drawing, path)
 
 
 def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, looks: Looks) -> None:

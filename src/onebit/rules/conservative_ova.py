@@ -188,17 +188,17 @@ def side_of(label: int, other: int) -> float:
     return 1.0 if label < other else -1.0
 
 
-def decode(params: ConservativeOVA, given: RuleInput, closeness: Vector) -> None:
-    """Write how close each class is to the binary answers; the closest is played."""
-    scores = given.scores
+def decode(params: ConservativeOVA, given: RuleInput, first: int, apart: int) -> None:
+    """Write into `work[0]` how close each class is to the binary answers; the closest is played."""
+    scores, closeness = given.scores, given.work[0]
     if params.coding == Coding.ONE_VS_ALL:
         # The distance is a constant plus a strictly decreasing function of the class's own score, or of its sign.
-        for label in range(params.classes):
+        for label in range(first, params.classes, apart):
             closeness[label] = scores[label] if params.decoding == Decoding.LOSS else sign_of(scores[label])
         return
     if params.coding == Coding.ALL_PAIRS:
         # The zero entries of a code cost the same for every class and drop out.
-        for label in range(params.classes):
+        for label in range(first, params.classes, apart):
             total = 0.0
             column = pair_of(0, label)  # those of a class as the second of a pair stand together
             for _ in range(label):
@@ -210,7 +210,7 @@ def decode(params: ConservativeOVA, given: RuleInput, closeness: Vector) -> None
                 column += other
             closeness[label] = -total
         return
-    for label in range(params.classes):
+    for label in range(first, params.classes, apart):
         closeness[label] = 0.0
         for column in range(params.columns):
             entry = given.memory[OWN + class_at(given, label) * params.columns + column]
@@ -224,7 +224,7 @@ def is_guess(params: ConservativeOVA, scores: Vector) -> bool:
 
 def decide(params: ConservativeOVA, given: RuleInput) -> Choice:
     """Play the class that decoding names."""
-    decode(params, given, given.work[0])
+    decode(params, given, 0, 1)
     greedy = greedy_label(given.work[0], params.classes, given.draws)
     if is_guess(params, given.scores):
         return Choice(uniform_label(params.classes, given.draws), greedy, 1.0 / params.classes, 0.0, 0.0)
@@ -302,7 +302,7 @@ def probabilities(params: ConservativeOVA, given: RuleInput, out: Vector) -> Non
     if is_guess(params, given.scores):
         fill(out, params.classes, 1.0 / params.classes)
         return
-    decode(params, given, given.work[0])
+    decode(params, given, 0, 1)
     share_greedy(given.work[0], params.classes, 0.0, out)
 
 
@@ -321,7 +321,7 @@ def contrast(params: ConservativeOVA, memory: Vector, label: int, rival: int) ->
 
 def surety(params: ConservativeOVA, given: RuleInput, label: int) -> float:
     """How much closer the label's code is to the binary answers than that of any other class."""
-    decode(params, given, given.work[0])
+    decode(params, given, 0, 1)
     return float(given.work[0, label]) - best_rival(given.work[0], params.classes, label)
 
 
@@ -335,6 +335,7 @@ RULE = Rule(
     probabilities=probabilities,
     teach=teach,
     surety=surety,
+    weigh=decode,
     heads=heads,
     prepare=prepare,
     contrast=contrast,

@@ -38,16 +38,21 @@ class LinUCB(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
+def weigh(params: LinUCB, given: RuleInput, first: int, apart: int) -> None:
+    """Write what each class may be worth into `work[0]`."""
+    optimistic(given.scores, params.classes, params.width, given.work[0], first, apart)
+
+
 def decide(params: LinUCB, given: RuleInput) -> Choice:
     """Play what may be best."""
-    optimistic(given.scores, params.classes, params.width, given.work[0])
+    weigh(params, given, 0, 1)
     label = greedy_label(given.work[0], params.classes, given.draws)
     return Choice(label, greedy_label(given.scores, params.classes, given.draws), 1.0, 0.0, 0.0)
 
 
 def probabilities(params: LinUCB, given: RuleInput, out: Vector) -> None:
     """The tied share alike."""
-    optimistic(given.scores, params.classes, params.width, given.work[0])
+    weigh(params, given, 0, 1)
     share_greedy(given.work[0], params.classes, 0.0, out)
 
 
@@ -65,5 +70,6 @@ RULE = Rule(
     takes_rewards=True,
     learns_alone=True,
     surety=regressed,
+    weigh=weigh,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )

@@ -21,10 +21,11 @@ length one it needs a radius of about 10.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, NamedTuple
 
 from onebit.contract.belief import softmax_rows
-from onebit.contract.choices import fill, greedy_label, softmax
+from onebit.contract.choices import fill, greedy_label, highest, normalise
 from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.parameters import Real
@@ -43,18 +44,24 @@ class Newtron(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
-def soft(params: Newtron, scores: Vector, work: Matrix) -> None:
+def weigh(params: Newtron, given: RuleInput, first: int, apart: int) -> None:
+    """Write exp(alpha W x) into `work[1]`, the maximum taken out."""
+    top = params.alpha * given.scores[highest(given.scores, params.classes)]
+    for label in range(first, params.classes, apart):
+        given.work[1, label] = math.exp(params.alpha * given.scores[label] - top)
+
+
+def soft(params: Newtron, given: RuleInput) -> None:
     """Write the softmax of alpha W x into `work[1]`."""
-    for label in range(params.classes):
-        work[0, label] = params.alpha * scores[label]
-    softmax(work[0], params.classes, work[1])
+    weigh(params, given, 0, 1)
+    normalise(given.work[1], params.classes)
 
 
 def decide(params: Newtron, given: RuleInput) -> Choice:
     """Explore, or draw from the softmax."""
     draws, work = given.draws, given.work
     classes, gamma = params.classes, params.exploration
-    soft(params, given.scores, work)
+    soft(params, given)
     drawn = uniform(draws, PLAY)
     explored = drawn < gamma
     if explored:
@@ -95,7 +102,7 @@ def learn(params: Newtron, given: RuleInput, choice: Choice, revealed: int, step
 
 def probabilities(params: Newtron, given: RuleInput, out: Vector) -> None:
     """The softmax, and exploration spread over all."""
-    soft(params, given.scores, given.work)
+    soft(params, given)
     for label in range(params.classes):
         out[label] = (1.0 - params.exploration) * given.work[1, label] + params.exploration / params.classes
 
@@ -128,6 +135,7 @@ RULE = Rule(
     second_order=order,
     belief=belief,
     surety=surety,
+    weigh=weigh,
     notes_the_label=True,
     examples=({}, {"radius": 10.0, "beta": 0.1, "exploration": 0.1}, {"matrix": "full", "exploration": 0.2}),
 )

@@ -40,14 +40,18 @@ class Thompson(NamedTuple):
     matrix: Matrices = Covariance.DIAGONAL
 
 
+def weigh(params: Thompson, given: RuleInput, first: int, apart: int) -> None:
+    """Draw what each class is worth, into `work[0]`."""
+    for label in range(first, params.classes, apart):
+        deviation = params.width * math.sqrt(given.scores[params.classes + label])
+        given.work[0, label] = given.scores[label] + deviation * normal(given.draws, OWN + 2 * label)
+
+
 def decide(params: Thompson, given: RuleInput) -> Choice:
     """Play the best of a draw."""
-    scores, draws = given.scores, given.draws
-    for label in range(params.classes):
-        deviation = params.width * math.sqrt(scores[params.classes + label])
-        given.work[0, label] = scores[label] + deviation * normal(draws, OWN + 2 * label)
-    label = greedy_label(given.work[0], params.classes, draws)
-    return Choice(label, greedy_label(scores, params.classes, draws), 1.0, 0.0, 0.0)
+    weigh(params, given, 0, 1)
+    label = greedy_label(given.work[0], params.classes, given.draws)
+    return Choice(label, greedy_label(given.scores, params.classes, given.draws), 1.0, 0.0, 0.0)
 
 
 def probabilities(params: Thompson, given: RuleInput, out: Vector) -> None:
@@ -72,5 +76,6 @@ RULE = Rule(
     takes_rewards=True,
     learns_alone=True,
     surety=regressed,
+    weigh=weigh,
     examples=({}, {"width": 1.0, "matrix": "full"}),
 )

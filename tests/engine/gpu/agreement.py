@@ -7,7 +7,7 @@ are the same for ever; where one does, the two go different ways from there on, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.experiments.statistics import estimate
 from onebit.learner import Learner
 from onebit.trials.trial import cores
-from tests.engine.gpu.walks import Launched, Problem, Walk, on_cpu
+from tests.engine.gpu.walks import Launched, Problem, Walk, close, on_cpu
 
 DISTURBANCE = 1e-5  # relative, about a hundred times the rounding of 32 bits
 TRIES = 16
@@ -48,16 +48,26 @@ def first_tie(make: Callable[[], Learner], one: Problem, choices: NDArray[np.int
 
     Two engines agree on a replicate if they make the same mistakes in every round before its first tie within rounding.
     """
-    rounds = one.rounds
-    values = one.values[one.schedule.order]
-    first = rounds
-    for attempt in range(TRIES):
-        noise = np.random.default_rng([attempt, rounds]).uniform(-1.0, 1.0, size=values.shape)
-        disturbed = (values * (1.0 + DISTURBANCE * noise)).astype(np.float32)
-        schedule = one.schedule._replace(order=np.arange(rounds))
-        found = on_cpu([make()], [Problem(disturbed, schedule, one.classes)])
+    first = one.rounds
+    for disturbed in disturbances(one):
+        found = on_cpu([make()], [disturbed])
         first = min(first, first_difference(found.choices[0], choices))
     return min(first, first_twins(make(), one))
+
+
+def disturbances(one: Problem) -> Iterator[Problem]:
+    """The problem with rows that are off by little."""
+    rounds, values = one.rounds, one.values[one.schedule.order]
+    schedule = one.schedule._replace(order=np.arange(rounds))
+    for attempt in range(TRIES):
+        noise = np.random.default_rng([attempt, rounds]).uniform(-1.0, 1.0, size=values.shape)
+        yield Problem((values * (1.0 + DISTURBANCE * noise)).astype(np.float32), schedule, one.classes)
+
+
+def has_tied_step(make: Callable[[], Learner], one: Problem, weights: NDArray[Any], relative: float) -> bool:
+    """Whether a learner has other weights in the end where rows are disturbed, as after a step that hangs on which of two rivals is the better."""
+    found = (on_cpu([make()], [disturbed]).learners[0].weights for disturbed in disturbances(one))
+    return any(not close(other, weights, relative) for other in found)
 
 
 def first_twins(learner: Learner, one: Problem) -> int:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from onebit.engine.gpu import build, device, launch
 from onebit.engine.gpu.build import KernelError, Layout, Shape
+from onebit.executors.gpu import ahead
 from tests.engine.gpu.lanes import Kernel, garbage
 
 NAME = "Imagined 9000"
@@ -102,6 +103,7 @@ def imagine(patch: pytest.MonkeyPatch, block: int = 4) -> Device:
     for module in (device, launch):
         patch.setattr(module, "free_memory", lambda: made.memory)
     patch.setattr(launch, "kernel_for", made.kernel_for)
+    patch.setattr(ahead, "kept_for", lambda shape, layout: None)  # no other process imagines it
     patch.setattr(launch, "resident", made.resident)
     patch.setattr(build, "BLOCK", block)
     return made

@@ -11,6 +11,7 @@ import __future__
 
 import ast
 import inspect
+import operator
 import random
 import textwrap
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -105,6 +106,7 @@ class Lanes:
         self.threadIdx, self.blockIdx = SimpleNamespace(x=0), SimpleNamespace(x=0)
         self.shared = SimpleNamespace(array=self._shared_array)
         self.local = SimpleNamespace(array=garbage)
+        self.libdevice = SimpleNamespace(fast_fdividef=operator.truediv)
         self.lane = 0
         self.barriers: list[int] = []  # that each lane has passed
         self._chance = random.Random(seed)

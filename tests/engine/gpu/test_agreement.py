@@ -14,7 +14,7 @@ from onebit.engine.gpu.launch import Counts
 from onebit.engine.schedule import Schedule
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
-from tests.engine.gpu.agreement import BALANCED, Agreement, agreement, first_difference, first_tie, table
+from tests.engine.gpu.agreement import BALANCED, Agreement, agreement, first_difference, first_tie, has_tied_step, table
 from tests.engine.gpu.walks import Launched, Problem, Walk, coarse, late, on_cpu, problem, varied
 
 REPLICATES = 12
@@ -101,6 +101,17 @@ def test_a_tie_within_rounding_is_found_where_it_is(seed: int) -> None:
     choices = on_cpu([make()], [one]).choices[0]
     has_learnt = choices[0, 0] == 1  # where the first label was wrong, by chance
     assert first_tie(make, one, choices) == (1 if has_learnt else 2)
+
+
+@pytest.mark.parametrize(("seed", "tied"), [(44, True), (43, False)])
+def test_a_step_that_hangs_on_rounding_is_found(seed: int, tied: bool) -> None:
+    """The second best of two labels is moved, which decides nothing here."""
+    rule, options = rule_named("soba"), {"form": "published", "exploration": 0.3}
+    one = problem(10, 20, 3000, seed=56, rows=2000)
+    make = partial(learner_class(rule), 10, seed=seed, **varied(rule, options, seed))
+    cpu = on_cpu([make()], [one])
+    assert first_tie(make, one, cpu.choices[0]) == 3000
+    assert has_tied_step(make, one, cpu.learners[0].weights, 2e-3) == tied
 
 
 def test_errors_that_lean_to_one_engine_are_found() -> None:

@@ -13,7 +13,7 @@ class Binding:
     """Binds functions and all that they call, by global names or out of a closure, each once.
 
     `names` has by the name of a module the names that are bound in its functions; those of other modules stay as they are. `instead`
-    has functions that take the place of others. Functions of other modules than `own` are kept in `lasting`, for other bindings too:
+    has functions that take the place of others, except where these are bound by name. Functions of other modules than `own` are kept in `lasting`, for other bindings too:
     nothing in them differs from kernel to kernel, and they need not be compiled again.
     """
 
@@ -32,7 +32,9 @@ class Binding:
 
     def called(self, function: Callable[..., Any]) -> Any:
         """What stands for a function where another calls it."""
-        function = self.instead.get(function, function)
+        return self._wrapped(self.instead.get(function, function))
+
+    def _wrapped(self, function: Callable[..., Any]) -> Any:
         kept = self._bound if function.__module__ in self._own else self._lasting
         if function not in kept:
             kept[function] = self.wrap(self.plain(function))
@@ -45,7 +47,7 @@ class Binding:
         bound = dict(function.__globals__)
         for name in function.__code__.co_names:
             if name in bound:
-                bound[name] = self._standing_for(given.get(name, bound[name]))
+                bound[name] = self._standing_for(bound[name]) if name not in given else self._named(given[name])
         cells = tuple(types.CellType(self._standing_for(cell.cell_contents)) for cell in function.__closure__ or ())
         made = types.FunctionType(function.__code__, bound, function.__name__, function.__defaults__, cells)
         made.__kwdefaults__ = function.__kwdefaults__
@@ -54,3 +56,6 @@ class Binding:
 
     def _standing_for(self, used: Any) -> Any:
         return self.called(used) if isinstance(used, types.FunctionType) else used
+
+    def _named(self, given: Any) -> Any:
+        return self._wrapped(given) if isinstance(given, types.FunctionType) else given

@@ -24,11 +24,14 @@ LOG = logging.getLogger("onebit.engine")
 WARP = 32
 BLOCK = 64  # threads, where weights are in registers
 MOST_HELD = 160  # weights that a lane holds in its registers
-HELD_BESIDE = 128  # the same where there are more in memory
+HELD_BESIDE = 150  # the same where there are more in memory
 SCRATCH_BYTES = 20 * 1024  # for the rules of a block, where weights are in registers
 SHARED_BYTES = 187 * 1024  # of shared memory for rows and weights, on the devices that have most
 CROWDED_BYTES = 28 * 1024  # the same where there are several replicates in it
 USUAL_SHARED_BYTES = 40 * 1024  # beside what the kernel has anyway
+SPARSE_REGISTERS = (
+    64  # of a lane where rows are sparse: such a warp waits for memory, and with fewer there is room for more of them
+)
 NO_ORDER = Order(start=0.0)
 
 
@@ -137,6 +140,11 @@ class Layout(NamedTuple):
         return None
 
     @property
+    def limits(self) -> dict[str, int]:
+        """What the compiler is told beside the kernel."""
+        return {"max_registers": SPARSE_REGISTERS} if self.where == "sparse" else {}
+
+    @property
     def groups(self) -> int:
         """Replicates of a block."""
         return self.threads // self.lanes
@@ -233,7 +241,7 @@ def _built(shape: Shape, layout: Layout) -> Any:
         size = f"{shape.classes} classes, {shape.features} features"
         LOG.info("building %s for the GPU, %s", shape.rule.title, size, extra={"event": "compiling"})
     with quiet():
-        found = module.jit(written)
+        found = module.jit(written, **layout.limits)
         if kept is not None:
             found._cache = kept
         found.compile(signature(shape))
@@ -244,7 +252,7 @@ def _built(shape: Shape, layout: Layout) -> Any:
 def kept_for(shape: Shape, layout: Layout) -> KeptKernel | None:
     """Where such a kernel is kept between processes; None where nothing can be."""
     plain = bound(shape, layout, None, lambda function: function).plain(loop_of(shape))
-    return kept_kernel(plain, shape.rule.name, shape[1:], layout, compute_capability())
+    return kept_kernel(plain, shape.rule.name, shape[1:], layout, layout.limits, compute_capability())
 
 
 def loop_of(shape: Shape) -> Callable[..., None]:
@@ -311,12 +319,16 @@ def bound(
         "SCALED": variances is None,
         "BALL": variances is not None and variances.ball,
         "LATE": shape.late,
+        "WEIGHS": shape.rule.weigh is not None,
+        "weigh": shape.rule.weigh or round_module.weighed,
         **(_sparse_names(shape) if shape.sparse else _dense_names(shape, layout)),
     }
     instead: dict[Callable[..., Any], Callable[..., Any]] = {
         generic.decide: shape.rule.decide,
         generic.learn: shape.rule.learn,
     }
+    if shape.rule.weigh is not None:
+        instead[shape.rule.weigh] = round_module.weighed
     if _ranked(shape):
         instead[sort_descending] = ranks.sort_by_rank
     everywhere = {ranks.__name__: {"cuda": module}, **dict.fromkeys(OWN_MODULES, names)}

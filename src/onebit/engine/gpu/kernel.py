@@ -35,6 +35,7 @@ from onebit.engine.gpu.round import (
     give_orders,
     remember,
     turn,
+    weigh_together,
 )
 from onebit.spaces.variances import ball_factor
 
@@ -57,6 +58,7 @@ SUMS = SLOTS = 0  # lines that are summed along a row, and sums that a lane ends
 OWN = 0  # 1 where each head has its own variances, 0 where one line is for all
 KEEPS_NORM = BALL = False  # whether the rule asks for ||W||^2, and whether weights are projected on a ball
 LATE = False  # whether feedback may come late or never: events are walked then, not rounds
+WEIGHS = False  # whether the rule has a part that lanes do together
 NUMBERS = 0xFFFFFFFFFF  # more than all rows have
 
 
@@ -158,6 +160,11 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
                     orders[REFUSED] = 1.0
         cuda.syncwarp()
 
+        if WEIGHS:
+            weigh_together(
+                params, key, position, event, float(norm), memory, scores, work, orders, all_classes, lane
+            )  # fmt: skip
+            cuda.syncwarp()
         if lane == 0:
             played_wrong, greedy_wrong, mark, next_mark = turn(
                 params, key, position, entry, event, float(norm), largest,

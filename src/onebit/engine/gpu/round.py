@@ -20,6 +20,9 @@ HEADS = SCORES = 0  # weight vectors, and numbers that a rule reads of a row: wi
 REVEALED = KEEPS_NORM = False  # whether the class is revealed to the rule, and it asks for ||W||^2
 SCALED = True  # whether weights are kept up to a factor that the rule's steps shrink
 LATE = False  # whether feedback may come late or never
+LANES = 0  # of a replicate
+WEIGHS = False  # whether the rule has a part that lanes do together: the classes of a lane are as many apart as there are lanes
+weigh: Any = None  # that part
 
 # What the lanes of a replicate tell each other: the factor of the weights, what it was when it had to be multiplied into them, what is to
 # be done beside the step, whether the replicate stands still, and with a ball the squared length of the weights before the factor.
@@ -54,6 +57,29 @@ def remember(
     scale[0], scale[1] = orders[SCALE], orders[LENGTH]
     count[0], count[1], count[2] = played_wrong, greedy_wrong, mark
     count[3] = 0 if orders[REFUSED] == 0.0 else 1
+
+
+def weigh_together(  # noqa: PLR0917 -- it is part of the kernel
+    params: Any,
+    key: np.uint64,
+    position: int,
+    event: int,
+    sq_norm: float,
+    memory: Vector,
+    scores: Vector,
+    work: Any,
+    orders: Vector,
+    all_classes: NDArray[np.int64],
+    lane: int,
+) -> None:
+    """The part of a lane in what `decide` does class by class."""
+    if orders[REFUSED] == 0.0 and (not LATE or event & DECIDE):
+        draws = Draws(key, np.uint64(event >> ROUND if LATE else position), DECIDING)
+        weigh(params, RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True), lane, LANES)
+
+
+def weighed(params: Any, given: RuleInput, first: int, apart: int) -> None:
+    """What `decide` calls then: it has been done."""
 
 
 def turn(  # noqa: PLR0917 -- it is part of the kernel

@@ -33,6 +33,7 @@ from onebit.engine.gpu.round import (
     give_orders,
     remember,
     turn,
+    weigh_together,
 )
 
 cuda: Any = None
@@ -45,6 +46,7 @@ SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups
 SPAN = PARTS = SLOTS = 0  # lanes side by side that have different heads, parts of a row, heads of a lane
 UNROLLED = 8  # values that a lane has on their way at the same time
 KEEPS_NORM = LATE = False  # whether the rule asks for ||W||^2; whether events are walked, not rounds
+WEIGHS = False  # whether the rule has a part that lanes do together
 
 
 def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
@@ -110,6 +112,11 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
                     orders[REFUSED] = 1.0
         cuda.syncwarp()
 
+        if WEIGHS:
+            weigh_together(
+                params, key, position, event, norms[entry & ROW], memory, scores, work, orders, all_classes, lane
+            )  # fmt: skip
+            cuda.syncwarp()
         if lane == 0:
             played_wrong, greedy_wrong, mark, next_mark = turn(
                 params, key, position, entry, event, norms[entry & ROW], largest,

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from onebit.engine.gpu import device
 from onebit.errors import InputError
+from onebit.executors.gpu.ahead import KernelBuilder
 from onebit.executors.gpu.scheduler import StreamScheduler
 from onebit.executors.gpu.speeds import pays
 from onebit.executors.threads import Fallback, ThreadsExecutor, threads_executor
@@ -83,15 +84,20 @@ class GpuExecutor:
                 streams.setdefault(trial.stream.key, []).append(trial)
             else:
                 fallback.leave([trial], reason)
-        for trials in streams.values():
-            if self._only_if_it_pays and not pays(trials, fallback.threads.threads, self._built):
-                fallback.leave(trials, "few rounds", said=False)
-                continue
-            with closing(StreamScheduler(trials, fallback.leave).records(progress)) as records:
-                for record in records:
-                    self._used = True
-                    yield record
-            self._built |= {kind_of(trial) for trial in trials}
+        with closing(KernelBuilder()) as builder:
+            chosen = []
+            for trials in streams.values():
+                if self._only_if_it_pays and not pays(trials, fallback.threads.threads, self._built):
+                    fallback.leave(trials, "few rounds", said=False)
+                    continue
+                self._built |= {kind_of(trial) for trial in trials}
+                chosen.append(trials)
+            builder.look_ahead([StreamScheduler(trials, fallback.leave, builder).kernels for trials in chosen[1:]])
+            for trials in chosen:
+                with closing(StreamScheduler(trials, fallback.leave, builder).records(progress)) as records:
+                    for record in records:
+                        self._used = True
+                        yield record
         yield from fallback.run(progress)
 
     def core_rate(self, trial: Trial) -> float | None:

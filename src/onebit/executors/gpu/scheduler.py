@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from onebit.data.sources import Source
 from onebit.engine.gpu import device
 from onebit.engine.gpu.build import KernelError, Layout, Shape, layout_for
 from onebit.engine.gpu.launch import (
+    Counts,
     DeviceRows,
     DeviceSchedules,
     DeviceSparseRows,
@@ -26,6 +28,7 @@ from onebit.engine.gpu.launch import (
 )
 from onebit.engine.schedule import Schedule
 from onebit.errors import OnebitError
+from onebit.executors.gpu.ahead import Kernel, KernelBuilder
 from onebit.features import Features
 from onebit.learner import Learner
 from onebit.memory import available_memory
@@ -69,30 +72,34 @@ class _Case(NamedTuple):
 class StreamScheduler:
     """The trials of one stream on the GPU: some seeds at a time, and for these one kernel after the other."""
 
-    def __init__(self, trials: Sequence[Trial], leave: Leave) -> None:
-        self._trials, self._leave, self._stream = trials, leave, trials[0].stream
+    def __init__(self, trials: Sequence[Trial], leave: Leave, builder: KernelBuilder) -> None:
+        self._trials, self._leave, self._stream, self._builder = trials, leave, trials[0].stream, builder
         self._by_seed: dict[int, list[Trial]] = {}
         for trial in trials:
             self._by_seed.setdefault(trial.seed, []).append(trial)
         self._strides: dict[bool, int] = {}  # numbers of a row on the device, without and with bias
-        self._learners: dict[tuple[int, int | None], Learner] = {}
+        self._beginnings: dict[tuple[int, int | None], tuple[Learner, Shape, Layout | None]] = {}
         # Rows that all seeds share are made and cast once, and sent once for each bias.
         self._fixed: dict[tuple[Source, int], Tables] = {}
         self._shared: NDArray[np.float32] | SparseRows | None = None
         self._device_rows: dict[bool, DeviceRows | DeviceSparseRows] = {}
 
+    def kernels(self) -> list[Kernel]:
+        """Those that they will need, as far as the first seed says."""
+        first = self._seed(self._trials[0].seed) if self._fits else None
+        return [] if first is None else [(case.shape, case.layout) for case in self._sample(first)]
+
     def records(self, progress: Progress) -> Generator[Record, None, None]:
         """Their records; the data of the next seeds are made while these are run."""
-        free = available_memory()
-        if (
-            free is not None and 2 * self._stream.whole_bytes > free
-        ):  # those of the next seed are made while these are run
+        if not self._fits:
             self._leave(self._trials, "more rows than this machine has memory for at once")
             return
         seeds = list(self._by_seed)
         first = self._seed(seeds[0])
-        at_once = 0 if first is None else self._seeds_at_once(first)
-        if first is None or at_once == 0:
+        cases = [] if first is None else self._sample(first)
+        self._builder.build((case.shape, case.layout) for case in cases)
+        fitting = 0 if first is None else self._seeds_that_fit(first, cases)
+        if first is None or fitting == 0:
             self._leave(self._trials, REFUSED if first is None else "more rows than the GPU has room for")
             return
         if self._stream.source.fixed:
@@ -102,16 +109,24 @@ class StreamScheduler:
                 return
         with ThreadPoolExecutor(cores()) as pool:
             try:
-                making = {seed: pool.submit(self._ready, seed) for seed in seeds[1:at_once]}
-                ready = {seeds[0]: self._ready(seeds[0], first)}
-                for end in range(at_once, len(seeds) + at_once, at_once):
-                    ready |= {seed: one.result() for seed, one in making.items()}
-                    making = {seed: pool.submit(self._ready, seed) for seed in seeds[end : end + at_once]}
+                making = {seeds[0]: pool.submit(self._ready, seeds[0], first)}
+                making |= {seed: pool.submit(self._ready, seed) for seed in seeds[1:fitting]}
+                at_once = min(fitting, self._seeds_wanted(cases))
+                for begin in range(0, len(seeds), at_once):
+                    ready = {seed: making.pop(seed).result() for seed in seeds[begin : begin + at_once]}
+                    following = seeds[begin + at_once : begin + 2 * at_once]
+                    making |= {seed: pool.submit(self._ready, seed) for seed in following if seed not in making}
                     yield from self._run_seeds(ready, progress)
-                    ready = {}
+                    ready.clear()
             finally:
                 pool.shutdown(cancel_futures=True)
                 self._device_rows.clear()
+
+    @property
+    def _fits(self) -> bool:
+        """Whether the rows of two seeds have room: those of the next are made while these are run."""
+        free = available_memory()
+        return free is None or 2 * self._stream.whole_bytes <= free
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
@@ -133,11 +148,8 @@ class StreamScheduler:
         values = _cast(found) if self._shared is None else self._shared
         return None if values is None else _Ready(found, values)
 
-    def _seeds_at_once(self, first: _Seed) -> int:
-        """So many seeds that the largest kernel has enough to do, as far as their rows have room; 0 where there is none for one."""
-        seed, rounds = self._trials[0].seed, self._stream.rounds
-        sample = {id(trial.entry): replace(trial, seed=seed) for trial in self._trials}.values()
-        cases = list(self._cases(sample, first, lambda trials, reason: None))
+    def _seeds_that_fit(self, first: _Seed, cases: Sequence[_Case]) -> int:
+        """So many seeds have room for their rows at once; 0 where there is none for one."""
         if not cases:
             return 1
         for case in cases:
@@ -147,15 +159,23 @@ class StreamScheduler:
         shared, own = (rows, 0) if self._stream.source.fixed else (0, rows)
         own += 8 * (first.schedule.steps + 2) * (2 if is_late(first.schedule) else 1)
         room = device.free_memory() // 2 - shared
-        if own > room:
-            return 0
+        return 0 if own > room else max(1, min(MOST_BYTES, room) // own)
+
+    def _seeds_wanted(self, cases: Sequence[_Case]) -> int:
+        """With so many seeds the largest kernel has enough to do."""
         for (shape, layout), count in Counter((case.shape, case.layout) for case in cases).most_common():
             try:
-                wanted = -(-most_at_once(shape, layout, rounds) // count)
+                self._builder.wait((shape, layout))
+                return -(-most_at_once(shape, layout, self._stream.rounds) // count)
             except KernelError:
                 continue
-            return max(1, min(wanted, min(MOST_BYTES, room) // own))
         return 1
+
+    def _sample(self, first: _Seed) -> list[_Case]:
+        """A trial of every entry, with the first seed."""
+        seed = self._trials[0].seed
+        sample = {id(trial.entry): replace(trial, seed=seed) for trial in self._trials}.values()
+        return list(self._cases(sample, first, lambda trials, reason: None))
 
     def _row_bytes(self, of: _Seed, bias: bool) -> int:
         """What the rows of a seed take on the device."""
@@ -181,28 +201,28 @@ class StreamScheduler:
                 leave([trial], f"{rule.name} keeps variances, and rows are sparse")
                 continue
             try:
-                learner = self._learner(trial, of.tables)
+                learner, shape, layout = self._beginning(trial, of)
             except OnebitError:  # of which threads say more
                 leave([trial], LEARNER)
                 continue
-            params, memory, _ = learner.runtime.model.beginning
-            features, late = of.features.columns + learner.runtime.bias, is_late(of.schedule)
-            shape = Shape.of(rule, params, len(memory), features, late, sparse)
-            layout = layout_for(shape)
             if layout is None:
                 leave([trial], "rows are too long, or classes too many")
                 continue
             yield _Case(trial, learner, shape, layout)
 
-    def _learner(self, trial: Trial, tables: Tables) -> Learner:
-        """The learner that a trial begins with, which for most rules differs from seed to seed in its key alone."""
+    def _beginning(self, trial: Trial, of: _Seed) -> tuple[Learner, Shape, Layout | None]:
+        """The learner that a trial begins with, which for most rules differs from seed to seed in its key alone, and its kernel."""
         planned = trial.entry.rule.plan is not None
         key = id(trial.entry), trial.seed if planned else None
-        if key not in self._learners:
-            if planned and len(self._learners) > 10_000:
-                self._learners.clear()
-            self._learners[key] = trial.entry.begin(trial.stream, tables.data, trial.seed, tables.longest)
-        return self._learners[key]
+        if key not in self._beginnings:
+            if planned and len(self._beginnings) > 10_000:
+                self._beginnings.clear()
+            learner = trial.entry.begin(trial.stream, of.tables.data, trial.seed, of.tables.longest)
+            params, memory, _ = learner.runtime.model.beginning
+            features, late = of.features.columns + learner.runtime.bias, is_late(of.schedule)
+            shape = Shape.of(trial.entry.rule, params, len(memory), features, late, of.features.space == "sparse")
+            self._beginnings[key] = learner, shape, layout_for(shape)
+        return self._beginnings[key]
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
@@ -228,14 +248,49 @@ class StreamScheduler:
             if not kernels:
                 continue
             schedules = self._schedules(bias, list(there.values()))
-            for (shape, layout), alike in kernels.items():
-                try:
-                    most = most_at_once(shape, layout, schedules.rounds, schedules.places)
-                except KernelError:
-                    self._leave([case.trial for case in alike], f"{shape.rule.name} does not compile for a GPU")
-                    continue
-                for begin in range(0, len(alike), most):
-                    yield from self._run_kernel(alike[begin : begin + most], schedules, positions, progress)
+            yield from self._run_waves(self._waves(kernels, schedules), schedules, positions, progress)
+
+    def _waves(
+        self, kernels: Mapping[Kernel, Sequence[_Case]], schedules: DeviceSchedules
+    ) -> Iterator[Sequence[_Case]]:
+        """The cases that are sent at a time, kernel by kernel."""
+        for (shape, layout), alike in kernels.items():
+            self._builder.wait((shape, layout))
+            try:
+                most = most_at_once(shape, layout, schedules.rounds, schedules.places)
+            except KernelError:
+                self._leave([case.trial for case in alike], f"{shape.rule.name} does not compile for a GPU")
+                continue
+            for begin in range(0, len(alike), most):
+                yield alike[begin : begin + most]
+
+    def _run_waves(
+        self,
+        waves: Iterator[Sequence[_Case]],
+        schedules: DeviceSchedules,
+        positions: Mapping[int, int],
+        progress: Progress,
+    ) -> Iterator[Record]:
+        """The records of all waves; those of one are made and written while the device is at the next."""
+        stopping = threading.Event()
+
+        def report(count: int) -> None:
+            if stopping.is_set():
+                raise CancelledError
+            progress(count)
+
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                before: tuple[Sequence[_Case], Future[Counts]] | None = None
+                for cases in waves:
+                    walked = pool.submit(self._walked, cases, schedules, positions, report)
+                    if before is not None:
+                        yield from self._records(*before, schedules, progress)
+                    before = cases, walked
+                if before is not None:
+                    yield from self._records(*before, schedules, progress)
+            finally:
+                stopping.set()
 
     def _schedules(self, bias: bool, ready: Sequence[_Ready]) -> DeviceSchedules:
         """The rows and schedules of these seeds; of rows that all seeds share only the schedules are sent each time."""
@@ -253,17 +308,21 @@ class StreamScheduler:
             return DeviceSparseRows(sparse, bias)
         return DeviceRows([table for table in tables if isinstance(table, np.ndarray)], bias, self._strides[bias])
 
-    def _run_kernel(
+    def _walked(
         self, cases: Sequence[_Case], schedules: DeviceSchedules, positions: Mapping[int, int], progress: Progress
-    ) -> Iterator[Record]:
-        """The records of cases of one kernel; what the device refuses is left, so that a CPU says what is wrong with it."""
+    ) -> Counts:
+        """How cases of one kernel did."""
         shape, layout = cases[0].shape, cases[0].layout
         beginnings = [case.learner.runtime.model.beginning for case in cases]
         seeds = [case.trial.seed for case in cases]
         replicates = Replicates.of(shape, beginnings, [positions[seed] for seed in seeds], seeds)
-        curved = any(case.trial.curve for case in cases)
-        marks = marks_for(schedules.rounds) if curved else np.array([schedules.rounds])
-        counts = walk(shape, layout, schedules, replicates, marks, progress)
+        return walk(shape, layout, schedules, replicates, _marks(cases, schedules.rounds), progress)
+
+    def _records(
+        self, cases: Sequence[_Case], walked: Future[Counts], schedules: DeviceSchedules, progress: Progress
+    ) -> Iterator[Record]:
+        """Their records; what the device refuses is left, so that a CPU says what is wrong with it."""
+        counts, marks = walked.result(), _marks(cases, schedules.rounds)
         for position, case in enumerate(cases):
             if counts.refused[position]:
                 progress(-schedules.rounds)
@@ -272,6 +331,11 @@ class StreamScheduler:
             share = counts.seconds / len(cases)
             found = counts.mistakes[position], marks, counts.curves[position], share, case.learner
             yield record_of(Outcome(case.trial, *found, on=device.name()))
+
+
+def _marks(cases: Sequence[_Case], rounds: int) -> NDArray[np.int64]:
+    """The rounds at which mistakes are counted: those of a curve where one is wanted, else the last."""
+    return marks_for(rounds) if any(case.trial.curve for case in cases) else np.array([rounds])
 
 
 def _cast(of: _Seed) -> NDArray[np.float32] | SparseRows | None:
