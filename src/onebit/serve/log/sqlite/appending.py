@@ -267,15 +267,20 @@ def _packed(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-    """Make a log of rows that have their numbers, in one transaction; how many there are, by table."""
+    """Make a log of rows that have their numbers, in one transaction; how many there are, by table. Where that fails, there is no log."""
     counts: dict[str, int] = {}
-    with in_our_words(), contextlib.closing(created(path)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        for table, pages in tables:
-            counts[table] = 0
-            for rows in pages:
-                connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
-                counts[table] += len(rows)
-        connection.execute("COMMIT")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    try:
+        with in_our_words(), contextlib.closing(created(path)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for table, pages in tables:
+                counts[table] = 0
+                for rows in pages:
+                    connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
+                    counts[table] += len(rows)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except BaseException:
+        for one in path.parent.glob(f"{path.name}*"):
+            one.unlink()
+        raise
     return counts
