@@ -185,7 +185,7 @@ def _pack_whole(
 def _form(low: int, high: int, has_negative_zero: bool, count: int) -> int:
     """How whole numbers are kept: in so many bytes each; or in so many bits beyond BITS, where that is shorter; 0 where in neither way."""
     top = max(high, -low)
-    width = next((width for width, most in _LARGEST.items() if top <= most), 0)
+    width = 1 if top <= _LARGEST[1] else 2 if top <= _LARGEST[2] else 4 if top <= _LARGEST[4] else 0
     bits = max(1, (high - low).bit_length())
     fits = bits <= MOST_BITS and -(2**31) <= low < 2**31 and not has_negative_zero
     return BITS + bits if fits and (not width or 6 + -(-count * bits // 8) < 2 + count * width) else width
