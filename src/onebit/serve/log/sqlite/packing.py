@@ -68,7 +68,7 @@ def _are_few(stored: Sequence[bytes]) -> bool:
 def _packed_alone(stored: bytes) -> bytes | None:
     """What `_packed_rows` makes of one row of decimals that are kept in bits: to call NumPy takes longer than its few numbers do."""
     count = len(stored) // 8
-    row: list[float] = memoryview(stored).cast("d").tolist()
+    row: Sequence[float] = memoryview(stored).cast("d").tolist()
     for places, power in enumerate(_POWERS):
         try:
             if round(row[0] * power) / power != row[0]:  # as of most that are no decimals of so many places
