@@ -442,7 +442,7 @@ def test_a_damaged_log_is_an_error_and_leaves_no_file(call: Call, folder: Path, 
     path = tmp_path / "out"
     code, out, err = call("export", str(tmp_path), "places", "--format", "ndjson", "--out", str(path))
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert "cannot be used" in err
+    assert "cannot be read" in err
     assert not list(tmp_path.glob("*out*"))
 
 
