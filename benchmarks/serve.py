@@ -2,10 +2,11 @@
 
     python benchmarks/serve.py                    # some five minutes
     python benchmarks/serve.py --quick            # one, with a tenth of the rows
+    python benchmarks/serve.py --quick --server postgresql://postgres@127.0.0.1/postgres
 
 The peer is FastAPI as its tutorial has it: the same bodies in and out through models, a handler that does nothing, and one row in
 SQLite for each request, in groups with one fsync. Client and server are two processes on loopback, as many connections as
-`--clients`. Rates are of pairs: a decision, and its feedback.
+`--clients`. Rates are of pairs: a decision, and its feedback. With `--server` each service has its log in a new database of a PostgreSQL server.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 
@@ -187,8 +189,20 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
-def service(folder: Path, port: int, *options: str) -> list[str]:
-    return [sys.executable, "-m", "onebit", "serve", "--data", str(folder), "--port", str(port), *options]
+def service(folder: Path, port: int, server: str | None = None) -> list[str]:
+    """A service with its log in a folder, or in a new database of a server."""
+    where = ["--data", str(folder)] if server is None else ["--log", new_database(server)]
+    return [sys.executable, "-m", "onebit", "serve", *where, "--port", str(port)]
+
+
+def new_database(server: str) -> str:
+    """The address of a new database of a PostgreSQL server, whose own address names one that is there."""
+    import psycopg
+
+    name = f"bench_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    return f"{server.rpartition('/')[0]}/{name}"
 
 
 async def create(port: int, learner: str, mode: str = "learn", **more: Any) -> None:
@@ -230,7 +244,7 @@ def rate_of(command: list[str], port: int, clients: int, seconds: float, learner
         return asyncio.run(measured())
 
 
-def throughput(learner: str, clients: int, seconds: float, repeats: int) -> dict[str, Any]:
+def throughput(learner: str, clients: int, seconds: float, repeats: int, server: str | None) -> dict[str, Any]:
     """Single pairs beside the empty handler, and batches of 100, each by many clients and by one."""
     kinds = {
         "empty": (clients, 1),
@@ -245,7 +259,7 @@ def throughput(learner: str, clients: int, seconds: float, repeats: int) -> dict
         for name, rates in found.items():
             port = free_port()
             with tempfile.TemporaryDirectory() as folder:
-                command = empty(Path(folder), port) if name == "empty" else service(Path(folder), port)
+                command = empty(Path(folder), port) if name == "empty" else service(Path(folder), port, server)
                 many, batch = kinds[name]
                 load = rate_of(command, port, many, seconds, None if name == "empty" else learner, batch)
             rates.append(load.rate)
@@ -267,14 +281,14 @@ def throughput(learner: str, clients: int, seconds: float, repeats: int) -> dict
     }
 
 
-def learning_latency(learner: str, seconds: float, repeats: int) -> dict[str, Any]:
+def learning_latency(learner: str, seconds: float, repeats: int, server: str | None) -> dict[str, Any]:
     """The latency of one decision at 100 a second: alone, with 100 feedbacks a second that are learnt, and that are only logged."""
     kinds = {"alone": ("learn", 0.0), "learning": ("learn", 100.0), "logging": ("log-only", 100.0)}
     found: dict[str, list[float]] = {name: [] for name in kinds}
     for _ in range(repeats):
         for name, (mode, feedback_rate) in kinds.items():
             port = free_port()
-            with tempfile.TemporaryDirectory() as folder, running(service(Path(folder), port), port):
+            with tempfile.TemporaryDirectory() as folder, running(service(Path(folder), port, server), port):
                 asyncio.run(create(port, learner, mode))
                 asyncio.run(pairs(port, 4, 1.0))
                 found[name].append(statistics.median(asyncio.run(paced(port, seconds, 100.0, feedback_rate))))
@@ -320,14 +334,15 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=32, help="connections (default 32)")
     parser.add_argument("--learners", default="bpa,auto", help="learners of the task (default bpa,auto)")
     parser.add_argument("--only", choices=["throughput", "latency", "endurance"], help="one of the three parts")
+    parser.add_argument("--server", metavar="ADDRESS", help="a PostgreSQL server for the logs (default: folders)")
     chosen = parser.parse_args()
     seconds, repeats = (2.0, 1) if chosen.quick else (5.0, 3)
     for learner in chosen.learners.split(","):
         if chosen.only in (None, "throughput"):
-            print(json.dumps(throughput(learner, chosen.clients, seconds, repeats)), flush=True)
+            print(json.dumps(throughput(learner, chosen.clients, seconds, repeats, chosen.server)), flush=True)
         if chosen.only in (None, "latency"):
-            print(json.dumps(learning_latency(learner, seconds, repeats)), flush=True)
-    if chosen.only in (None, "endurance"):
+            print(json.dumps(learning_latency(learner, seconds, repeats, chosen.server)), flush=True)
+    if chosen.only in (None, "endurance") and chosen.server is None:  # which weighs the folder
         print(json.dumps(endurance(chosen.learners.split(",")[0], 100_000 if chosen.quick else 1_000_000)), flush=True)
 
 

@@ -106,6 +106,13 @@ async def until(true: Callable[[], Any], patience_s: float = PATIENCE_S) -> None
             await asyncio.sleep(0.005)
 
 
+async def until_silence(service: Service, identity: str, task: str = "fruit") -> None:
+    """Wait until silence is the answer to a decision."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (await service.decision(task, identity))["source"] != "silence":
+            await asyncio.sleep(0.005)
+
+
 async def outcome(work: Awaitable[Any]) -> Any:
     """What some work gives, or what it raises."""
     try:

@@ -78,7 +78,7 @@ async def fill(service: Service) -> None:
     await service.feedback("tickets", [FeedbackRequest(id="t0", right=True)])
     for _ in range(100):
         await asyncio.sleep(0.1)
-        if service.decision("tickets", "t5")["right"] is not None:
+        if (await service.decision("tickets", "t5"))["right"] is not None:
             break
     assert await service.feedback("tickets", [FeedbackRequest(id="t5", right=True)]) == [{"id": "t5", "status": "late"}]
 

@@ -127,7 +127,7 @@ def test_what_is_answered_and_logged(where: Where) -> None:
             later = await decided(service, "4", sure=0.0)
             assert 0.0 < later["confidence"] < 1.0
             assert not later["unsure"]
-            logged = {one["id"]: one for one in service.decisions("fruit")}
+            logged = {one["id"]: one for one in await service.decisions("fruit")}
             assert (logged["1"]["reward"], logged["1"]["right"], logged["1"]["truth"]) == (0.7, False, None)
             assert (logged["1"]["complete"], logged["1"]["sure"], logged["1"]["unsure"]) == (True, 0.5, True)
             assert (logged["2"]["truth"], logged["2"]["right"]) == ("d", True)
@@ -174,14 +174,14 @@ def test_how_sure_a_task_must_be(where: Where) -> None:
             changed = await service.change("fruit", change(sure=0.9))
             assert (changed.risk, changed.sure) == (None, 0.9)
             await decided(service, "x")
-            assert service.decision("fruit", "x")["sure"] == 0.9
+            assert (await service.decision("fruit", "x"))["sure"] == 0.9
             await decided(service, "y", sure=0.1)
-            assert service.decision("fruit", "y")["sure"] == 0.1
+            assert (await service.decision("fruit", "y"))["sure"] == 0.1
             assert service.stats("fruit")["certainty"]["overshoot"] is None
             changed = await service.change("fruit", change(sure=None))
             assert (changed.risk, changed.sure) == (None, None)
             await decided(service, "z")
-            assert service.decision("fruit", "z")["sure"] is None
+            assert (await service.decision("fruit", "z"))["sure"] is None
         async with service_in(where) as service:
             assert service.task("fruit").sure is None
 
@@ -230,7 +230,7 @@ def test_what_was_said_before_stands_unless_it_is_revised(where: Where) -> None:
             assert everything_in(where) == before
             assert await heard(service, "1", None, reward=1.0, revise=True) == "revised"
             assert await heard(service, "1", True) == "duplicate"
-            assert service.decision("fruit", "1")["truth"] is None
+            assert (await service.decision("fruit", "1"))["truth"] is None
             with pytest.raises(ConflictError, match="worth 1 before"):
                 await heard(service, "1", False)
 
@@ -249,7 +249,7 @@ def test_a_truth_in_shadow_mode_is_of_what_was_shown(where: Where) -> None:
             )  # chosen elsewhere, among who knows what
             with pytest.raises(InvalidError, match="truth is 'c', but the candidates of decision '3' were"):
                 await heard(service, "3", None, truth="c", shown="b")
-            assert [service.decision("fruit", one)["right"] for one in "123"] == [True, False, None]
+            assert [(await service.decision("fruit", one))["right"] for one in "123"] == [True, False, None]
             assert (await states(service))["fruit"] == replayed(where, "fruit")
             assert service.stats("fruit")["refused"] == 0
 

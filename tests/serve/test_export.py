@@ -316,7 +316,7 @@ def test_every_decision_is_exported_as_the_service_shows_it(call: Call, folder: 
     lines = [json.loads(line) for line in out.splitlines()]
 
     async def shown(service: Service) -> list[dict[str, Any]]:
-        return service.decisions(name, 10_000)[::-1]
+        return (await service.decisions(name, 10_000))[::-1]
 
     expected = json.loads(json.dumps(served(folder, shown)))
     assert lines == expected
@@ -330,7 +330,7 @@ def test_it_can_be_exported_while_the_service_runs(call: Call, tmp_path: Path) -
         for name in TASKS:
             code, out, _ = call("export", str(tmp_path), name, "--format", "ndjson", "--out", "-")
             assert code == 0
-            assert len(out.splitlines()) == len(service.decisions(name, 10_000))
+            assert len(out.splitlines()) == len(await service.decisions(name, 10_000))
 
     served(tmp_path, both)
 

@@ -355,7 +355,7 @@ def test_what_is_gone_stays_gone(where: Where) -> None:
             ):
                 assert isinstance(await outcome(refused), GoneError)
             with pytest.raises(GoneError):
-                service.decision("fruit", SECRET_ID)
+                await service.decision("fruit", SECRET_ID)
             (listed, _) = await service.feedback("fruit", [hint(SECRET_ID), hint("d1", False)], single=False)
             assert listed["status"] == "unknown"
             late = await outcome(service.feedback("fruit", [hint("d1", True, revise=True)]))

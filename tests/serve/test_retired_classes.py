@@ -57,7 +57,7 @@ def test_never_played_again(where: Where, learner: str) -> None:
                 assert "b" not in (answer["label"], answer["greedy"])
                 assert answer["probabilities"]["b"] == 0.0
                 assert sum(answer["probabilities"].values()) == pytest.approx(1.0)
-            one = service.decision("fruit", "399")
+            one = await service.decision("fruit", "399")
             assert (one["among"], one["complete"]) == (["a", "c", "d"], True)
             # What was heard of it before can be revised, and is learnt then.
             (played,) = rows_of(folder, "SELECT id FROM decisions WHERE label = 1 LIMIT 1")[0]

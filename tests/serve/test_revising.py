@@ -109,7 +109,7 @@ def test_the_last_word_counts(where: Where) -> None:
                 "withdrawn": 1,
                 "learnt": 11,
             }
-            one, other = (service.decision("fruit", identity) for identity in "34")
+            one, other = [await service.decision("fruit", identity) for identity in "34"]
             assert (one["right"], one["source"], one["revised_time"] >= one["feedback_time"]) == (False, "caller", True)
             assert (other["right"], other["feedback_time"], other["source"], other["late"]) == (None, None, None, False)
             assert other["revised_time"] is not None
@@ -157,7 +157,7 @@ def test_what_was_shown_can_be_revised(where: Where) -> None:
             assert await said(service, revise("a")) == ["422"]
             assert await said(service, revise("a", shown="c")) == ["revised"]
             await assert_same_everywhere(service)
-            one = service.decision("fruit", "a")
+            one = await service.decision("fruit", "a")
             assert (one["right"], one["shown"], one["shown_propensity"]) == (True, "c", 1.0)
             assert [one["heard"] for one in service.stats("fruit")["classes"]] == [0, 0, 1]
             assert await said(service, withdrawal("a")) == ["withdrawn"]
@@ -178,7 +178,9 @@ def test_silence_and_late_feedback(tmp_path: Path, clock: type[HandClock]) -> No
             clock.pass_by(11.0)
             assert await said(service, hint("e")) == ["late"]
             await swept(service)
-            assert service.decision("fruit", "d")["right"] is None  # silence does not speak for what was withdrawn
+            assert (await service.decision("fruit", "d"))[
+                "right"
+            ] is None  # silence does not speak for what was withdrawn
             await followed(service)
             assert service.stats("fruit")["silences"] == 4
             assert await said(service, hint("a", True)) == ["late"]
@@ -208,7 +210,7 @@ def test_late_feedback_stays_late(tmp_path: Path, clock: type[HandClock]) -> Non
             assert await said(service, revise("a")) == ["late"]
             assert await said(service, revise("a", False), hint("a", False), hint("a")) == ["late", "duplicate", "409"]
             await assert_same_everywhere(service)
-            one = service.decision("fruit", "a")
+            one = await service.decision("fruit", "a")
             assert (one["right"], one["late"], service.stats("fruit")["learnt"]) == (False, True, 0)
             assert await said(service, withdrawal("a")) == ["withdrawn"]
             await assert_same_everywhere(service)
@@ -413,7 +415,7 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
                 before = max((one for one in kept if one < seq), default=0)
                 assert last - before <= 8 * (last - seq) + 80
             for number in (500, 100, 300, 550, 100):
-                identity, right = str(number), service.decision("fruit", str(number))["right"]
+                identity, right = str(number), (await service.decision("fruit", str(number)))["right"]
                 query = "SELECT f.seq FROM feedback f JOIN decisions d ON d.seq = f.decision WHERE d.id = ?"
                 (place,) = rows_of(tmp_path, query, identity)[0]
                 kept = positions()

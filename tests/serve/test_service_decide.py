@@ -76,7 +76,7 @@ def test_the_same_id_gives_the_same_answer_whatever_is_learnt_in_between(where: 
         for folder in (where, crashed):
             async with service_in(folder) as service:
                 assert {one: await decided(service, one, (0.5, -1.0)) for one in first} == first
-                logged = service.decision("fruit", "7")
+                logged = await service.decision("fruit", "7")
                 assert first["7"] == {name: logged[name] for name in first["7"]}
         assert rows_of(where, f"{COUNT} WHERE id IN ('0', '7')") == [(2,)]
 
@@ -183,7 +183,7 @@ def test_odd_ids_are_ids(where: Where, identity: str) -> None:
             assert await outcome(decided(service, identity)) == first
             assert await heard(service, identity) == "accepted"
             assert await heard(service, identity) == "duplicate"
-            assert service.decision("fruit", identity)["right"] is True
+            assert (await service.decision("fruit", identity))["right"] is True
             others = [one for one in kept if one != identity]
             assert len(await service.decide("fruit", [ask(one) for one in others], single=False)) == len(others)
         assert rows_of(where, COUNT) == [(1 + len(others),)]

@@ -34,6 +34,7 @@ from tests.serve.driving import (
     state_of,
     states,
     until,
+    until_silence,
     without_snapshots,
 )
 
@@ -201,7 +202,7 @@ def test_two_opposite_feedbacks_at_once(where: Where, single: bool) -> None:
                     for one in found
                 ]
                 assert statuses == ["accepted", "conflict", "duplicate", "conflict"]
-                assert service.decision("fruit", str(number))["right"] is first
+                assert (await service.decision("fruit", str(number)))["right"] is first
         assert rows_of(where, "SELECT count(*) FROM feedback") == [(20,)]
 
     run(work())
@@ -302,7 +303,7 @@ def test_silence(tmp_path: Path, clock: type[HandClock], silence: str) -> None:
             assert await heard(service, "in time", True) == "duplicate"
             expected += [("too late", "caller", 1, 1, 0)]
             assert rows_of(tmp_path, FEEDBACK) == expected
-            logged = service.decision("fruit", "too late")
+            logged = await service.decision("fruit", "too late")
             if silence == "nothing":
                 assert (logged["right"], logged["late"], logged["source"]) == (True, True, "caller")
             else:
@@ -332,11 +333,11 @@ def test_the_service_looks_after_deadlines_by_itself(tmp_path: Path) -> None:
         async with service_in(tmp_path) as service:
             await service.create(new_task(deadline_s=0.3, silence="wrong"))
             await decided(service, "a")
-            await until(lambda: service.decision("fruit", "a")["right"] is not None)
+            await until_silence(service, "a")
             await decided(service, "b")
         await asyncio.sleep(0.4)
         async with service_in(tmp_path) as service:
-            await until(lambda: service.decision("fruit", "b")["right"] is not None)
+            await until_silence(service, "b")
         assert rows_of(tmp_path, FEEDBACK) == [("a", "silence", 0, 0, 1), ("b", "silence", 0, 0, 1)]
 
     run(work())
@@ -376,8 +377,8 @@ def test_nobody_is_passed_over_where_a_large_batch_is_decided_meanwhile(tmp_path
             await swept(service)
             clock.pass_by(1.0)
             await swept(service)
-            assert service.decision("fruit", "many 0")["source"] == "silence"
-            assert service.decision("fruit", "one")["source"] == "silence"
+            assert (await service.decision("fruit", "many 0"))["source"] == "silence"
+            assert (await service.decision("fruit", "one"))["source"] == "silence"
 
     run(work())
 
@@ -461,7 +462,7 @@ def test_a_change_of_mode_or_classes_does_not_touch_the_deadline(tmp_path: Path,
             await service.change("fruit", change(add_classes=["d"], mode="learn"))
             clock.pass_by(11.0)
             await swept(service)
-            assert service.decision("fruit", "a")["source"] == "silence"
+            assert (await service.decision("fruit", "a"))["source"] == "silence"
             await decided(service, "b")
             await service.change("fruit", change(deadline_s=None))
             assert service.task("fruit").deadline_s is None
@@ -547,7 +548,7 @@ def test_a_deadline_that_is_set_while_feedback_is_awaited(tmp_path: Path, clock:
             assert await heard(service, "a") == "duplicate"
             assert await heard(service, "b") == "late"
             await swept(service)
-            assert service.decision("fruit", "c")["right"] is None
+            assert (await service.decision("fruit", "c"))["right"] is None
             assert await heard(service, "c", False) == "late"
             assert await heard(service, "c", False) == "duplicate"
 
@@ -600,8 +601,8 @@ def test_in_shadow_mode_what_was_shown_must_be_said_and_nowhere_else(where: Wher
             assert everything_in(where) == written
             assert await heard(service, "learn") == "accepted"
             assert await heard(service, "shadow", shown="b", shown_propensity=0.25) == "accepted"
-            assert service.decision("fruit", "shadow")["shown"] == "b"
-            assert service.decision("fruit", "shadow")["shown_propensity"] == 0.25
+            assert (await service.decision("fruit", "shadow"))["shown"] == "b"
+            assert (await service.decision("fruit", "shadow"))["shown_propensity"] == 0.25
 
     run(work())
 

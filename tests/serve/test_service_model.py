@@ -231,7 +231,7 @@ class Machine(RuleBasedStateMachine):
         for name, task in self.model.items():
             shown = self.service.task(name)
             assert (shown.classes, shown.mode) == (task.classes, task.mode)
-            logged = {one["id"]: one for one in self.service.decisions(name, 100)}
+            logged = {one["id"]: one for one in self.do(self.service.decisions(name, 100))}
             assert set(logged) == set(task.decided)
             for identity, (x, mode, answer) in task.decided.items():
                 one = logged[identity]

@@ -282,7 +282,7 @@ def test_names_of_classes_are_any_text(where: Where) -> None:
             await service.create(new_task(classes=names[1:], features=FEATURES["numbers"], exploration_floor=1.0))
             await traffic(service, "fruit", "numbers", 100, 1)
             found = await states(service)
-            labels = {one["label"] for one in service.decisions("fruit", 100)}
+            labels = {one["label"] for one in await service.decisions("fruit", 100)}
             assert labels <= set(names)
             assert len(labels) > 5
         assert replayed(where, "fruit") == found["fruit"]

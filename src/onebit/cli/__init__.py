@@ -150,6 +150,8 @@ def _log_shown() -> Iterator[None]:
     """What takes long or runs elsewhere is said on stderr, a line each; of everything else only what is wrong, and warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("onebit: %(message)s"))
+    # What a driver says of a database that has died comes with our own sentence of it.
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())
     ours, said = logging.getLogger("onebit"), [logging.getLogger(f"onebit.{part}") for part in SAID]
     levels = [logger.level for logger in said]
     ours.addHandler(handler)

@@ -58,7 +58,7 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
 def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     """The log that was named, and the task."""
     try:
-        from onebit.serve.log.errors import LogError
+        from onebit.serve.log.errors import in_words_of_input
         from onebit.serve.log.log_reader import LogReader
     except ImportError as error:
         raise MissingExtraError(
@@ -68,11 +68,8 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
         raise InputError(
             f"TASK is missing: {chosen.folder} is no file that ends in .vw, .dsjson, .csv, .tsv or .parquet, and the log of a service has tasks"
         )
-    try:
-        with LogReader(chosen.folder) as log:
-            yield log, log.task(chosen.task)
-    except LogError as error:
-        raise InputError(f"the log in {chosen.folder} cannot be read: {error}") from None
+    with LogReader(chosen.folder) as log, in_words_of_input(log.name):
+        yield log, log.task(chosen.task)
 
 
 def learner_for(chosen: argparse.Namespace, task: TaskInfo) -> Learner:

@@ -11,10 +11,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onebit.errors import InputError, brief
+from onebit.errors import brief
 from onebit.learner import Learner
 from onebit.serve.errors import ConflictError, NotFoundError
-from onebit.serve.log.errors import LogError, StaleError
+from onebit.serve.log.errors import StaleError, in_words_of_input
 from onebit.serve.log.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
 from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.log_reader import LogReader
@@ -90,28 +90,24 @@ def forget(
     position it has seen the rows. Where other nodes write some meanwhile that are to be forgotten too, it is done again.
     """
     store = store_at(where)
-    with LogReader(where) as log:
-        log.task(name)
-    store.take()
-    try:
-        store.check()
-        writer = store.writer(lambda *_: None)
+    with in_words_of_input(f"the log in {store.name}"):
+        with LogReader(where) as log:
+            log.task(name)
+        store.take()
         try:
-            while True:
-                with LogReader(where) as log:
-                    info = log.task(name)
-                with closing(store.reader()) as reader:
-                    seen = first(reader, info)
-                try:
-                    return _forgotten(store, writer, info, request, keep, seen)
-                except (StaleError, UnseenRowsError):  # another node has just written something
-                    continue
+            store.check()
+            with closing(store.writer(lambda *_: None)) as writer:
+                while True:
+                    with LogReader(where) as log:
+                        info = log.task(name)
+                    with closing(store.reader()) as reader:
+                        seen = first(reader, info)
+                    try:
+                        return _forgotten(store, writer, info, request, keep, seen)
+                    except (StaleError, UnseenRowsError):  # another node has just written something
+                        continue
         finally:
-            writer.close()
-    except LogError as error:
-        raise InputError(f"the log in {store.name} cannot be used: {error}") from None
-    finally:
-        store.release()
+            store.release()
 
 
 def _forgotten(

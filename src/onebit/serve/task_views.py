@@ -17,7 +17,9 @@ from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.health import LogHealth
+from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.reading import Reader
+from onebit.serve.log.records import Logged
 from onebit.serve.schemas import Task
 from onebit.serve.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.serve.threads import in_thread
@@ -27,7 +29,7 @@ class TaskViews:
     """The tasks that are served, and those that are set aside, on one event loop."""
 
     _clock: Clock  # both from the start of the service on
-    _reader: Reader
+    _inquiry: Inquiry
 
     def __init__(self, log_health: LogHealth) -> None:
         self.log_health = log_health
@@ -105,19 +107,25 @@ class TaskViews:
         """The statistics without the classes, which may be many."""
         return summary_of(self._find(name), window, self._clock.now())
 
-    def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+    async def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest decisions of a task, or those before a seq, as `schemas.LoggedDecision` has them."""
         served = self._find(name)
         with self._reading(served):
-            return [as_object(one, served.texts) for one in self._reader.newest(served.info, limit, before)]
+            found = await self._inquiry.of(lambda reader: reader.newest(served.info, limit, before))
+        return [as_object(one, served.texts) for one in found]
 
-    def decision(self, name: str, identity: str) -> dict[str, Any]:
+    async def decision(self, name: str, identity: str) -> dict[str, Any]:
         """One decision."""
         served = self._find(name)
+
+        def query(reader: Reader) -> Logged | None:
+            found = reader.decision(served.info, identity)
+            if found is None:
+                refuse_forgotten(reader, served.info, [identity])
+            return found
+
         with self._reading(served):
-            logged = self._reader.decision(served.info, identity)
-            if logged is None:
-                refuse_forgotten(self._reader, served.info, [identity])
+            logged = await self._inquiry.of(query)
         if logged is None:
             raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
         return as_object(logged, served.texts)
@@ -127,7 +135,7 @@ class TaskViews:
 
         It is worked out in a thread, one at a time: a long x takes a while.
         """
-        decision, served = self.decision(name, identity), self._find(name)
+        decision, served = await self.decision(name, identity), self._find(name)
         async with self._explaining:
             try:
                 found, version = await in_thread(

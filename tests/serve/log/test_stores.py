@@ -81,7 +81,7 @@ def test_a_service_does_the_same_and_goes_on_after_a_restart(settings: Settings)
         await script(service)
         follower = service._served["fruit"].follower
         await until(lambda: follower.statistics.count("feedback") == 13 and follower.revised_from is None)
-        newest = service.decisions("fruit", 3)
+        newest = await service.decisions("fruit", 3)
         state = state_of(follower.replicas.resting)
         await service.stop()
         return state, newest
@@ -91,7 +91,7 @@ def test_a_service_does_the_same_and_goes_on_after_a_restart(settings: Settings)
         await service.start()
         follower = service._served["fruit"].follower
         await until(lambda: follower.revised_from is None)
-        found = state_of(follower.replicas.resting), service.decisions("fruit", 3)
+        found = state_of(follower.replicas.resting), (await service.decisions("fruit", 3))
         assert service.task_names() == ["fruit"]
         await service.stop()
         return found

@@ -21,6 +21,7 @@ from tests.serve.driving import (
     service_in,
     states,
     until,
+    until_silence,
     visible,
 )
 
@@ -112,8 +113,8 @@ def test_deadlines_pass_also_where_the_clock_is_behind(tmp_path: Path, wall: Wal
         wall.ahead = 0.0
         async with service_in(tmp_path) as service:
             await decided(service, "b")
-            await until(lambda: service.decision("fruit", "b")["source"] == "silence")
-            assert service.decision("fruit", "a")["source"] == "silence"
+            await until_silence(service, "b")
+            assert (await service.decision("fruit", "a"))["source"] == "silence"
 
     run(work())
 
@@ -126,7 +127,7 @@ def test_a_long_time_between_two_starts_counts(tmp_path: Path, wall: Wall) -> No
         wall.ahead = 7200.0
         async with service_in(tmp_path) as service:
             assert await heard(service, "a", False) == "late"
-            await until(lambda: service.decision("fruit", "a")["source"] == "silence")
+            await until_silence(service, "a")
 
     run(work())
 
@@ -154,11 +155,11 @@ def test_a_start_with_the_clock_a_year_ahead_dates_no_later_start(
                     assert service.readiness(lambda _: True)["warnings"] == []
                     assert abs(service.gauges()["clock_ahead_s"]) < 60
                     await decided(service, f"now {number}")
-                    assert abs(service.decision("fruit", f"now {number}")["time"] - time.time()) < 600
+                    assert abs((await service.decision("fruit", f"now {number}"))["time"] - time.time()) < 600
                     # Deadlines pass, those of before among them.
-                    await until(lambda: service.decision("fruit", f"now {number}")["source"] == "silence")  # noqa: B023
-                    assert service.decision("fruit", "ahead")["source"] == "silence"
-                    assert service.decision("fruit", "still ahead")["source"] == "silence"
+                    await until_silence(service, f"now {number}")
+                    assert (await service.decision("fruit", "ahead"))["source"] == "silence"
+                    assert (await service.decision("fruit", "still ahead"))["source"] == "silence"
                     await followed(service)
                     await until(lambda: sum(service.stats("fruit")["rates"]["decisions"]) > 0)
                     found = await states(service)

@@ -213,7 +213,7 @@ def test_causes_that_come_and_go_under_traffic(tmp_path: Path, monkeypatch: pyte
             await until(lambda: service.ready is None)
             assert acknowledged
             assert {row[0] for row in rows_of(tmp_path, "SELECT id FROM decisions")} == set(acknowledged)
-            logged = {identity: service.decision("fruit", identity) for identity in acknowledged}
+            logged = {identity: (await service.decision("fruit", identity)) for identity in acknowledged}
             for identity, answer in acknowledged.items():
                 assert {name: logged[identity][name] for name in answer} == answer
                 assert logged[identity]["right"] is told.get(identity)
@@ -244,7 +244,7 @@ def test_a_commit_that_failed_after_all_was_written_is_found_when_the_request_co
                 unknown = await outcome(decided(service, "b"))
             assert isinstance(unknown, UnfinishedError)
             assert "nobody knows whether this was done: send it again" in str(unknown)
-            kept = service.decision("fruit", "b")
+            kept = await service.decision("fruit", "b")
             again = await decided(service, "b")
             assert {name: kept[name] for name in again} == again
             for identity in "ab":
@@ -333,9 +333,9 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_no_fault_of_whoever_asks(
                 for request in (decided, heard):
                     one = await outcome(request(service, "b"))
                     assert isinstance(one, UnavailableError), repr(one)
-                for look in (lambda: service.decision("fruit", "a"), lambda: service.decisions("fruit")):
+                for look in (service.decision("fruit", "a"), service.decisions("fruit")):
                     with pytest.raises(UnavailableError):
-                        look()
+                        await look
             await decided(service, "b")
             assert service.ready is None
 

@@ -88,7 +88,7 @@ def test_the_database_is_killed_and_the_nodes_go_on_by_themselves() -> None:
             assert found[0] == found[1] == replayed_state(address)
             for service in services:
                 for identity, answer in answers.items():
-                    logged = service.decision("fruit", identity)
+                    logged = await service.decision("fruit", identity)
                     assert {name: logged[name] for name in answer} == answer
                     assert logged["right"] is (answer["label"] == "a")
         last = rows_in(address, "SELECT seq FROM head")[0][0]

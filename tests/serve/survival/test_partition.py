@@ -143,9 +143,15 @@ def test_a_node_that_is_cut_off_says_so_and_goes_on_by_itself(
             for number in range(20):
                 answers[f"before {number}"] = await pair((near, far)[number % 2], f"before {number}")
             proxy.stall() if how == "stall" else proxy.drop()
+            looks = [
+                asyncio.create_task(outcome(look)) for look in (far.decisions("fruit"), far.decision("fruit", "a"))
+            ]
+            await asyncio.sleep(0)  # they are on their way
+            assert not any(look.done() for look in looks)  # and whoever looks at the log holds nobody up
             refused = await outcome(decided(far, "meanwhile"))
             assert isinstance(refused, UnavailableError | UnfinishedError), repr(refused)
             await until(lambda: far.ready)
+            assert [type(await look) for look in looks] == [UnavailableError] * 2
             for number in range(20):  # nobody else is held up
                 answers[f"meanwhile {number}"] = await pair(near, f"meanwhile {number}")
             assert isinstance(await outcome(heard(far, "before 1", False)), Exception)

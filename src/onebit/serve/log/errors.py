@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from onebit.errors import OnebitError
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from onebit.errors import InputError, OnebitError
 
 
 class LogError(Exception):
@@ -31,3 +34,12 @@ class StaleError(OnebitError):
 
 class DamagedLogError(OnebitError):
     """What is there was a log once, or is made to look like one."""
+
+
+@contextmanager
+def in_words_of_input(name: str) -> Iterator[None]:
+    """What cannot be done with a log meanwhile is refused in one sentence, for whoever has named it and can only try again."""
+    try:
+        yield
+    except LogError as error:
+        raise InputError(f"{name} cannot be used: {error}") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError, brief, nearest
-from onebit.serve.log.errors import LogError
+from onebit.serve.log.errors import in_words_of_input
 from onebit.serve.log.reading import PAGE
 from onebit.serve.log.records import Event, Logged, check_events
 from onebit.serve.log.stores import store_at
@@ -22,11 +22,10 @@ class LogReader:
 
     def __init__(self, folder: Path | str) -> None:
         store = store_at(folder)
-        try:
+        self.name = f"the log in {store.name}"
+        with in_words_of_input(self.name):
             self._reader = store.reader()
             self._end = self._reader.last()
-        except LogError as error:
-            raise InputError(f"the log in {store.name} cannot be read: {error}") from None
 
     def __enter__(self) -> LogReader:
         return self

@@ -186,11 +186,11 @@ class Api:
         before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
     ) -> object:
         """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
-        return {"decisions": [await self._shown(one) for one in self._service.decisions(task, limit, before)]}
+        return {"decisions": [await self._shown(one) for one in await self._service.decisions(task, limit, before)]}
 
     async def decision(self, task: schemas.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
         """One decision in the log."""
-        return await self._shown(self._service.decision(task, id))
+        return await self._shown(await self._service.decision(task, id))
 
     async def explanation(
         self,

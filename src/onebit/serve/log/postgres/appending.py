@@ -140,7 +140,8 @@ class PostgresAppender:
             with connected(self._address) as connection:
                 erase(connection)
         except (psycopg.Error, LogError) as error:
-            LOG.warning(f"the log could not be erased: {error}", extra={"event": "erasure-failed"})
+            why = log_error(error) if isinstance(error, psycopg.Error) else error
+            LOG.warning(f"the log could not be erased: {why}", extra={"event": "erasure-failed"})
             return False
         return True
 

@@ -276,12 +276,3 @@ def in_our_words() -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise log_error(error) from error
-
-
-@contextmanager
-def in_words_of_input(name: str) -> Iterator[None]:
-    """What cannot be done with a database meanwhile is refused in one sentence."""
-    try:
-        yield
-    except LogError as error:
-        raise InputError(f"{name} cannot be used: {error}") from None

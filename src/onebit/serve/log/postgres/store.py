@@ -11,6 +11,7 @@ import psycopg
 from onebit.errors import InputError
 from onebit.serve.clock import Clock, DatabaseClock
 from onebit.serve.log.database import Row
+from onebit.serve.log.errors import in_words_of_input
 from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.postgres.appending import PostgresAppender
 from onebit.serve.log.postgres.database import PostgresDatabase
@@ -24,7 +25,6 @@ from onebit.serve.log.postgres.schema import (
     VERSION,
     connected,
     in_our_words,
-    in_words_of_input,
     made,
     refuse_unknown,
     shown_address,

@@ -12,7 +12,8 @@ import psycopg
 from pydantic import ValidationError
 
 from onebit.errors import InputError
-from onebit.serve.log.postgres.schema import connected, in_our_words, in_words_of_input, made, shown_address
+from onebit.serve.log.errors import in_words_of_input
+from onebit.serve.log.postgres.schema import connected, in_our_words, made, shown_address
 from onebit.serve.tokens import Token, Tokens
 
 LONGEST_S = 10.0  # for which nobody is told that the tokens cannot be looked at

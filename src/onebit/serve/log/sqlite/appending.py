@@ -1,8 +1,8 @@
 """Adding rows to the SQLite file of a log.
 
-Nobody else writes. Each transaction looks whether the log is still this service's and ends where it left it; if not, nothing is
-written any more, since every number would be given twice, and what is in memory is of another log. Where the disk has failed at
-the last step, nobody knows whether the rows are there; the next transaction finds out.
+Nobody else writes. Each transaction looks whether anybody has all the same, and if so whether the log is still this service's and ends where
+it left it; if not, nothing is written any more, since every number would be given twice, and what is in memory is of another log. Where the disk
+has failed at the last step, nobody knows whether the rows are there; the next transaction finds out.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _ENDS = ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in NA
 STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
+WRITTEN_BY_OTHERS = "PRAGMA data_version"  # a number that is another where another connection has committed something
 MODE, WEIGHT, PROPENSITY, PROBABILITIES, X = 4, 9, 12, 13, 14  # their places in a row of a decision
 AS_WEIGHT = -1.0  # a propensity that is the weight
 PACKED = {"decisions": 2}  # columns that this store adds
@@ -68,6 +69,7 @@ class SqliteAppender:
             self._service = secrets.token_hex(16)
             self._last = self._taken()
         self._doubt: Doubt | None = None
+        self._version: int | None = None  # of the data, when the end of the log was last looked at
         self._forget_recent()
         self.erase()
 
@@ -220,6 +222,9 @@ class SqliteAppender:
 
     def _end(self) -> int:
         """Where the log ends, in this transaction: where this service left it."""
+        version: int = self.connection.execute(WRITTEN_BY_OTHERS).fetchone()[0]
+        if version == self._version and self._doubt is None:
+            return self._last
         service, last = self.connection.execute(STATE).fetchone()
         doubt, self._doubt = self._doubt, None
         if service != self._service:
@@ -234,6 +239,7 @@ class SqliteAppender:
             raise ForeignWriteError(
                 f"another program has written to the log, which ended at row {self._last}, up to row {last}"
             )
+        self._version = version
         return self._last
 
     def _roll_back(self) -> None:
@@ -244,6 +250,7 @@ class SqliteAppender:
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):
                 self.connection.close()
+            self._version = None
             with contextlib.suppress(sqlite3.Error, OnebitError):
                 self.connection = writable(self._path)
 
@@ -267,15 +274,20 @@ def _packed(rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-    """Make a log of rows that have their numbers, in one transaction; how many there are, by table."""
+    """Make a log of rows that have their numbers, in one transaction; how many there are, by table. Where that fails, there is no log."""
     counts: dict[str, int] = {}
-    with in_our_words(), contextlib.closing(created(path)) as connection:
-        connection.execute("BEGIN IMMEDIATE")
-        for table, pages in tables:
-            counts[table] = 0
-            for rows in pages:
-                connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
-                counts[table] += len(rows)
-        connection.execute("COMMIT")
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    try:
+        with in_our_words(), contextlib.closing(created(path)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for table, pages in tables:
+                counts[table] = 0
+                for rows in pages:
+                    connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
+                    counts[table] += len(rows)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except BaseException:
+        for one in path.parent.glob(f"{path.name}*"):
+            one.unlink()
+        raise
     return counts

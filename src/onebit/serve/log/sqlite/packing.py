@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ LARGEST = 2.0**33  # of a decimal, so that a millionth of it is not less than wh
 TOGETHER = 4  # rows from which on NumPy is faster
 LONGEST_ALONE = 2048  # bytes
 MOST_BITS = 32
-_FIRST = struct.Struct("<d")
+_FIRST, _ONE_SINGLE = struct.Struct("<d"), struct.Struct("<f")
 _POWERS = [10**places for places in range(MOST_PLACES + 1)]
 _DOUBLE, _SINGLE, _LOWEST = np.dtype("<f8"), np.dtype("<f4"), np.dtype("<i4")
 _WHOLE: dict[int, np.dtype[Any]] = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
@@ -47,29 +48,39 @@ Bytes = NDArray[np.uint8]
 
 def packed_numbers(stored: Sequence[bytes]) -> list[bytes | None]:
     """Lists of doubles in fewer bytes; None for one that stays as it is, as does whatever is no list of doubles."""
-    if len(stored) < TOGETHER and all(len(one) <= LONGEST_ALONE for one in stored):
+    if _are_few(stored):
         return [_packed_alone(one) or _packed([one], _packed_rows)[0] if _may_fit(one) else None for one in stored]
     return _packed([one if _may_fit(one) else b"" for one in stored], _packed_rows)
 
 
 def packed_few(stored: Sequence[bytes]) -> list[bytes | None]:
     """Lists of doubles of which few are different, in fewer bytes; None for one in which they are not."""
-    if len(stored) < TOGETHER and all(len(one) <= LONGEST_ALONE for one in stored):
+    if _are_few(stored):
         return [_few_alone(one) for one in stored]
     return _packed(stored, _packed_few_rows)
+
+
+def _are_few(stored: Sequence[bytes]) -> bool:
+    """Whether these are packed one by one."""
+    return len(stored) < TOGETHER and max(map(len, stored), default=0) <= LONGEST_ALONE
 
 
 def _packed_alone(stored: bytes) -> bytes | None:
     """What `_packed_rows` makes of one row of decimals that are kept in bits: to call NumPy takes longer than its few numbers do."""
     count = len(stored) // 8
-    row: tuple[float, ...] = struct.unpack(f"<{count}d", stored)
+    row: Sequence[float] = memoryview(stored).cast("d").tolist()
     for places, power in enumerate(_POWERS):
-        if not all(_is_decimal(one, power) for one in row):
+        try:
+            if round(row[0] * power) / power != row[0]:  # as of most that are no decimals of so many places
+                continue
+            whole: list[int] = [round(one * power) for one in row]
+        except (ValueError, OverflowError):  # NaN, or infinite
+            return None
+        if [one / power for one in whole] != row:
             continue
-        whole: list[int] = [round(one * power) for one in row]
-        low = min(whole)
-        form = _form(low, max(whole), _NEGATIVE_ZERO_BYTES in stored, count)
-        if form < BITS:
+        low, high = min(whole), max(whole)
+        form = _form(low, high, _NEGATIVE_ZERO_BYTES in stored, count)
+        if form < BITS or not -LARGEST * power < low <= high < LARGEST * power:
             return None
         bits, total = form - BITS, 0
         for one in whole:
@@ -80,6 +91,7 @@ def _packed_alone(stored: bytes) -> bytes | None:
     return None
 
 
+@lru_cache(maxsize=256)  # rules that explore evenly have one such row for each class
 def _few_alone(stored: bytes) -> bytes | None:
     """What `_packed_few_rows` makes of one row."""
     if len(stored) < SHORTEST or len(stored) % 8:
@@ -93,10 +105,6 @@ def _few_alone(stored: bytes) -> bytes | None:
         total = total << width | places[cell]
     indices = total.to_bytes(-(-len(cells) * width // 8), "little")
     return _few_head(len(values), len(cells)) + struct.pack(f"<{len(values)}q", *values) + indices
-
-
-def _is_decimal(number: float, power: int) -> bool:
-    return -LARGEST < number < LARGEST and round(number * power) / power == number
 
 
 def _packed(stored: Sequence[bytes], pack: Callable[[NDArray[np.float64]], list[bytes | None]]) -> list[bytes | None]:
@@ -122,7 +130,9 @@ def _may_fit(stored: bytes) -> bool:
     (first,) = _FIRST.unpack_from(stored)
     if not abs(first) < LARGEST:  # which the others decide
         return True
-    return bool(round(first * _POWERS[-1]) / _POWERS[-1] == first or float(np.float32(first)) == first)
+    return bool(
+        round(first * _POWERS[-1]) / _POWERS[-1] == first or _ONE_SINGLE.unpack(_ONE_SINGLE.pack(first)) == (first,)
+    )
 
 
 def _packed_rows(rows: NDArray[np.float64]) -> list[bytes | None]:
@@ -175,7 +185,7 @@ def _pack_whole(
 def _form(low: int, high: int, has_negative_zero: bool, count: int) -> int:
     """How whole numbers are kept: in so many bytes each; or in so many bits beyond BITS, where that is shorter; 0 where in neither way."""
     top = max(high, -low)
-    width = next((width for width, most in _LARGEST.items() if top <= most), 0)
+    width = 1 if top <= _LARGEST[1] else 2 if top <= _LARGEST[2] else 4 if top <= _LARGEST[4] else 0
     bits = max(1, (high - low).bit_length())
     fits = bits <= MOST_BITS and -(2**31) <= low < 2**31 and not has_negative_zero
     return BITS + bits if fits and (not width or 6 + -(-count * bits // 8) < 2 + count * width) else width
