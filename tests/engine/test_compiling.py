@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import pytest
-from numba.core import codegen, event, targetconfig, types
+from numba.core import codegen, event, interpreter, ir, postproc, rewrites, targetconfig, types
 from numba.core.base import BaseContext
 from numba.core.compiler_machinery import PassManager
 from numba.core.lowering import Lower
@@ -23,9 +23,11 @@ from numba.extending import overload
 
 from onebit.engine.compile import OPTIONS, PART_OPTIONS, loop_for
 from onebit.engine.linking import LoopCompiler, PartCompiler, WholeCompiler
+from onebit.engine.lowering import NativePlainLowering, PlainLowering
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.references import Reference
 from onebit.engine.resolution import operators_resolved_once, registries_loaded_once
+from onebit.engine.stream import bearable
 from onebit.engine.toolchain import _version_of_numba
 from onebit.rules import rule_named
 from onebit.spaces.dense import Dense
@@ -104,6 +106,50 @@ def compiled(function: Callable[[Outer], int], space: Outer) -> CompiledLoop:
     return CompiledLoop(dispatcher.overloads[kinds].library.machine_code, "it", ["space"], [space])
 
 
+def wind(space: Outer) -> int:
+    """Loops with several ways back, variables that are assigned in branches only, and one that is never."""
+    total, last = 0.0, -1
+    for row in range(space.inner.numbers.shape[0]):
+        for column, number in enumerate(space.inner.numbers[row]):
+            if number == 1.0:
+                continue
+            if number > 4.0:
+                break
+            if column % 2 == 0:
+                last = column
+                found = number
+            else:
+                found = -number
+            total += found
+        while total > 2.0:
+            total -= 1.5
+            if last == 0:
+                continue
+            last -= 1
+    return int(10.0 * total) + last
+
+
+def test_few_passes_leave_the_meaning_of_a_function_as_it_was() -> None:
+    space = outer()
+    assert compiled(wind, space)(space) == numba.njit(wind)(space) == wind(space)
+
+
+def test_no_variable_is_deleted_or_measured_where_references_are_not_counted() -> None:
+    lowered_instructions: list[Any] = []
+
+    class Noting(PlainLowering):
+        def lower_inst(self, inst: Any) -> Any:
+            lowered_instructions.append(inst)
+            return super().lower_inst(inst)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(NativePlainLowering, "lowering_class", Noting)
+        part = numba.njit(pipeline_class=PartCompiler, **PART_OPTIONS)(bearable)
+        part.compile((types.float64[::1], types.int64, types.float64, types.float64, types.float64))
+    assert lowered_instructions
+    assert not [one for one in lowered_instructions if isinstance(one, ir.Del)]
+
+
 def test_references_are_told_apart_by_what_they_refer_to() -> None:
     one, other = outer(), outer()._replace(weights=np.arange(4.0))
     assert Reference(numba.typeof(one)) == Reference(numba.typeof(outer()))
@@ -164,7 +210,9 @@ def test_registries_are_loaded_once_and_what_is_added_to_them_is_found() -> None
 
         overload(stranger)(lambda number: lambda number: 3.0 * number)
         assert numba.njit(lambda number: stranger(number) + 1.0)(2.0) == 7.0
-    assert "load_additional_registries" not in vars(context)
+    for patched in ("load_additional_registries", "refresh"):
+        assert patched not in vars(context)
+    assert "refresh" not in vars(context.typing_context)
 
 
 def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
@@ -183,6 +231,17 @@ def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     assert callable(Lower.create_cpython_wrapper), "Numba has moved the wrapper that engine.native_entry replaces"
     assert isinstance(NativeLowering.lowering_class, property), "Numba has moved what engine.native_entry lowers with"
     assert callable(PassManager._runPass), "Numba has moved _runPass, which engine.passes replaces"
+    lowering = inspect.getsource(Lower)
+    for name in ("_singly_assigned_vars", "_blk_local_varmap", "self._cur_ir_block = block", "def alloca_lltype("):
+        assert name in lowering, f"Numba has moved {name} of Lower, which engine.lowering uses"
+    assert "self._alloca_var(" in inspect.getsource(Lower.getvar), (
+        "Numba no longer makes room for a variable on first use"
+    )
+    assert "self.post_process(peepholes, " in inspect.getsource(interpreter.Interpreter.interpret)
+    assert rewrites.rewrite_registry.rewrites["before-inference"], (
+        "Numba has moved the rewrites that engine.passes runs"
+    )
+    assert "canonicalize_cfg(" in inspect.getsource(postproc.PostProcessor.run), "Numba puts loops in order elsewhere"
     context = inspect.getsource(BaseContext)
     for name in ("def load_additional_registries(self)", "def install_registry(self, registry)", "self._registries"):
         assert name in context, f"Numba has moved {name}, which engine.resolution uses"

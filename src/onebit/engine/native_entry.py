@@ -13,10 +13,9 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils
 from numba.core.compiler_machinery import register_pass
-from numba.core.lowering import Lower
-from numba.core.typed_passes import NativeLowering
 from numba.core.types import Array, BaseTuple  # type: ignore[attr-defined]
 
+from onebit.engine.lowering import NativePlainLowering, PlainLowering
 from onebit.engine.machine_code import ENTRY, FAILED, MISFIT
 from onebit.engine.references import Reference
 from onebit.engine.words import AXES, DATA, LENGTHS, STRIDES
@@ -24,8 +23,8 @@ from onebit.engine.words import AXES, DATA, LENGTHS, STRIDES
 _WORD, _BYTE, _INT = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 
 
-class LoweringWithEntry(Lower):  # type: ignore[misc]
-    """Numba's lowering, which writes the entry where it would write a wrapper."""
+class LoweringWithEntry(PlainLowering):
+    """The lowering of a loop, which writes the entry where it would write a wrapper."""
 
     def create_cpython_wrapper(self, release_gil: bool = False) -> None:
         """Write the entry."""
@@ -45,13 +44,11 @@ class LoweringWithEntry(Lower):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class NativeLoweringWithEntry(NativeLowering):  # type: ignore[misc]
+class NativeLoweringWithEntry(NativePlainLowering):
     """The pass that lowers a loop."""
 
-    _name = "native_lowering"
-
     @property
-    def lowering_class(self) -> type[Lower]:
+    def lowering_class(self) -> type[PlainLowering]:
         """What lowers it."""
         return LoweringWithEntry
 

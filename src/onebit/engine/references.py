@@ -33,6 +33,10 @@ class Reference(Type):
         """What tells this type from others."""
         return self.value
 
+    def __hash__(self) -> int:
+        """A hash that does not go through hundreds of fields; types of one name are one type."""
+        return hash(self.name)
+
     def field(self, name: str) -> Any:
         """The type of a field, which is a reference where the field is a named tuple."""
         kind = self.value.types[self.value.fields.index(name)] if hasattr(self.value, "types") else self.value.dtype

@@ -4,7 +4,8 @@ Numba works out anew at every `a + b` which of some dozens of definitions is mea
 that it takes to compile a loop. An operator that is built in means the same every time. One that is defined by a function in Python does not:
 that function is compiled with the options of its caller, so it is asked for as ever.
 
-It also looks some ten times for each function whether somebody has brought new operators and types, by going through a list of imports.
+It also looks some ten times for each function whether somebody has brought new operators and types, by going through a list of imports and
+of all definitions.
 """
 
 from __future__ import annotations
@@ -18,13 +19,31 @@ from numba.core.types.functions import BaseFunction
 
 @contextmanager
 def registries_loaded_once(context: Any) -> Iterator[None]:
-    """While a loop is compiled, import nothing of Numba's twice. What has been added since to what was imported is taken in as ever."""
+    """While a loop is compiled, import nothing of Numba's twice, and look for new definitions only where some have been added."""
+    typing = context.typing_context
     context.refresh()
     context.load_additional_registries = lambda: [context.install_registry(one) for one in list(context._registries)]
+    seen = 0
+
+    def refresh() -> None:
+        nonlocal seen
+        there = _definitions(context) + _definitions(typing)
+        if there != seen:
+            seen = there
+            type(context).refresh(context)  # for which both are refreshed now
+            type(typing).refresh(typing)
+
+    context.refresh = typing.refresh = refresh
     try:
         yield
     finally:
-        del context.load_additional_registries
+        del context.load_additional_registries, context.refresh, typing.refresh
+
+
+def _definitions(context: Any) -> int:
+    """How many definitions have been brought: none is ever taken back."""
+    loaders = context._registries.items()
+    return sum(len(getattr(registry, name)) for registry, loader in loaders for name in loader.registry_items)
 
 
 @contextmanager
