@@ -217,7 +217,7 @@ def test_views_are_taken_as_they_are(narrow: tuple[Learner, Array], member: int)
     let_speak(learner, member)
     _, found = lead_of(learner, rows[0], 2, 1)
     linear = learner.runtime.model.space.linear
-    weights, view = linear.weights_of(member), linear.views[linear.begins[member] : linear.ends[member]]
+    weights, view = linear.weights_of(member), linear.view_of(member)
     products = (weights[2] - weights[1]) * view
     np.testing.assert_allclose(found.values, products[:-1], rtol=1e-4, atol=1e-6)
     assert found.constant == pytest.approx(products[-1], rel=1e-4)

@@ -75,7 +75,7 @@ def of_member(space: AutoDenseArrays, member: int, sides: Numbers) -> Contributi
         slopes = sum(side * one.mean_slopes for side, one in parabolas)
         return through_shortened(space, slopes, sum(side * one.level for side, one in parabolas))
     weights = sides @ space.linear.weights_of(member).astype(np.float64)
-    view = space.linear.views[space.linear.begins[member] : space.linear.ends[member]].astype(np.float64)
+    view = space.linear.view_of(member).astype(np.float64)
     if member == COMPONENTS:
         whole = space.components * space.basis.whitening.astype(np.float64)
         slopes = weights[:-1] * space.basis.whitening * shortening(whole, view[:-1])

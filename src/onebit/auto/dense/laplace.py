@@ -92,7 +92,7 @@ def learn_linear(
         other = int(work[CHANGED, place])
         variance, curvature = linear.variances[member, other], work[MOVED, place]
         if (
-            linear.widths[member] != linear.sizes[member]
+            linear.widths[member] != linear.lengths[member]
         ):  # one evidence for all classes together, of which each has its share
             curvature /= 1.0 + evidence
             curvature /= 1.0 - curvature * variance

@@ -150,7 +150,7 @@ def recall(space: AutoDenseArrays, index: int) -> None:
     """Look at one of the rows kept once more, with the members on principal components; those that sleep look at some."""
     mixture, heads = space.mixture, space.everything.shape[0]
     for member in range(MEMBERS):
-        acts = mixture.there[member] == BASED and index % mixture.strides[member] == 0.0
+        acts = mixture.there[member] == BASED and index % int(mixture.strides[member]) == 0
         mixture.awake[member] = 1 if acts else 0
     if space.progress[STAYS] == 1.0:
         mixture.awake[CORRECTED] = 0

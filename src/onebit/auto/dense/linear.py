@@ -4,9 +4,10 @@
 
 How they learn is `laplace.py`. A variance costs as much as everything else together, so few are worked out: `bounds` has for each class what its variance is at most in most
 rows, and moves in learning alone. Whatever a class could gain or lose at most by that, below a threshold, is left alone. Which members there are
-differs, so their arrays lie one behind the other. Covariances are triangles, or of wide rows diagonals.
+differs, so their arrays lie one behind the other. Covariances are matrices in tiles, or of wide rows diagonals. Whatever has a number for each column has room for
+whole tiles, 0 behind the last column, and begins where a line of the cache does, without which reading takes a sixth longer.
 
-To write a triangle takes longer than to read it. So what a step takes off it, gg' for a vector g, waits behind it until there are eight such vectors: `waiting` says how many
+To write a matrix takes longer than to read it. So what a step takes off it, gg' for a vector g, waits behind it until there are eight such vectors: `waiting` says how many
 there are, and images are of P less all of them.
 """
 
@@ -20,8 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense.algebra import (
+    TILE,
     TOGETHER,
     downdate,
+    line_at,
     reduce_image,
     repair,
     write_diagonal_image,
@@ -34,11 +37,15 @@ START = 100.0  # the variance of a weight before anything is learnt: scores of t
 # How many rows a bound looks back over: more where there are many classes, of which each is rarely played.
 SHORTEST, EACH_CLASS, LONGEST = 100.0, 10.0, 1000.0
 ROUNDED = 1e-6  # the least that a repaired one is
+CACHE_LINE = 64  # bytes
 
 
-def numbers_of(size: int) -> int:
-    """How many numbers a triangle has."""
-    return size * (size + 1) // 2
+def aligned(one: ArraySpec) -> NDArray[Any]:
+    """An array of zeros that begins where a line of the cache does."""
+    room = np.zeros(one.nbytes + CACHE_LINE, dtype=np.uint8)
+    begin = -room.ctypes.data % CACHE_LINE
+    found: NDArray[Any] = room[begin : begin + one.nbytes].view(one.dtype).reshape(one.shape)
+    return found
 
 
 class View(NamedTuple):
@@ -48,9 +55,14 @@ class View(NamedTuple):
     full: bool
 
     @property
+    def length(self) -> int:
+        """The room for them: whole tiles."""
+        return -(-self.size // TILE) * TILE
+
+    @property
     def width(self) -> int:
-        """How many numbers there are for a covariance: a triangle and what waits behind it, or a diagonal."""
-        return numbers_of(self.size) + TOGETHER * self.size if self.full else self.size
+        """How many numbers there are for a covariance: a matrix and what waits behind it, or a diagonal."""
+        return line_at(self.length) + TOGETHER * self.length if self.full else self.length
 
 
 class LinearMembers(NamedTuple):
@@ -62,8 +74,9 @@ class LinearMembers(NamedTuple):
     waiting: NDArray[np.int64]  # (members, heads): how many vectors are still to be taken off a covariance
     repairs: NDArray[np.int64]
     sizes: NDArray[np.int64]  # of the views
+    lengths: NDArray[np.int64]  # the room for a view
     begins: NDArray[np.int64]  # where the view of a member begins among all views,
-    ends: NDArray[np.int64]  # and where it ends
+    ends: NDArray[np.int64]  # and where the room for it ends
     widths: NDArray[np.int64]  # of the covariances
     starts: NDArray[np.int64]  # where those of a member begin, for one class
     images: NDArray[Any]
@@ -75,27 +88,28 @@ class LinearMembers(NamedTuple):
     @classmethod
     def empty(cls, heads: int, views: Sequence[View], dtype: Any) -> LinearMembers:
         """Nothing is known."""
-        made = cls(**{name: np.zeros(one.shape, one.dtype) for name, one in cls.layout(heads, views, dtype).items()})
-        for sizes, begins, numbers in (
-            (made.sizes, made.begins, [view.size for view in views]),
+        made = cls(**{name: aligned(one) for name, one in cls.layout(heads, views, dtype).items()})
+        made.sizes[:] = [view.size for view in views]
+        for lengths, begins, numbers in (
+            (made.lengths, made.begins, [view.length for view in views]),
             (made.widths, made.starts, [view.width for view in views]),
         ):
-            sizes[:], begins[:] = numbers, np.cumsum([0, *numbers[:-1]])
-        made.ends[:] = made.begins + made.sizes
+            lengths[:], begins[:] = numbers, np.cumsum([0, *numbers[:-1]])
+        made.ends[:] = made.begins + made.lengths
         forget_linear(made)
         return made
 
     @staticmethod
     def layout(heads: int, views: Sequence[View], dtype: Any) -> dict[str, ArraySpec]:
         """What the arrays are."""
-        count, total = len(views), sum(view.size for view in views)
+        count, total = len(views), sum(view.length for view in views)
         return {
             "weights": ArraySpec((heads * total,), dtype),
             "covariances": ArraySpec((heads * sum(view.width for view in views),), dtype),
             "bounds": ArraySpec((count, heads), NUMBERS),
             "waiting": ArraySpec((count, heads), np.int64, 0, TOGETHER - 1),
             "repairs": REPAIRS,
-            **dict.fromkeys(("sizes", "begins", "ends", "widths", "starts"), ArraySpec((count,), np.int64)),
+            **dict.fromkeys(("sizes", "lengths", "begins", "ends", "widths", "starts"), ArraySpec((count,), np.int64)),
             "images": ArraySpec((heads * total,), dtype),
             "views": ArraySpec((total,), dtype),
             "variances": ArraySpec((count, heads), NUMBERS),
@@ -111,39 +125,46 @@ class LinearMembers(NamedTuple):
     def grown(self, heads: int) -> LinearMembers:
         """A copy with room for more classes, of which nothing is known."""
         views = [
-            View(size, width != size) for size, width in zip(self.sizes.tolist(), self.widths.tolist(), strict=True)
+            View(size, full)
+            for size, full in zip(self.sizes.tolist(), (self.widths != self.lengths).tolist(), strict=True)
         ]
         made = LinearMembers.empty(heads, views, self.weights.dtype)
         made.bounds[:, : self.heads], made.waiting[:, : self.heads] = self.bounds, self.waiting
         made.repairs[:] = self.repairs
-        for new, old, begins, sizes in (
-            (made.weights, self.weights, self.begins, self.sizes),
+        for new, old, begins, lengths in (
+            (made.weights, self.weights, self.begins, self.lengths),
             (made.covariances, self.covariances, self.starts, self.widths),
         ):
-            for begin, size in zip(begins.tolist(), sizes.tolist(), strict=True):
-                there, here, count = heads * begin, self.heads * begin, self.heads * size
+            for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True):
+                there, here, count = heads * begin, self.heads * begin, self.heads * length
                 new[there : there + count] = old[here : here + count]
         return made
 
     def weights_of(self, member: int) -> NDArray[Any]:
         """The weights of a member, a line for each class."""
-        begin, size = self.heads * int(self.begins[member]), int(self.sizes[member])
-        return self.weights[begin : begin + self.heads * size].reshape(self.heads, size)
+        begin, length = self.heads * int(self.begins[member]), int(self.lengths[member])
+        lines = self.weights[begin : begin + self.heads * length].reshape(self.heads, length)
+        return lines[:, : self.sizes[member]]
+
+    def view_of(self, member: int) -> NDArray[Any]:
+        """What a member sees of the row just seen."""
+        begin = int(self.begins[member])
+        return self.views[begin : begin + int(self.sizes[member])]
 
 
 def weights_at(linear: LinearMembers, member: int, head: int) -> int:
     """Where the weights of a member for a class begin; its images lie as they do."""
-    return int(linear.bounds.shape[1] * linear.begins[member] + head * linear.sizes[member])
+    return int(linear.bounds.shape[1] * linear.begins[member] + head * linear.lengths[member])
 
 
 def covariance_at(linear: LinearMembers, member: int, head: int) -> int:
-    """Where what a member knows of a class begins: the lower triangle of P and what waits behind it, or its diagonal."""
+    """Where what a member knows of a class begins: P in tiles and what waits behind it, or its diagonal."""
     return int(linear.bounds.shape[1] * linear.starts[member] + head * linear.widths[member])
 
 
 def score_linear(linear: LinearMembers, member: int, scores: Vector) -> None:
     """Write the scores of a member, whose view has been written; four classes share a pass."""
-    heads, size = linear.bounds.shape[1], linear.sizes[member]
+    heads, size = linear.bounds.shape[1], linear.lengths[member]
     begin = weights_at(linear, member, 0)
     view = linear.views[linear.begins[member] : linear.ends[member]]
     nothing = linear.weights.dtype.type(0)
@@ -184,9 +205,9 @@ def variance_of(linear: LinearMembers, member: int, head: int) -> float:
         if covariance.shape[0] == view.shape[0]:
             variance = write_diagonal_image(covariance, view, image)
         else:
-            triangle = numbers_of(view.shape[0])
-            variance = write_image(covariance[:triangle], view, image)
-            variance -= reduce_image(covariance[triangle:], linear.waiting[member, head], view, image)
+            matrix = line_at(view.shape[0])
+            variance = write_image(covariance[:matrix], view, image)
+            variance -= reduce_image(covariance[matrix:], linear.waiting[member, head], view, image)
         linear.variances[member, head] = max(0.0, float(variance))
         linear.known[member, head] = 1
     return float(linear.variances[member, head])
@@ -217,8 +238,8 @@ def move_class(linear: LinearMembers, member: int, head: int, change: float, cur
             covariance[column] /= one + bend * image[column] * view[column]
         return
     size = vector.shape[0]
-    triangle = numbers_of(size)
-    begin = triangle + linear.waiting[member, head] * size
+    matrix = line_at(size)
+    begin = matrix + linear.waiting[member, head] * size
     amount = curvature / (1.0 + curvature * linear.variances[member, head])
     last, root = covariance[begin : begin + size], kind(math.sqrt(amount))
     for column in range(size):
@@ -226,8 +247,8 @@ def move_class(linear: LinearMembers, member: int, head: int, change: float, cur
     linear.waiting[member, head] += 1
     if linear.waiting[member, head] == TOGETHER:
         linear.waiting[member, head] = 0
-        if not downdate(covariance[:triangle], covariance[triangle:], size):
-            repair(covariance[:triangle], size, ROUNDED, START)
+        if not downdate(covariance[:matrix], covariance[matrix:], size):
+            repair(covariance[:matrix], size, ROUNDED, START)
             linear.repairs[0] += 1
 
 
@@ -236,13 +257,15 @@ def forget_member(linear: LinearMembers, member: int) -> None:
     for head in range(linear.bounds.shape[1]):
         linear.bounds[member, head], linear.waiting[member, head] = START, 0
         begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
-        for index in range(at, at + linear.sizes[member]):
+        for index in range(at, at + linear.lengths[member]):
             linear.weights[index] = 0.0
         for index in range(begin, begin + linear.widths[member]):
             linear.covariances[index] = 0.0
-        for column in range(linear.sizes[member]):
-            linear.covariances[begin] = START
-            begin += 1 if linear.widths[member] == linear.sizes[member] else column + 2
+        for column in range(linear.lengths[member]):
+            if linear.widths[member] == linear.lengths[member]:
+                linear.covariances[begin + column] = START
+            else:
+                linear.covariances[begin + line_at(column) + column] = START / 2.0
 
 
 def forget_linear(linear: LinearMembers) -> None:

@@ -95,10 +95,10 @@ class Mixture(NamedTuple):
 
 def wake(mixture: Mixture, based: bool) -> None:
     """Write which members act in this round; those on a basis only where there is one."""
-    turn = mixture.facts[ROUNDS]
+    turn = int(mixture.facts[ROUNDS])
     for member in range(MEMBERS):
-        place = min(member, SHAPED)  # the shaped ones wake together
-        acts = takes_part(mixture, member, based) and (turn + place) % mixture.strides[member] == 0.0
+        place, stride = min(member, SHAPED), int(mixture.strides[member])  # the shaped ones wake together
+        acts = takes_part(mixture, member, based) and (turn + place) % stride == 0
         mixture.awake[member] = 1 if acts else 0
 
 
@@ -107,9 +107,9 @@ def takes_part(mixture: Mixture, member: int, based: bool) -> bool:
     return bool(mixture.there[member] == PRESENT or (based and mixture.there[member] == BASED))
 
 
-def mix(mixture: Mixture, scores: Vector) -> float:
-    """Write what the members that are awake believe together, and what they say; 0, or NaN where that is no number."""
-    heads, least, total, flaw = mixture.beliefs.shape[0] // MEMBERS, math.inf, 0.0, 0.0
+def believe(mixture: Mixture) -> None:
+    """Write what each member that is awake believes, and its share."""
+    heads, least, total = mixture.beliefs.shape[0] // MEMBERS, math.inf, 0.0
     for member in range(MEMBERS):
         mixture.shares[member] = 0.0
         if mixture.awake[member] == 1:
@@ -119,15 +119,23 @@ def mix(mixture: Mixture, scores: Vector) -> float:
         if mixture.awake[member] == 1 and gap < HOPELESS:
             mixture.shares[member] = math.exp(-gap)
             total += mixture.shares[member]
+    for member in range(MEMBERS):
+        if mixture.awake[member] == 1:
+            mixture.shares[member] /= total
+            begin, end = member * heads, (member + 1) * heads
+            softmax(mixture.scores[begin:end], heads, mixture.beliefs[begin:end])
+
+
+def mix(mixture: Mixture, scores: Vector) -> float:
+    """Write what the members that are awake believe together, and what they say; 0, or NaN where that is no number."""
+    heads, flaw = mixture.beliefs.shape[0] // MEMBERS, 0.0
     for head in range(heads):
         scores[head], scores[2 * heads + head] = 0.0, 0.0
     for member in range(MEMBERS):
         if mixture.awake[member] == 0:
             continue
-        mixture.shares[member] /= total
         share, begin, end = mixture.shares[member], member * heads, (member + 1) * heads
         said, beliefs = mixture.scores[begin:end], mixture.beliefs[begin:end]
-        softmax(said, heads, beliefs)
         for head in range(heads):
             flaw += 0.0 * said[head]  # 0 times a number is 0, 0 times infinity or NaN is NaN
             scores[head] += share * beliefs[head]
@@ -177,7 +185,11 @@ def narrow(mixture: Mixture, about: Vector) -> None:
 
 def lose(mixture: Mixture, member: int, chance: float, reward: float) -> None:
     """A member gave the label this chance, which turned out to be worth so much."""
-    loss = -reward * math.log(max(LEAST_CHANCE, chance)) - (1.0 - reward) * math.log(max(LEAST_CHANCE, 1.0 - chance))
+    loss = 0.0
+    if reward > 0.0:
+        loss -= reward * math.log(max(LEAST_CHANCE, chance))
+    if reward < 1.0:
+        loss -= (1.0 - reward) * math.log(max(LEAST_CHANCE, 1.0 - chance))
     stride = mixture.strides[member]
     mixture.losses[member] += loss * stride
     over = min(max(30.0, LATELY / stride), mixture.facts[ROUNDS] + 1.0)

@@ -25,6 +25,7 @@ from onebit.auto.dense.mixture import (
     SHAPED,
     STANDARDISED,
     WAVED,
+    believe,
     mix,
     raised,
     wake,
@@ -61,7 +62,7 @@ def same(seen: NDArray[Any], x: NDArray[Any]) -> bool:
 
 
 def look(space: AutoDenseArrays, rows: DenseRows, row: int) -> None:
-    """Write what each member that is awake says of a row."""
+    """Write what each member that is awake says of a row, and believes."""
     mixture, linear, x, heads = space.mixture, space.linear, space.taken, space.everything.shape[0]
     wake(mixture, space.basis.generation[0] > 0 and space.progress[PENDING] == 0.0)
     take(space.statistics, rows.values[row], x)
@@ -87,6 +88,7 @@ def look(space: AutoDenseArrays, rows: DenseRows, row: int) -> None:
         if mixture.awake[member] == 1:
             score_linear(linear, member, mixture.scores[member * heads : (member + 1) * heads])
     correct(space)
+    believe(mixture)
 
 
 def look_through_basis(space: AutoDenseArrays, x: NDArray[Any]) -> None:

@@ -34,7 +34,19 @@ __all__ = ["AutoDense", "absorb", "forget", "hope", "moved", "needs_room", "refr
 
 STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "more_waves")
 SCRATCH = {
-    "linear": ("sizes", "begins", "ends", "widths", "starts", "images", "views", "variances", "known", "work"),
+    "linear": (
+        "sizes",
+        "lengths",
+        "begins",
+        "ends",
+        "widths",
+        "starts",
+        "images",
+        "views",
+        "variances",
+        "known",
+        "work",
+    ),
     "mixture": ("there", "awake", "shares", "scores", "beliefs", "variances"),
     "waves": ("angles",),
     "basis": basis.SCRATCH,
