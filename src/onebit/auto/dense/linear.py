@@ -8,6 +8,8 @@ differs, so their arrays lie one behind the other. Covariances are triangles, or
 
 To write a triangle takes longer than to read it. So what a step takes off it, gg' for a vector g, waits behind it until there are eight such vectors: `waiting` says how many
 there are, and images are of P less all of them.
+
+One member follows functions that change slowly: whenever its P has been written, the diagonal grows by a little (`follow`), as if weights had moved at random meanwhile.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ from onebit.auto.dense.algebra import (
     write_diagonal_image,
     write_image,
 )
+from onebit.auto.dense.mixture import CENTRED
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import NUMBERS, REPAIRS, ArraySpec
 
@@ -34,6 +37,8 @@ START = 100.0  # the variance of a weight before anything is learnt: scores of t
 # How many rows a bound looks back over: more where there are many classes, of which each is rarely played.
 SHORTEST, EACH_CLASS, LONGEST = 100.0, 10.0, 1000.0
 ROUNDED = 1e-6  # the least that a repaired one is
+# The member whose weights may move, and by which variance after each eight steps: others see the same rows, where nothing moves, and do not forget.
+FOLLOWS, MOVED = CENTRED, 1e-3 * START
 
 
 def numbers_of(size: int) -> int:
@@ -229,6 +234,18 @@ def move_class(linear: LinearMembers, member: int, head: int, change: float, cur
         if not downdate(covariance[:triangle], covariance[triangle:], size):
             repair(covariance[:triangle], size, ROUNDED, START)
             linear.repairs[0] += 1
+        if member == FOLLOWS:
+            follow(linear, member, head, covariance[:triangle])
+
+
+def follow(linear: LinearMembers, member: int, head: int, triangle: NDArray[Any]) -> None:
+    """Raise the variances of weights that are known better than at the beginning, and the bound with them: what was learnt long ago counts for less."""
+    place, more = 0, triangle.dtype.type(MOVED)
+    for column in range(linear.sizes[member]):
+        if triangle[place] < START:
+            triangle[place] += more
+        place += column + 2
+    linear.bounds[member, head] += MOVED
 
 
 def forget_member(linear: LinearMembers, member: int) -> None:
