@@ -63,7 +63,9 @@ class Oracle(SlowTwin):
             "components": R + 1 if classes * (R + 1) ** 2 <= 1e6 else 0,
             "corrected": D + 1 if D else 0,
         }
-        self.linear = {m: SlowLinear(classes, n, full or n != features + 1, dtype) for m, n in sizes.items() if n}
+        self.linear = {
+            m: SlowLinear(classes, n, full or n != features + 1, dtype, m == "centred") for m, n in sizes.items() if n
+        }
         self.based = {*SHAPED, *({"components", "corrected"} & self.linear.keys())}
         if not full and D:
             self.based.add("waved")

@@ -93,8 +93,8 @@ class SlowWaves:
 class SlowLinear:
     """A member with scores w_i.z of covariance P_i (a matrix, or its diagonal)."""
 
-    def __init__(self, classes: int, size: int, full: bool, kind: Any) -> None:
-        self.classes, self.size, self.full, self.kind = classes, size, full, kind
+    def __init__(self, classes: int, size: int, full: bool, kind: Any, follows: bool = False) -> None:
+        self.classes, self.size, self.full, self.kind, self.follows = classes, size, full, kind, follows
         self.repairs = 0
         self.forget()
 
@@ -103,6 +103,7 @@ class SlowLinear:
         one = 100.0 * (np.eye(self.size) if self.full else np.ones(self.size))
         self.P = [one.astype(self.kind) for _ in range(self.classes)]
         self.B = np.full(self.classes, 100.0)
+        self.steps = np.zeros(self.classes, np.int64)  # that took something off P
 
     def see(self, view: Array) -> Array:
         """Scores of a row, to which the constant is added."""
@@ -178,6 +179,11 @@ class SlowLinear:
             if not (np.diag(self.P[j]) > 0.0).all():
                 self.P[j] = np.diag(np.clip(np.diag(self.P[j]), 1e-6, 100.0)).astype(self.kind)
                 self.repairs += 1
+            self.steps[j] += 1
+            if self.follows and self.steps[j] % 8 == 0:
+                known = np.diag(self.P[j]) < 100.0
+                self.P[j] = self.P[j] + np.diag(np.where(known, 0.1, 0.0)).astype(self.kind)
+                self.B[j] += 0.1
         elif curvature > 0.0:
             self.P[j] = self.P[j] / (1.0 + self.kind(curvature) * v * self.z)
 

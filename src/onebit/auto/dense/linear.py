@@ -9,6 +9,8 @@ whole tiles, 0 behind the last column, and begins where a line of the cache does
 
 To write a matrix takes longer than to read it. So what a step takes off it, gg' for a vector g, waits behind it until there are eight such vectors: `waiting` says how many
 there are, and images are of P less all of them.
+
+One member follows functions that change slowly: whenever its P has been written, the diagonal grows by a little (`follow`), as if weights had moved at random meanwhile.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from onebit.auto.dense.algebra import (
     write_diagonal_image,
     write_image,
 )
+from onebit.auto.dense.mixture import CENTRED
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import NUMBERS, REPAIRS, ArraySpec
 
@@ -38,6 +41,8 @@ START = 100.0  # the variance of a weight before anything is learnt: scores of t
 SHORTEST, EACH_CLASS, LONGEST = 100.0, 10.0, 1000.0
 ROUNDED = 1e-6  # the least that a repaired one is
 CACHE_LINE = 64  # bytes
+# The member whose weights may move, and by which variance after each eight steps: others see the same rows, where nothing moves, and do not forget.
+FOLLOWS, MOVED = CENTRED, 1e-3 * START
 
 
 def aligned(one: ArraySpec) -> NDArray[Any]:
@@ -250,6 +255,18 @@ def move_class(linear: LinearMembers, member: int, head: int, change: float, cur
         if not downdate(covariance[:matrix], covariance[matrix:], size):
             repair(covariance[:matrix], size, ROUNDED, START)
             linear.repairs[0] += 1
+        if member == FOLLOWS:
+            follow(linear, member, head, covariance[:matrix])
+
+
+def follow(linear: LinearMembers, member: int, head: int, tiles: NDArray[Any]) -> None:
+    """Raise the variances of weights that are known better than at the beginning, and the bound with them: what was learnt long ago counts for less."""
+    more = tiles.dtype.type(MOVED / 2.0)  # of what is on the diagonal half is stored
+    for column in range(linear.sizes[member]):
+        place = line_at(column) + column
+        if tiles[place] < START / 2.0:
+            tiles[place] += more
+    linear.bounds[member, head] += MOVED
 
 
 def forget_member(linear: LinearMembers, member: int) -> None:

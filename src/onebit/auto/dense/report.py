@@ -87,7 +87,7 @@ def _about(space: AutoDenseArrays, member: int) -> str:
     shape = "one shape for all" if shares(space.shaped) else "a shape of its own"
     return {
         DIRECTED: "the direction of the row, whatever its length",
-        CENTRED: "the columns less their means",
+        CENTRED: "the columns less their means; follows functions that change",
         STANDARDISED: "the columns in units of their deviations",
         WAVED: f"random waves of {waved} (a Gaussian kernel)",
         COMPONENTS: f"the first {components} principal components, made alike",

@@ -287,7 +287,7 @@ def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) ->
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except BaseException:
-        for one in path.parent.glob(f"{path.name}*"):
-            one.unlink()
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
         raise
     return counts
