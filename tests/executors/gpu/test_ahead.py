@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from dataclasses import replace
 from types import SimpleNamespace
@@ -61,7 +62,7 @@ class Process:
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     made = Processes()
-    monkeypatch.setattr(ahead.subprocess, "Popen", made)
+    monkeypatch.setattr(subprocess, "Popen", made)
     monkeypatch.setattr(ahead, "kept_for", lambda shape, layout: SimpleNamespace(is_there=False))
     return made
 
@@ -90,7 +91,10 @@ def test_those_of_later_streams_are_built_while_others_run(processes: Processes)
         found.set()
         return KERNELS[2:]
 
-    builder.look_ahead([lambda: KERNELS[1:2], lambda: 1 / 0, last])
+    def fails() -> list[Kernel]:
+        raise RuntimeError
+
+    builder.look_ahead([lambda: KERNELS[1:2], fails, last])
     assert found.wait(60)
     while KERNELS[-1] not in builder._coming:
         pass
@@ -140,7 +144,7 @@ def test_where_no_process_can_be_started_the_kernel_is_built_when_it_is_used(
     def refuse(*command: Any, **options: Any) -> None:
         raise OSError("too many processes")
 
-    monkeypatch.setattr(ahead.subprocess, "Popen", refuse)
+    monkeypatch.setattr(subprocess, "Popen", refuse)
     builder = KernelBuilder(1)
     builder.build(KERNELS)
     for kernel in KERNELS:

@@ -34,8 +34,10 @@ def written(kernel: Kernel) -> str:
 
 def read(text: str) -> Kernel:
     """The kernel that was written."""
-    name, (codes, *counts, variances, late, sparse), layout = json.loads(text)
+    name, shape, layout = json.loads(text)
+    codes, heads, memory, features, full_information, variances, late, sparse = shape
     moved = None if variances is None else Variances(*variances)
+    counts = (heads, memory, features, full_information)
     return Shape(rule_named(name), tuple(codes), *counts, moved, late, sparse), Layout(*layout)
 
 
