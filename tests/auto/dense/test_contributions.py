@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.auto.dense.arrays import STANDARD, TRUST
+from onebit.auto.dense.arrays import LOOKED, STANDARD, TRUST
 from onebit.auto.dense.contributions import looked_at
 from onebit.auto.dense.mixture import (
     ABSENT,
@@ -92,10 +92,11 @@ def of_many_classes() -> tuple[Learner, Array]:
 
 def let_speak(learner: Learner, *members: int) -> None:
     """Only these are to have a say, the same each, and all of them are awake."""
-    mixture = learner.runtime.model.space.mixture
-    mixture.strides[:] = 1.0
-    mixture.losses[:] = FAR
-    mixture.losses[list(members)] = 0.0
+    space = learner.runtime.model.space
+    space.mixture.strides[:] = 1.0
+    space.mixture.losses[:] = FAR
+    space.mixture.losses[list(members)] = 0.0
+    space.latest[LOOKED] = 0.0  # losses move in learning alone, after which rows are looked at again
 
 
 def lead_of(learner: Learner, x: Array, label: int, rival: int) -> tuple[float, Contributions]:
