@@ -167,7 +167,7 @@ def test_other_names_and_arguments_with_defaults_are_fine() -> None:
 
 
 def test_every_function_has_its_arguments() -> None:
-    assert set(CONTRACT) == {"decide", "learn", "probabilities", "teach", "surety"}
+    assert set(CONTRACT) == {"decide", "learn", "probabilities", "teach", "surety", "weigh"}
     assert {arguments[:2] for arguments in CONTRACT.values()} == {("params", "given")}
     now = ("memory", "scores", "sq_norm", "draws", "work", "reward", "candidates", "complete")
     assert RuleInput._fields == now

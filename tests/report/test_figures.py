@@ -104,6 +104,16 @@ def test_every_figure_of_a_page_is_saved_under_its_own_name(tmp_path: Path) -> N
     assert all(path.read_bytes().startswith((b"\x89PNG", b"<?xml")) for path in saved)
 
 
+def test_several_processes_draw_the_same_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page("p", "c", [Section("iris", [curves("a")]), Section("digits", [curves("a", "b")])])
+    alone = save_figures(page, tmp_path / "alone")
+    monkeypatch.setattr("onebit.report.figures.MANY", 2)
+    together = save_figures(page, tmp_path / "together", 2)
+    assert [path.name for path in together] == [path.name for path in alone]
+    for one, other in zip(alone, together, strict=True):
+        assert one.read_bytes() == other.read_bytes()
+
+
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_the_same_part_gives_the_same_file(suffix: str, tmp_path: Path) -> None:
     for name in ("one", "other"):

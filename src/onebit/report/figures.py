@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import textwrap
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -99,8 +100,15 @@ def save_figures(page: Page, folder: Path, processes: int = 1) -> list[Path]:
             name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
             jobs.append((named, measure, looks, [folder / f"{name}{suffix}" for suffix in SUFFIXES]))
     if len(jobs) >= MANY and processes > 1:
-        with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn")) as pool:
-            list(pool.map(_save, *zip(*jobs, strict=True)))
+        # Ctrl-C is for this process alone, which then lets go of what nobody draws yet.
+        ignored = (signal.SIGINT, signal.SIG_IGN)
+        with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn"), signal.signal, ignored) as pool:
+            try:
+                for drawn in [pool.submit(_save, *job) for job in jobs]:
+                    drawn.result()
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
     else:
         for job in jobs:
             _save(*job)

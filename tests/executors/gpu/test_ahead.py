@@ -150,3 +150,4 @@ def test_where_no_process_can_be_started_the_kernel_is_built_when_it_is_used(
     for kernel in KERNELS:
         builder.wait(kernel)
     builder.close()
+    assert processes.built == []
