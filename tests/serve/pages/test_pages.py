@@ -117,6 +117,8 @@ def reader(service: Reader) -> Iterator[Reader]:
     browser.send("Emulation.setDeviceMetricsOverride", width=1280, height=900, deviceScaleFactor=1, mobile=False)
     browser.send("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "light"}])
     service.become(service.token)
+    browser.send("Page.navigate", url="about:blank")  # else a page that is still open asks a service that has ended
+    browser.settle()
     browser.complaints.clear()
     browser.requests.clear()
     yield service

@@ -201,9 +201,12 @@ async def check(cluster: Cluster, address: str) -> None:
         assert life is not None
         assert life.port is not None
         async with await Client.to(life.port) as client:
-            while (await client.ask("GET", "/v1/tasks/fruit/stats"))[1]["queue"]:
-                await asyncio.sleep(0.05)
             stats = (await client.ask("GET", "/v1/tasks/fruit/stats"))[1]
+            while stats["queue"] or stats["feedback"] < len(
+                cluster.told
+            ):  # what others have just written comes a moment later
+                await asyncio.sleep(0.05)
+                stats = (await client.ask("GET", "/v1/tasks/fruit/stats"))[1]
             asks = [{"id": f"probe {number} {k}", "x": [k / 7.0, 1.0 - k / 5.0]} for k in range(8)]
             _, probed = await client.ask("POST", "/v1/tasks/fruit/decide", asks)
             beliefs.append((stats["learnt"], stats["feedback"], [one["probabilities"] for one in probed]))
