@@ -16,6 +16,9 @@ import httpx
 import pytest
 
 from onebit.serve.errors import RequestError, UnavailableError, UnfinishedError
+from onebit.serve.log.errors import ForeignWriteError, LogError
+from onebit.serve.log.forgetting import Forgetting
+from onebit.serve.log.sqlite.appending import SqliteAppender
 from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.log.tables import NAMES
 from onebit.serve.schemas import NewLearner
@@ -201,6 +204,32 @@ def test_a_change_that_was_kept_though_the_commit_failed_stops_the_service(tmp_p
             await decided(service, "a")
 
     run(work())
+
+
+class KeptWithRows(Kept):
+    """The same, for statements with values."""
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        return self._connection.execute(statement, *values) if values else super().execute(statement)
+
+
+def test_no_number_is_given_twice_after_rows_were_forgotten_though_the_commit_failed(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task())
+            await decided(service, "a")
+
+    run(work())
+    appender = SqliteAppender(tmp_path / FILE, lambda *_: None)
+    with closing(appender):
+        appender.append([])  # the end of the log has been looked at
+        task = appender.connection.execute("SELECT task FROM decisions").fetchone()[0]
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(appender, "connection", KeptWithRows(appender.connection))
+            with pytest.raises(LogError, match="disk I/O error"):
+                appender.forget(Forgetting(task, ["a"], None, None), 0.0, None, None)
+        with pytest.raises(ForeignWriteError, match="which ended at row"):
+            appender.append([])
 
 
 # --- whose change it was -----------------------------------------------------------------------------------------------

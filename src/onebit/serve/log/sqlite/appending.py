@@ -243,14 +243,14 @@ class SqliteAppender:
         return self._last
 
     def _roll_back(self) -> None:
-        """A connection that cannot even do that is given up; what it had not written is not in the file."""
+        """A connection that cannot even do that is given up; what it had not written is not in the file. The next transaction looks where that ends."""
+        self._version = None
         try:
             if self.connection.in_transaction:
                 self.connection.execute("ROLLBACK")
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):
                 self.connection.close()
-            self._version = None
             with contextlib.suppress(sqlite3.Error, OnebitError):
                 self.connection = writable(self._path)
 
