@@ -601,3 +601,13 @@ def test_choices_that_nobody_made_are_refused(column: int, value: float) -> None
     choices[1, column] = value
     refused(lambda: learner.runtime.learn_rows(rows, ["a", "b"], choices, [True, False]))
     assert state(learner) == before
+
+
+@pytest.mark.parametrize("ids", [np.arange(3), np.array([5, 7, 9]), np.array(["a", "b", "c"])], ids=str)
+def test_rows_are_learnt_with_ids_in_an_array(ids: Any) -> None:
+    rows, one, other = np.eye(3), Learner("banditron", classes=2), Learner("banditron", classes=2)
+    for learner, given in ((one, ids), (other, ids.tolist())):
+        choices = learner.runtime.decide_rows(rows, given)
+        learner.runtime.learn_rows(rows, given, choices, [True, False, True])
+    assert one.learnt == other.learnt == 3
+    np.testing.assert_array_equal(one.weights, other.weights)

@@ -66,6 +66,7 @@ def test_the_same_row_and_the_same_copy(hash_bits: int | None, dtype: str) -> No
         {**dict.fromkeys(NAMES, 1.0), "new": 1.0},
         {**dict.fromkeys(NAMES, 1.0), "n9": float("nan")},
         {**dict.fromkeys(NAMES, 1.0), "n9": -1e39},
+        {**dict.fromkeys(NAMES, 1.0), "n9": 1e25},  # whose square is too large
         {**dict.fromkeys(NAMES, 1.0), "n9": True},
         {**dict.fromkeys(NAMES, 1.0), "n9": np.float32(2.0)},
         {**dict.fromkeys(NAMES, 1.0), "n9": Fraction(1, 3)},

@@ -76,7 +76,9 @@ class DictShapes:
             return None
         numbers = np.frombuffer(packed)
         values = cast_to(numbers[shape.order], dtype)
-        if not math.isfinite(values.dot(values)):  # one of them is not, or they are very large
+        with np.errstate(over="ignore", invalid="ignore"):
+            squares = values.dot(values)
+        if not math.isfinite(squares):  # one of them is not, or they are very large
             return None
         if self._hashed:
             values += 0.0

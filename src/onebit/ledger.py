@@ -82,7 +82,7 @@ class Ledger:
     def record_all(self, identities: Sequence[int | str]) -> None:
         """Note that these decisions have been learnt."""
         in_turn = range(self.watermark, self.watermark + len(identities))
-        if identities == in_turn or list(identities) == list(in_turn):
+        if identities == in_turn if type(identities) is range else list(identities) == list(in_turn):
             self.record_run(self.watermark, len(identities))
             return
         for identity in identities:
