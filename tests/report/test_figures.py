@@ -4,7 +4,9 @@ import math
 import re
 import subprocess
 import sys
+from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -112,6 +114,21 @@ def test_several_processes_draw_the_same_figures(tmp_path: Path, monkeypatch: py
     assert [path.name for path in together] == [path.name for path in alone]
     for one, other in zip(alone, together, strict=True):
         assert one.read_bytes() == other.read_bytes()
+
+
+def test_figures_are_drawn_here_where_a_process_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Killed(ThreadPoolExecutor):
+        def __init__(self, processes: int, *given: object) -> None:
+            super().__init__(processes)
+
+        def submit(self, *given: Any, **more: Any) -> Any:
+            raise BrokenExecutor
+
+    monkeypatch.setattr("onebit.report.figures.MANY", 2)
+    monkeypatch.setattr("onebit.report.figures.ProcessPoolExecutor", Killed)
+    saved = save_figures(Page("p", "c", [Section("iris", [curves("a")])]), tmp_path, 2)
+    assert len(saved) == 4
+    assert all(path.exists() for path in saved)
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg"])

@@ -6,7 +6,7 @@ import math
 import signal
 import textwrap
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MOST_CURVES = 12
 SUFFIXES = (".png", ".svg")
 MANY = 20  # figures, which take longer to draw than processes to start
+MOST_PROCESSES = 8  # each has a Python and a Matplotlib of its own in memory
 _LEGEND_INSIDE = 4  # more entries, or longer names, stand beside the axes
 _LONGEST_INSIDE = 24
 _LONGEST_NAME = 48
@@ -99,20 +100,26 @@ def save_figures(page: Page, folder: Path, processes: int = 1) -> list[Path]:
             # The title may be cut, the measure not.
             name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
             jobs.append((named, measure, looks, [folder / f"{name}{suffix}" for suffix in SUFFIXES]))
-    if len(jobs) >= MANY and processes > 1:
-        # Ctrl-C is for this process alone, which then lets go of what nobody draws yet.
-        ignored = (signal.SIGINT, signal.SIG_IGN)
-        with ProcessPoolExecutor(min(processes, len(jobs)), get_context("spawn"), signal.signal, ignored) as pool:
-            try:
-                for drawn in [pool.submit(_save, *job) for job in jobs]:
-                    drawn.result()
-            except BaseException:
-                pool.shutdown(cancel_futures=True)
-                raise
-    else:
+    if not (len(jobs) >= MANY and processes > 1 and _drawn_together(jobs, min(processes, MOST_PROCESSES))):
         for job in jobs:
             _save(*job)
     return [path for *_, paths in jobs for path in paths]
+
+
+def _drawn_together(jobs: Sequence[tuple[Figure, str, Looks, Sequence[Path]]], processes: int) -> bool:
+    """Draw in several processes; whether all was drawn, as it was not where one of them was killed."""
+    # Ctrl-C is for this process alone, which then lets go of what nobody draws yet.
+    ignored = (signal.SIGINT, signal.SIG_IGN)
+    with ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, ignored) as pool:
+        try:
+            for drawn in [pool.submit(_save, *job) for job in jobs]:
+                drawn.result()
+        except BrokenExecutor:
+            return False
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    return True
 
 
 def _save(part: Figure, measure: str, looks: Looks, paths: Sequence[Path]) -> None:

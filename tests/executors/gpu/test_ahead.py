@@ -151,3 +151,17 @@ def test_where_no_process_can_be_started_the_kernel_is_built_when_it_is_used(
         builder.wait(kernel)
     builder.close()
     assert processes.built == []
+
+
+def test_a_kernel_that_cannot_be_written_down_is_built_when_it_is_used(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(kernel: Kernel) -> str:
+        raise TypeError("not JSON")
+
+    monkeypatch.setattr(ahead, "written", refuse)
+    builder = KernelBuilder(1)
+    builder.build(KERNELS[:1])
+    builder.wait(KERNELS[0])
+    builder.close()
+    assert processes.built == []

@@ -76,7 +76,7 @@ class KernelBuilder:
     def wait(self, kernel: Kernel) -> None:
         """Until a kernel is there. Where nobody builds it, or somebody has failed, it is built when it is used."""
         if kernel in self._coming:
-            with contextlib.suppress(CancelledError, OSError):
+            with contextlib.suppress(CancelledError, Exception):
                 self._coming[kernel].result()
 
     def close(self) -> None:
@@ -93,6 +93,7 @@ class KernelBuilder:
             self.build(find())
 
     def _built(self, kernel: Kernel) -> None:
+        text = written(kernel).encode()
         with self._lock:
             if self._stopping:
                 return
@@ -106,7 +107,7 @@ class KernelBuilder:
             )
             self._running.add(process)
         try:
-            process.communicate(written(kernel).encode())
+            process.communicate(text)
         finally:
             with self._lock:
                 self._running.discard(process)
