@@ -48,6 +48,8 @@ def serve(settings: Settings) -> int:
     with _logging(form, throttle), _private():
         if settings.token_file is not None and not settings.token_file.exists():
             raise InputError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
+        if settings.log is None and settings.data.exists() and not settings.data.is_dir():
+            raise InputError(f"--data {settings.data} is a file, but must be a folder, or the name of a new one")
         store = store_at(settings.where)
         tokens = store.tokens(settings)
         is_open = tokens.open

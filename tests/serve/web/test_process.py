@@ -360,6 +360,15 @@ def test_a_port_that_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert err.count("\n") == 1
 
 
+def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "wine.csv"
+    file.write_text("a,b\n")
+    assert main(["serve", "--data", str(file), "--port", "0"]) == 2
+    assert (
+        capsys.readouterr().err == f"onebit: --data {file} is a file, but must be a folder, or the name of a new one\n"
+    )
+
+
 def test_a_folder_that_is_taken(process: Process, capsys: pytest.CaptureFixture[str]) -> None:
     folder = next(event for event in process.events if event["event"] == "listening")["folder"]
     assert main(["serve", "--data", folder, "--port", "0"]) == 2
