@@ -33,9 +33,8 @@ RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
 _new = tuple.__new__
 # The numbers of a choice without its probabilities, in half the time of `tolist`.
 _numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct(f"{engine.CHOICE_COLUMNS}d").unpack_from
-_plain_numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct(
-    "3d16x3d"
-).unpack_from  # without notes and threshold
+# The same without notes and threshold.
+_plain_numbers_of: Callable[[Any], tuple[float, ...]] = struct.Struct("3d16x3d").unpack_from
 
 
 class DecisionTerms(NamedTuple):
@@ -160,30 +159,12 @@ def decided_on_array(runtime: Runtime, x: Any) -> Decision | None:
     runtime.next_id = identity + 1
     label, greedy, weight, propensity, raw, confidence = _plain_numbers_of(record)
     form = runtime.form
-    name, best, moment, learner = (
-        form.classes[int(label)],
-        form.classes[int(greedy)],
-        runtime.ledger.moment,
-        form.learner,
-    )
+    name, best = form.classes[int(label)], form.classes[int(greedy)]
     known = None if confidence != confidence else confidence  # noqa: PLR0124 -- NaN is not itself
     fields = (
-        identity,
-        name,
-        propensity,
-        best,
-        weight,
-        form,
-        None,
-        moment,
-        learner,
-        None,
-        False,
-        record,
-        raw,
-        known,
-        None,
-    )
+        identity, name, propensity, best, weight, form, None, runtime.ledger.moment, form.learner,
+        None, False, record, raw, known, None,
+    )  # fmt: skip
     return _new(Decision, fields)
 
 

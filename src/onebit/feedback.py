@@ -30,9 +30,8 @@ from onebit.validation import ClassName, listed
 KINDS = ("bandit", "label")
 FINITE = (-sys.float_info.max, sys.float_info.max, "a finite number")
 SHARE = (0.0, 1.0, "a number from 0 to 1")
-_put_numbers: Callable[..., None] = struct.Struct(
-    f"{engine.CHOICE_COLUMNS}d"
-).pack_into  # in half the time that NumPy takes to read a tuple
+# In half the time that NumPy takes to read a tuple.
+_put_numbers: Callable[..., None] = struct.Struct(f"{engine.CHOICE_COLUMNS}d").pack_into
 
 
 def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:

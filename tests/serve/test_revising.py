@@ -178,9 +178,8 @@ def test_silence_and_late_feedback(tmp_path: Path, clock: type[HandClock]) -> No
             clock.pass_by(11.0)
             assert await said(service, hint("e")) == ["late"]
             await swept(service)
-            assert (await service.decision("fruit", "d"))[
-                "right"
-            ] is None  # silence does not speak for what was withdrawn
+            withdrawn = await service.decision("fruit", "d")
+            assert withdrawn["right"] is None  # silence does not speak for what was withdrawn
             await followed(service)
             assert service.stats("fruit")["silences"] == 4
             assert await said(service, hint("a", True)) == ["late"]

@@ -29,9 +29,8 @@ SCRATCH_BYTES = 20 * 1024  # for the rules of a block, where weights are in regi
 SHARED_BYTES = 187 * 1024  # of shared memory for rows and weights, on the devices that have most
 CROWDED_BYTES = 28 * 1024  # the same where there are several replicates in it
 USUAL_SHARED_BYTES = 40 * 1024  # beside what the kernel has anyway
-SPARSE_REGISTERS = (
-    64  # of a lane where rows are sparse: such a warp waits for memory, and with fewer there is room for more of them
-)
+# Of a lane where rows are sparse: such a warp waits for memory, and with fewer registers there is room for more of them.
+SPARSE_REGISTERS = 64
 NO_ORDER = Order(start=0.0)
 
 
