@@ -19,6 +19,7 @@ from .auto_members import HALF, ColumnStatistics, Found, SlowBasis, SlowClusters
 from .auto_shaped import SlowShaped
 from .base import Array, Decided, Draw, SlowTwin, greedy_distribution, greedy_label, softmax, worth
 from .change import Change
+from .draws import draws
 
 LINEAR = ("directed", "centred", "standardised", "waved", "components", "corrected")
 SHAPED = ("shaped 8", "shaped 24", "shaped 64")
@@ -279,9 +280,10 @@ class Oracle(SlowTwin):
 
     def learn_members(self, a: int, right: bool, A: Sequence[int]) -> None:
         fine = max(1e-3, min(3e-2, 1e-3 / max(1e-3, self.mistakes) ** 2))
+        u = draws(0, self.rounds, 1)(self.replayed)
         for m in LINEAR:
             if m in self.p:
-                self.linear[m].learn(self.p[m], A, a, right, fine if self.loss[m] < 15.0 else 8.0 * fine)
+                self.linear[m].learn(self.p[m], A, a, right, fine if self.loss[m] < 15.0 else 8.0 * fine, u)
         if "corrected" in self.p:
             p = self.p["corrected"]
             g = float(p @ (self.opinion[a] - self.opinion))

@@ -104,6 +104,7 @@ class SlowLinear:
         self.P = [one.astype(self.kind) for _ in range(self.classes)]
         self.B = np.full(self.classes, 100.0)
         self.steps = np.zeros(self.classes, np.int64)  # that took something off P
+        self.surprises = 0  # that were below the threshold, and drawn
 
     def see(self, view: Array) -> Array:
         """Scores of a row, to which the constant is added."""
@@ -121,18 +122,30 @@ class SlowLinear:
         self.B[i] = max(self.q(i), (1 - 1 / min(1000, max(100, 10 * len(self.B)))) * self.B[i])
         return self.q(i)
 
-    def learn(self, p: Array, A: Sequence[int], a: int, right: bool, fine: float) -> None:
-        """`p` is over the classes A."""
+    def learn(self, p: Array, A: Sequence[int], a: int, right: bool, fine: float, u: float) -> None:
+        """`p` is over the classes A; with u < c[j] a class j moves, 1/c[j] times as far."""
         rest = float(sum(p[j] for j in A if j != a)) + 1e-300
         h = {j: -p[j] if right else -(0.9 * p[j] / rest + 0.1 / (len(A) - 1)) for j in A if j != a}
         h[a] = rest if right else 1.0
         most = {j: abs(h[j]) * (1.0 if right else p[a]) for j in A}
-        likely = [j for j in A if most[j] * self.B[j] >= fine]
-        if not likely or (right and (rest**2 * self.B[a] < 1e-4 or rest**2 * self.learnt_q(a) < 1e-4)):
+
+        def chance(j: int, variance: float) -> float:
+            """That j moves."""
+            if most[j] * variance >= fine:
+                return 1.0
+            return most[j] * variance / fine if most[j] >= 0.1 else 0.0
+
+        likely = [j for j in A if chance(j, self.B[j]) > u]
+        if not likely:
             return
-        moving = [j for j in A if j == a or (j in likely and most[j] * self.learnt_q(j) >= fine)]
+        if right and rest < 0.1 and (rest**2 * self.B[a] < 1e-4 or rest**2 * self.learnt_q(a) < 1e-4):
+            return
+        c = {j: chance(j, self.learnt_q(j)) for j in A if j == a or j in likely}
+        c[a] = max(c.values())
+        moving = [j for j in A if c.get(j, 0.0) > u]
+        if not moving:
+            return
         still = float(sum(p[j] for j in A if j not in moving))
-        self.learnt_q(a)
         steep = {j: h[j] * self.q(j) for j in moving}
         spread = sum(h[j] * steep[j] for j in moving)
         tau = self.length(p, a, right, moving, steep, spread, still)
@@ -146,8 +159,10 @@ class SlowLinear:
             if self.full:
                 k[j] /= 1.0 + evidence
                 k[j] /= 1.0 - k[j] * self.q(j)
-            if max(k[j], abs(tau * h[j])) * self.q(j) >= fine:
-                self.move(j, tau * h[j], k[j] if k[j] * self.q(j) >= 0.1 * fine else 0.0)
+            if c[j] < 1.0 or max(k[j], abs(tau * h[j])) * self.q(j) >= fine:
+                self.surprises += c[j] < 1.0
+                curvature = k[j] / c[j]
+                self.move(j, tau * h[j] / c[j], curvature if curvature * self.q(j) >= 0.1 * fine else 0.0)
 
     def length(
         self, p: Array, a: int, right: bool, moving: list[int], steep: dict[int, float], spread: float, still: float

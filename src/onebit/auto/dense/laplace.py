@@ -9,6 +9,9 @@ direction, s_i + tau q_i h_i:
 by halving, since a single Newton step overshoots where little is known and where a right answer surprises; where what is sought is near, one Newton
 step is as good. The tenth that a wrong answer gives to all others alike is for classes that were never right. The covariance then shrinks by the
 curvature at the point found. Classes that would change less than a threshold are left alone, which mostly is known before their variances are.
+
+After many rounds every change is below the threshold, and a member would no longer learn. So a class whose direction is long, since the feedback surprises, is
+drawn with the chance of what it would change over the threshold, and then moves as many times as far: on average as far as without a threshold.
 """
 
 from __future__ import annotations
@@ -25,15 +28,26 @@ NEAR = 0.05  # the share by which a Newton step may miss what is sought
 LIKELY = 0.5  # from this probability on the likelihood bends less and less
 MOST_RAISED = 600.0  # a logarithm of a probability is moved no further
 LEAST = 1e-300  # the smallest probability that is not 0
+SURPRISES = 0.1  # how long a direction is that may be drawn
 
-# The scratch of a step: which classes change, where to, and their probabilities there.
-CHANGED, DIRECTION, MOVED = 0, 1, 2
+# The scratch of a step: which classes change, where to, their probabilities there, and how likely it was that they would.
+CHANGED, DIRECTION, MOVED, CHANCE = 0, 1, 2, 3
 
 
 def learn_linear(
-    linear: LinearMembers, member: int, beliefs: Vector, about: Vector, label: int, right: bool, fine: float
+    linear: LinearMembers,
+    member: int,
+    beliefs: Vector,
+    about: Vector,
+    label: int,
+    right: bool,
+    fine: float,
+    draw: float,
 ) -> None:
-    """Take the step of one member. `beliefs` are over the classes that the feedback is about; changes below `fine` are left out."""
+    """Take the step of one member. `beliefs` are over the classes that the feedback is about; changes below `fine` are left out.
+
+    `draw` is uniform on [0, 1), and decides which surprising ones of these are not.
+    """
     work = linear.work
     rest, count = LEAST, 0
     for other in range(beliefs.shape[0]):
@@ -41,34 +55,39 @@ def learn_linear(
         if other != label:
             rest += beliefs[other]
     longest = 1.0 if right else beliefs[label]  # what is sought is no farther along the directions
-    likely, number, still, teaches = 0, 0, 0.0, False
+    likely, number, still, most = 0, 0, 0.0, 0.0
     for other in range(beliefs.shape[0]):
         if about[other] == 0.0:
             continue
         direction = rest if other == label else -beliefs[other]
         if not right:
             direction = 1.0 if other == label else -((1.0 - EVENLY) * beliefs[other] / rest + EVENLY / (count - 1))
-        changes = abs(longest * direction) * linear.bounds[member, other] >= fine
-        teaches = teaches or changes
-        if changes or other == label:
+        chance = chance_to_move(abs(longest * direction), linear.bounds[member, other], fine)
+        most = max(most, chance)
+        if chance > draw or other == label:
             work[CHANGED, likely], work[DIRECTION, likely] = other, direction
             likely += 1
         else:
             still += beliefs[other]
-    if not teaches or (right and rest * rest * linear.bounds[member, label] < SETTLED):
+    expected = right and rest < SURPRISES
+    if most <= draw or (expected and rest * rest * linear.bounds[member, label] < SETTLED):
         return
-    if right and rest * rest * learnt_variance(linear, member, label) < SETTLED:
+    if expected and rest * rest * learnt_variance(linear, member, label) < SETTLED:
         return
-    spread = 0.0
+    spread, most = 0.0, 0.0
     for place in range(likely):
         other, direction = int(work[CHANGED, place]), work[DIRECTION, place]
         variance = learnt_variance(linear, member, other)
-        if other != label and abs(longest * direction) * variance < fine:
+        chance = chance_to_move(abs(longest * direction), variance, fine)
+        most = max(most, chance)
+        if chance <= draw and other != label:
             still += beliefs[other]
             continue
-        work[CHANGED, number], work[DIRECTION, number] = other, direction
+        work[CHANGED, number], work[DIRECTION, number], work[CHANCE, number] = other, direction, chance
         spread += direction * direction * variance
         number += 1
+    if most <= draw:
+        return
     length = sought_length(linear, member, beliefs, label, right, number, spread, still)
     own, others = 0.0, still
     for place in range(number):
@@ -91,14 +110,22 @@ def learn_linear(
     for place in range(number):
         other = int(work[CHANGED, place])
         variance, curvature = linear.variances[member, other], work[MOVED, place]
-        if (
-            linear.widths[member] != linear.lengths[member]
-        ):  # one evidence for all classes together, of which each has its share
+        chance = most if other == label else work[CHANCE, place]  # the label moves with whichever class does
+        # One evidence for all classes together, of which each has its share.
+        if linear.widths[member] != linear.lengths[member]:
             curvature /= 1.0 + evidence
             curvature /= 1.0 - curvature * variance
-        change = length * work[DIRECTION, place]
-        if curvature * variance >= fine or abs(change) * variance >= fine:
+        curvature /= chance
+        change = length * work[DIRECTION, place] / chance
+        if chance < 1.0 or curvature * variance >= fine or abs(change) * variance >= fine:
             move_class(linear, member, other, change, curvature if curvature * variance >= 0.1 * fine else 0.0)
+
+
+def chance_to_move(steep: float, variance: float, fine: float) -> float:
+    """How likely it is that a class moves, whose direction is so long and which has this variance."""
+    if steep * variance >= fine:
+        return 1.0
+    return steep * variance / fine if steep >= SURPRISES else 0.0
 
 
 def sought_length(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from onebit.auto.dense.arrays import (
     FIRST_PROGRESS,
     LOOKED,
@@ -28,6 +30,7 @@ from onebit.auto.dense.mixture import (
     MEMBERS,
     MISTAKES,
     PRESENT,
+    ROUNDS,
     SHAPED,
     Mixture,
     forget_mixture,
@@ -41,6 +44,7 @@ from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped
 from onebit.auto.dense.views import see, watch
 from onebit.auto.heard import LABEL, REWARD, RIGHT
 from onebit.contract.choices import softmax
+from onebit.contract.draws import LEARNING, Draws, key_of, uniform
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows
 
@@ -49,6 +53,7 @@ REPLAYED_AT_ONCE = 64
 COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
 FEWEST_MISTAKES = 1e-3
 COARSER = 8.0  # times as much is left out by a member that has no share
+ANY_KEY = key_of(0)  # of the draws of what is left out: nobody need be unable to foresee them
 
 
 def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, scale: float) -> None:
@@ -105,11 +110,12 @@ def learn_members(space: AutoDenseArrays, about: Vector, label: int, right: bool
     mixture, heads = space.mixture, space.everything.shape[0]
     mistakes = max(mixture.facts[MISTAKES], FEWEST_MISTAKES)
     fine = max(FINE, min(COARSE, FINE / (mistakes * mistakes)))
+    draw = uniform(Draws(ANY_KEY, np.uint64(mixture.facts[ROUNDS]), LEARNING), int(space.progress[REPLAYED]))
     for member in range(LINEAR):
         if mixture.awake[member] == 1:
             beliefs = mixture.beliefs[member * heads : (member + 1) * heads]
             left_out = fine if mixture.losses[member] < HOPELESS else COARSER * fine
-            learn_linear(space.linear, member, beliefs, about, label, right, left_out)
+            learn_linear(space.linear, member, beliefs, about, label, right, left_out, draw)
     if mixture.awake[CORRECTED] == 1:
         weigh_opinion(space, label, right)
     if mixture.awake[SHAPED] == 1:

@@ -119,7 +119,7 @@ class LinearMembers(NamedTuple):
             "views": ArraySpec((total,), dtype),
             "variances": ArraySpec((count, heads), NUMBERS),
             "known": ArraySpec((count, heads), np.int8),
-            "work": ArraySpec((3, heads), NUMBERS),
+            "work": ArraySpec((4, heads), NUMBERS),
         }
 
     @property
