@@ -81,8 +81,9 @@ def comparison_page(found: Comparison) -> Page:
 
 
 def found_words(finding: str, failures: Sequence[Record]) -> list[str]:
-    """What a page or a notebook says first: what was found, and that runs failed."""
-    return [*filter(None, [finding]), *([f"But {failures_said(failures)}."] if failures else [])]
+    """What a page or a notebook says first: what was found, and who is left out because a run failed."""
+    left_out = f"But {failures_said(failures)}; learners and settings with a failed run are left out."
+    return [*filter(None, [finding]), *([left_out] if failures else [])]
 
 
 def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
@@ -188,7 +189,7 @@ def _overview(found: Comparison) -> Section:
         cells: list[Any] = [title]
         for result in found.results:
             there = next((one for one in result.summaries if one.entry.title == title), None)
-            cells.append(Number(None, "") if there is None else _overview_cell(result, there))
+            cells.append(Number(None, "failed") if there is None else _overview_cell(result, there))
         rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
     mixed = " or mean reward" if any(result.rewarded for result in found.results) else ""
     return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, rows)])
