@@ -81,6 +81,47 @@ def test_compare_prints_a_table_and_writes_a_page_where_it_says(call: Call) -> N
     assert max(map(len, out.splitlines())) <= 100
 
 
+def test_what_differs_has_a_page_of_its_own_and_what_is_repeated_has_its_page_again(call: Call, file: str) -> None:
+    """Each comparison of a file replaced the page of the one before, whatever its options."""
+    first = ["compare", file, "--learners", "bpa", "--runs", "2"]
+    others = [
+        [*first, "--prepare", "unit-norm"],
+        [*first, "--rounds", "50"],
+        [*first, "--runs", "3"],
+        ["compare", file, "--learners", "bpa,banditron", "--runs", "2"],
+    ]
+    folder = Path("onebit-results/compare-animals.npz")
+    pages = [call(*one)[1].splitlines()[-1] for one in (first, *others)]
+    assert pages == [f"page: {folder / name}.html" for name in ("page", "page-2", "page-3", "page-4", "page-5")]
+    os.utime(file)
+    again = [call(*one, "--threads", "1", "--quiet")[1].splitlines()[-1] for one in (*others, first)]
+    assert again == [*pages[1:], pages[0]]
+    assert command_of(folder / "page-3.html") == "onebit " + " ".join([*others[1], "--threads", "1", "--quiet"])
+    assert len(list(folder.iterdir())) == 6, "and all share their runs"
+
+
+def test_a_page_of_an_older_version_is_replaced(call: Call) -> None:
+    page = Path("onebit-results/compare-synsep9/page.html")
+    page.parent.mkdir(parents=True)
+    page.write_text("<!DOCTYPE html>")
+    assert call("compare", "synsep9", "--learners", "bpa", *SHORT)[1].splitlines()[-1] == f"page: {page}"
+    assert "<title>" in page.read_text(encoding="utf-8")
+
+
+def test_sweeps_with_other_grids_have_pages_of_their_own(call: Call) -> None:
+    said = [call(*SWEEP, *more)[1].splitlines()[-1] for more in ([], ["--set", "exploration=0.3"], [])]
+    assert [Path(one).name for one in said] == ["page.html", "page-2.html", "page.html"]
+
+
+def test_figures_of_pages_of_their_own_lie_beside_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for rounds in ("100", "200"):
+        command = ["compare", "synsep9", "--learners", "bpa", "--runs", "2", "--rounds", rounds]
+        assert main([*command, "--out", str(tmp_path)]) == 0
+    assert all(
+        (tmp_path / folder / "error-so-far-on-synsep9-played.svg").exists() for folder in ("figures", "figures-2")
+    )
+
+
 def test_the_page_says_the_command_as_it_can_be_typed_again(call: Call, tmp_path: Path) -> None:
     folder = tmp_path / "my results & <more>"
     arguments = ["compare", "synsep9", "--learners", "bpa", *SHORT, "--noise", "0.1", "--out", str(folder)]

@@ -194,7 +194,7 @@ class Bounds:
             parts.append(self.table1())
         if self.loss is not None:
             parts += [figure1(loss) for loss in ("logistic", "hinge", "smooth")]
-        return Page(title, self.command, parts, facts(None))
+        return Page(title, self.command, parts, facts(None), {"bounds": self.command})
 
     def table(self) -> Table:
         """All bounds with what was measured."""
