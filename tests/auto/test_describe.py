@@ -17,6 +17,7 @@ from onebit.contract.description import (
     Description,
     ExplorationReport,
     MemberReport,
+    MembersReport,
     NeverRight,
     share,
 )
@@ -265,6 +266,21 @@ def test_feedback_that_teaches_nothing_is_counted_as_elsewhere_and_said(x: Any) 
     assert found.error[0] == 1.0, "of the one that taught"
     assert "in 0 of 1 rounds" in str(found) or "in 1 of 1 rounds" in str(found)
     assert "taught" not in str(Learner("auto", classes=2).describe())
+
+
+def test_every_column_of_the_members_has_a_head() -> None:
+    """There were two percentages, and the line above did not say which was which."""
+    members = (MemberReport("centred", "the columns", 0.75, chance=0.5), MemberReport("waved", "waves", 0.25))
+    lines = str(Description("Auto", 10, 5, {}, composition=MembersReport(members))).splitlines()
+    assert lines[2:] == [
+        "members: share in the beliefs, and the probability given to recent feedback (predicted)",
+        "             share  predicted  looks at",
+        "  centred   75.0 %     50.0 %  the columns",
+        "  waved     25.0 %             waves",
+    ]
+    unjudged = MembersReport(tuple(MemberReport(one.name, one.about, one.share) for one in members))
+    lines = str(Description("Auto", 10, 5, {}, composition=unjudged)).splitlines()
+    assert lines[3:5] == ["             share  looks at", "  centred   75.0 %  the columns"]
 
 
 def test_auto_03_says_what_it_said() -> None:

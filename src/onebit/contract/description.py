@@ -225,12 +225,13 @@ class Description:
     @staticmethod
     def _composed(composition: MembersReport) -> list[str]:
         judged = any(one.chance is not None for one in composition.members)
-        likely = ", probability given to recent feedback," if judged else ""
-        lines = [f"members: share in the beliefs{likely} and what it looks at"]
+        likely = ", and the probability given to recent feedback (predicted)" if judged else ""
+        lines = [f"members: share in the beliefs{likely}"]
         weighed = sorted(composition.members, key=lambda one: (one.waits_for is not None, -one.share, one.behind))
         width = max(len(one.name) for one in weighed)
+        lines.append(f"  {'':{width}} {'share':>8}{'  predicted' if judged else ''}  looks at")
         for one in weighed:
-            chance = f"{'' if one.chance is None else f'{100 * one.chance:.1f} %':>8}" if judged else ""
+            chance = f"{'' if one.chance is None else f'{100 * one.chance:.1f} %':>11}" if judged else ""
             said = f"  {one.name:{width}} {100 * one.share:6.1f} %{chance}  {one.about}"
             said += f"; asleep, looks at one row in {one.every}" if one.asleep else ""
             lines.append(said if one.waits_for is None else f"{said}; waits for {one.waits_for}")
