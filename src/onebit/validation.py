@@ -15,10 +15,18 @@ IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id 
 MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
 
 
-def checked_count(name: str, given: object) -> int:
+MOST_COUNTED = (
+    10**15
+)  # rounds, which machine code counts in quarters; of what is run one by one nobody waits for as many
+MOST_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh seeds from so far on
+
+
+def checked_count(name: str, given: object, most: int = MOST_COUNTED) -> int:
     """A number of things, of which there is at least one."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
         raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
+    if given > most:
+        raise InputError(f"{name} is {given:,}, but must be at most {most:,}")
     return int(given)
 
 

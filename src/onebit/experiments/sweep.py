@@ -29,7 +29,7 @@ from onebit.report.parts import Page
 from onebit.trials.cost import NOTHING, Cost
 from onebit.trials.records import Record, Records, frame
 from onebit.trials.trial import Progress, Trial
-from onebit.validation import checked_count, checked_seed
+from onebit.validation import MOST_RUNS, checked_count, checked_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -169,8 +169,8 @@ def sweep(
     >>> found.best
     {'aggressiveness': 1.0}
     """
-    checked_count("runs", runs)
-    checked_count("fresh_runs", fresh_runs)
+    checked_count("runs", runs, MOST_RUNS)
+    checked_count("fresh_runs", fresh_runs, MOST_RUNS)
     checked_seed(seed)
     refuse_unknown("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
     if callback is not None and not callable(callback):
