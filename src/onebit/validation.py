@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onebit.errors import InputError, brief
+from onebit.memory import refuse_beyond_memory
 
 ClassName = str | int
 IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id of a decision
@@ -18,6 +19,7 @@ MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
 MOST_COUNTED = (
     10**15
 )  # rounds, which machine code counts in quarters; of what is run one by one nobody waits for as many
+CLASS_BYTES = 250  # of the name of a class alone, where it is known
 MOST_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh seeds from so far on
 
 
@@ -49,6 +51,7 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
     if isinstance(classes, int | np.integer):
         if classes < 2:
             raise InputError(f"classes is {classes}, but a choice needs at least 2")
+        refuse_beyond_memory(int(classes) * CLASS_BYTES, f"a learner of {classes:,} classes", "give fewer")
         names: list[object] = list(range(int(classes)))
     else:
         try:
