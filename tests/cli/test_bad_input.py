@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import onebit
 from tests.cli.call import Call
 
 TABLE = "a,b,label\n1,2,x\n3,4,y\n5,6,x\n2,2,y\n"
@@ -74,3 +75,14 @@ def test_what_is_wrong_is_named(
     assert (code, out, len(err.splitlines())) == (2, "", 1), err
     assert words in err
     assert sorted(tmp_path.rglob("*")) == before, "nothing is made or changed"
+
+
+def test_a_copy_onto_itself_is_refused(call: Call, tmp_path: Path) -> None:
+    """Another service was said to use the folder."""
+    folder = tmp_path / "service"
+    onebit.open(folder, "fruit", classes=["apple", "pear"], text=True, learner="bpa").close()
+    before = (folder / "onebit.db").read_bytes()
+    code, out, err = call("copy", str(folder), str(tmp_path / "service" / ".." / "service"))
+    assert (code, out) == (2, "")
+    assert err.endswith("service is what is to be copied: name another place for the copy\n")
+    assert (folder / "onebit.db").read_bytes() == before
