@@ -603,6 +603,29 @@ def test_numbered_and_named_features_do_not_mix(first: str, second: str) -> None
     assert "takes" in sentence
 
 
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (None, "x is None, but"),
+        (5, "x is 5, but must be one row or a matrix of rows"),
+        ({"a"}, "x is {'a'}, but must be one row or a matrix of rows"),
+        (b"ab", "x is b'ab', but must be one row or a matrix of rows"),
+        ([1.0, "a"], "x has 'a' as feature 1, but must be made of numbers"),
+        ([1.0, None], "x has None as feature 1, but must be made of numbers"),
+        ([1.0, 2j], "x has 2j as feature 1, but must be made of numbers"),
+    ],
+    ids=str,
+)
+def test_what_is_no_row_is_shown_as_it_is(x: Any, words: str) -> None:
+    """They were said to have a shape, or a dtype, which are words for arrays."""
+    assert refused(lambda: learner_of().decide(x)).startswith(words)
+
+
+def test_what_is_no_text_is_said_with_its_article() -> None:
+    for x, words in ((None, "x is None, but"), (5, "x is an int, but"), (["a"], "x is a list, but")):
+        assert refused(lambda given=x: learner_of(text=True).decide(given)).startswith(words)  # type: ignore[misc]
+
+
 def test_a_text_without_the_option_is_told_of_it() -> None:
     assert "text=True" in refused(lambda: learner_of().decide("one two"))
     learner = learner_of()

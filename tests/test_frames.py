@@ -154,6 +154,26 @@ def test_columns_without_numbers_are_refused_by_name(
     assert all(word in sentence for word in words)
 
 
+def test_the_cell_that_is_no_number_is_named() -> None:
+    """A row with a text in it was said to be 1.0, its first number, and a gap to be in a row that the user does not have."""
+    learner = learner_of()
+    frame = pd.DataFrame({"height": [1.0, 2.0], "colour": [3.0, "red"]})
+    row = frame.iloc[1]
+    assert refused(lambda: learner.decide(row)).startswith("'colour' of x is 'red', but must be a number")
+    assert refused(lambda: learner.decide(row.to_numpy())) == "x has 'red' as feature 1, but must be made of numbers"
+    assert (
+        refused(lambda: learner.decide(pd.Series([1.0, None]))) == "feature 1 of x has no value, but must have a number"
+    )
+    sentence = refused(lambda: learner.decide_many(frame))
+    assert sentence.startswith("column 'colour' of X, row 1, is 'red', but must be a number")
+    assert refused(lambda: learner.decide_many(frame.to_numpy())).startswith("x has 'red' as feature 1 in row 1, but")
+    gap = pd.DataFrame({"height": [1.0, 2.0], "colour": [3.0, None]})
+    assert refused(lambda: learner.decide(gap.iloc[1])) == "'colour' of x has no value, but must have a number"
+    assert (
+        refused(lambda: learner.decide_many(gap)) == "column 'colour' of X, row 1, has no value, but must have a number"
+    )
+
+
 def test_two_columns_of_one_name_are_refused() -> None:
     twice = pd.DataFrame([[1.0, 2.0]], columns=["a", "a"])
     assert "two columns of x are called 'a'" in refused(lambda: learner_of().decide_many(twice))

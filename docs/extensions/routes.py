@@ -11,14 +11,14 @@ from docs.extensions.tables import table
 
 Described = Mapping[str, Any]  # a part of the document
 LIMITS = {
-    "minimum": "at least {:,g}",
-    "exclusiveMinimum": "above {:,g}",
-    "maximum": "at most {:,g}",
-    "exclusiveMaximum": "below {:,g}",
-    "minLength": "at least {:,} characters",
-    "maxLength": "at most {:,} characters",
-    "minItems": "at least {:,} of them",
-    "maxItems": "at most {:,} of them",
+    "minimum": "at least {}",
+    "exclusiveMinimum": "above {}",
+    "maximum": "at most {}",
+    "exclusiveMaximum": "below {}",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} of them",
+    "maxItems": "at most {} of them",
 }
 
 
@@ -106,5 +106,14 @@ def _kind(schema: Described) -> str:
     kind = schema.get("type", "anything")
     if kind == "array":
         kind = f"list of {_kind(schema.get('items', {}))}"
-    limits = [words.format(schema[limit]) for limit, words in LIMITS.items() if limit in schema]
+    limits = [words.format(_number(schema[limit])) for limit, words in LIMITS.items() if limit in schema]
     return f"{kind} ({', '.join(limits)})" if limits else str(kind)
+
+
+def _number(limit: float) -> str:
+    """A number for people.
+
+    >>> _number(10_000), _number(0.5), _number(1.0), _number(2**63 - 1)
+    ('10,000', '0.5', '1', '2^63 - 1')
+    """
+    return "2^63 - 1" if limit == 2**63 - 1 else f"{int(limit):,}" if limit == int(limit) else f"{limit:,g}"

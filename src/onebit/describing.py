@@ -26,7 +26,8 @@ def description_of(runtime: Runtime) -> Description:
         never_right = composed.pop("never_right", None)
         return Description(
             learner=runtime.rule.title,
-            learnt=int(model.memory[LEARNT]),
+            learnt=runtime.ledger.moment,
+            taught_nothing=runtime.ledger.moment - int(model.memory[LEARNT]),
             right=None if np.isnan(right) else float(right) if runtime.rewarded else int(right),
             rewarded=runtime.rewarded,
             settings=runtime.settings,

@@ -31,6 +31,7 @@ class OutOfMemoryError(OnebitError, MemoryError):
 
 
 MOST_SHOWN = 200  # characters of what was given, in a sentence about it
+MOST_NAMED = 50  # names in a sentence: all learners and options, but not the columns of a wide table
 
 
 def short(text: str, most: int = MOST_SHOWN) -> str:
@@ -67,11 +68,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
     "did you mean 'banditron'?"
     """
     names = sorted(known)
-    folded = {one.lower(): one for one in names}
+    close = closest(name, names)
+    if close is not None:
+        return f"did you mean {close!r}?"
+    more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+    return f"known are: {', '.join(names[:MOST_NAMED])}{more}" if names else "there are none"
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is nearest to one that is unknown, if there is one near it."""
+    folded = {one.lower(): one for one in known}
     close = difflib.get_close_matches(name[:MOST_SHOWN].lower(), folded, n=1)
-    if close:
-        return f"did you mean {folded[close[0]]!r}?"
-    return f"known are: {', '.join(names)}" if names else "there are none"
+    return folded[close[0]] if close else None
 
 
 def lines_of(said: object) -> list[str]:

@@ -104,7 +104,7 @@ class Features:
         example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Mapping | str) else x
         if isinstance(example, Mapping | str) and not is_sparse(example):
             if self.space == "dense" or self.size is not None:
-                raise InputError(f"x is a {_kind(example)}, but this learner takes arrays")
+                raise InputError(f"x is {_kind(example)}, but this learner takes arrays")
             if isinstance(example, str):
                 raise InputError("x is a string; a learner made with text=True takes those")
             self.named, self.space, self.vocabulary = True, "sparse", {}
@@ -167,12 +167,12 @@ class Features:
                 return x
             if not isinstance(x, Mapping):
                 what = "a string, or a dict" if self.text else "a dict"
-                raise InputError(f"x is a {_kind(x)}, but this learner takes {what} of feature name -> number")
+                raise InputError(f"x is {_kind(x)}, but this learner takes {what} of feature name -> number")
             return kept_names(x, self.largest)
         if isinstance(x, SparseRow) or is_sparse(x):
             return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
         if isinstance(x, Mapping | str):
-            raise InputError(f"x is a {_kind(x)}, but this learner takes arrays of {self.size} numbers")
+            raise InputError(f"x is {_kind(x)}, but this learner takes arrays of {self.size} numbers")
         values = numbers_of(self._in_order(named_rows(x)) if has_names(x) else x, self.dtype)
         if values.ndim == 2 and len(values) == 1:
             values = values[0]
@@ -343,10 +343,16 @@ def _width(x: Any) -> int:
         shape = x.shape if hasattr(x, "shape") else np.shape(x)
     except ValueError:
         raise InputError("the rows of x differ in length, but all must have the same number of features") from None
-    if len(shape) not in (1, 2):
+    if not shape:
+        raise InputError(f"x is {brief(x)}, but must be one row or a matrix of rows")
+    if len(shape) > 2:
         raise InputError(f"x has shape {tuple(shape)}, but must be one row or a matrix of rows")
     return int(shape[-1])
 
 
 def _kind(x: object) -> str:
-    return "string" if isinstance(x, str) else type(x).__name__
+    """What x is, with its article."""
+    if x is None:
+        return "None"
+    name = "string" if isinstance(x, str) else type(x).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

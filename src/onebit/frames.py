@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -95,19 +97,28 @@ def named_rows(x: Any) -> NamedRows:
         return x
     names = names_of(x)
     if not is_frame(x):
-        return NamedRows(_numbers(_narwhals(x).from_native(x, series_only=True), "x"), names)
-    columns = [_numbers(one, f"column {brief(one.name)} of X") for one in narwhals_frame(x).iter_columns()]
+        cells = names or ()
+
+        def cell(at: int) -> str:
+            return f"{brief(cells[at])} of x" if cells else f"feature {at} of x"
+
+        return NamedRows(_numbers(_narwhals(x).from_native(x, series_only=True), cell), names)
+    columns = [_numbers(one, _place_in(one)) for one in narwhals_frame(x).iter_columns()]
     if not columns:
         raise InputError("X is a frame without columns, but must have at least one")
     return NamedRows(np.stack(columns, axis=1), names)
 
 
-def _numbers(series: Any, what: str) -> NDArray[Any]:
-    """A series of numbers, or of true and false."""
+def _place_in(column: Any) -> Callable[[int], str]:
+    return lambda row: f"column {brief(column.name)} of X, row {row},"
+
+
+def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
+    """A series of numbers, or of true and false; `cell` says in words where one of its values stands."""
     narwhals = _narwhals(series)
     missing = series.is_null().to_numpy()
     if missing.any():
-        raise InputError(f"{what} has no value in row {int(np.flatnonzero(missing)[0])}, but must have numbers")
+        raise InputError(f"{cell(int(np.flatnonzero(missing)[0]))} has no value, but must have a number")
     if series.dtype == narwhals.Decimal:
         series = series.cast(narwhals.Float64)
     if series.dtype.is_numeric() or series.dtype == narwhals.Boolean:
@@ -116,9 +127,11 @@ def _numbers(series: Any, what: str) -> NDArray[Any]:
         found = np.array(series.to_list())
         if found.dtype.kind in "fiub":
             return found
+    values = series.to_list()
+    strange = next((at for at, one in enumerate(values) if not isinstance(one, Real | np.bool_)), 0)
     raise InputError(
-        f"{what} is {brief(series[0]) if len(series) else 'empty'}, of the type {series.dtype}, but must be numbers, or true and "
-        "false: `text` and `categorical` of `onebit.stream` turn columns into numbers"
+        f"{cell(strange)} is {brief(values[strange]) if values else 'empty'}, but must be a number, or true or false: `text` and "
+        "`categorical` of `onebit.stream` turn columns into numbers"
     )
 
 

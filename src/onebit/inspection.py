@@ -32,7 +32,7 @@ class InspectableLearner:
 
     @property
     def learnt(self) -> int:
-        """How many feedbacks have been learnt."""
+        """How many feedbacks have been learnt, including those that taught nothing (`describe().taught_nothing`)."""
         return self.runtime.ledger.moment
 
     @property

@@ -6,13 +6,14 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.engine.schedule import Schedule
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
@@ -234,8 +235,21 @@ def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
     except ValueError as error:
         raise InputError(f"x is not an array of numbers: {error}") from None
     if given.dtype.kind not in "fiub":
-        raise InputError(f"x has dtype {given.dtype}, but must be made of numbers")
+        # Among texts, NumPy makes texts of numbers too.
+        raise InputError(
+            f"x {_no_number(np.asarray(x, dtype=object)) or f'has dtype {given.dtype}'}, but must be made of numbers"
+        )
     return cast_to(given, dtype, copy)
+
+
+def _no_number(given: NDArray[Any]) -> str | None:
+    """Which cell of an array is no number; None where all are."""
+    for place, cell in np.ndenumerate(given):
+        if not isinstance(cell, Real | np.bool_):
+            where = f" as feature {place[-1]}" if place else ""
+            where += f" in row {place[0]}" if len(place) > 1 else ""
+            return f"{'has' if place else 'is'} {brief(cell)}{where}"
+    return None
 
 
 def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:

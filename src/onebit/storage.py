@@ -67,7 +67,7 @@ def read(path: Any) -> tuple[dict[str, Any], Arrays]:
 
     path = Path(path)
     if not path.is_file():
-        raise InputError(f"there is no file {path}")
+        raise InputError(f"{path} is a folder, and not a file" if path.is_dir() else f"there is no file {path}")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             text = (file.metadata() or {}).get("onebit")

@@ -9,16 +9,26 @@ from typing import Any
 import numpy as np
 
 from onebit.errors import InputError, brief
+from onebit.memory import refuse_beyond_memory
 
 ClassName = str | int
 IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id of a decision
 MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
 
 
-def checked_count(name: str, given: object) -> int:
+MOST_COUNTED = (
+    10**15
+)  # rounds, which machine code counts in quarters; of what is run one by one nobody waits for as many
+CLASS_BYTES = 250  # of the name of a class alone, where it is known
+MOST_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh seeds from so far on
+
+
+def checked_count(name: str, given: object, most: int = MOST_COUNTED) -> int:
     """A number of things, of which there is at least one."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
         raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
+    if given > most:
+        raise InputError(f"{name} is {given:,}, but must be at most {most:,}")
     return int(given)
 
 
@@ -41,6 +51,7 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
     if isinstance(classes, int | np.integer):
         if classes < 2:
             raise InputError(f"classes is {classes}, but a choice needs at least 2")
+        refuse_beyond_memory(int(classes) * CLASS_BYTES, f"a learner of {classes:,} classes", "give fewer")
         names: list[object] = list(range(int(classes)))
     else:
         try:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse
 
 from onebit.auto.dense.mixture import CLUSTERS
 from onebit.cli import main
@@ -15,6 +17,7 @@ from onebit.contract.description import (
     Description,
     ExplorationReport,
     MemberReport,
+    MembersReport,
     NeverRight,
     share,
 )
@@ -245,6 +248,39 @@ def test_where_every_class_was_right_nothing_is_said_of_that() -> None:
 def test_classes_have_not_been_right_since_it_began_anew() -> None:
     found = Description("Auto", 10, 5, {}, restarts=1, never_right=NeverRight(1, ("b",)))
     assert "never right since the last restart: 'b'" in str(found)
+
+
+@pytest.mark.parametrize("x", [{}, "", scipy.sparse.csr_matrix((1, 3))], ids=["dict", "text", "sparse"])
+def test_feedback_that_teaches_nothing_is_counted_as_elsewhere_and_said(x: Any) -> None:
+    """The learner and the service counted it as learnt, and `describe` did not: 0 feedbacks beside 2."""
+    learner = Learner("auto", classes=["a", "b"], text=isinstance(x, str))
+    full = (
+        "ball" if isinstance(x, str) else {"ball": 1.0} if isinstance(x, dict) else scipy.sparse.csr_matrix([[1, 0, 1]])
+    )
+    for given in (x, full, x):
+        learner.learn(learner.decide(given), right=False)
+    found = learner.describe()
+    assert (found.learnt, found.taught_nothing) == (learner.learnt, 2) == (3, 2)
+    assert str(found).startswith("Auto, 3 feedbacks learnt\n2 of them taught nothing: x had no value other than 0")
+    assert found.error is not None
+    assert found.error[0] == 1.0, "of the one that taught"
+    assert "in 0 of 1 rounds" in str(found) or "in 1 of 1 rounds" in str(found)
+    assert "taught" not in str(Learner("auto", classes=2).describe())
+
+
+def test_every_column_of_the_members_has_a_head() -> None:
+    """There were two percentages, and the line above did not say which was which."""
+    members = (MemberReport("centred", "the columns", 0.75, chance=0.5), MemberReport("waved", "waves", 0.25))
+    lines = str(Description("Auto", 10, 5, {}, composition=MembersReport(members))).splitlines()
+    assert lines[2:] == [
+        "members: share in the beliefs, and the probability given to recent feedback (predicted)",
+        "             share  predicted  looks at",
+        "  centred   75.0 %     50.0 %  the columns",
+        "  waved     25.0 %             waves",
+    ]
+    unjudged = MembersReport(tuple(MemberReport(one.name, one.about, one.share) for one in members))
+    lines = str(Description("Auto", 10, 5, {}, composition=unjudged)).splitlines()
+    assert lines[3:5] == ["             share  looks at", "  centred   75.0 %  the columns"]
 
 
 def test_auto_03_says_what_it_said() -> None:

@@ -72,12 +72,12 @@ def test_scales_of_sparse_columns_and_rows_change_nothing(what: str) -> None:
     np.testing.assert_allclose(one.weights, other.weights, rtol=1e-6, atol=1e-9)
 
 
-def test_an_empty_row_is_not_learnt_and_a_stored_zero_is_absent() -> None:
+def test_an_empty_row_teaches_nothing_and_a_stored_zero_is_absent() -> None:
     learner, other = (Learner("auto-0.3", classes=3, features=4, space="sparse", dtype="float64") for _ in range(2))
     empty = scipy.sparse.csr_matrix((1, 4))
     learner.learn(learner.decide(empty), right=True)
     assert not learner.weights.any()
-    assert learner.describe().learnt == 0
+    assert (learner.describe().learnt, learner.describe().taught_nothing) == (1, 1)
     other.learn(other.decide(empty), right=True)
     full = scipy.sparse.csr_matrix(np.array([[1.0, 0.0, 2.0, 0.0]]))
     stored = scipy.sparse.csr_matrix((np.array([1.0, 0.0, 2.0]), np.array([0, 1, 2]), np.array([0, 3])), shape=(1, 4))

@@ -469,3 +469,8 @@ def test_the_callback_hears_of_failures() -> None:
 
 def test_a_callback_that_cannot_be_called_is_refused() -> None:
     assert "callback is 3" in refused(lambda: swept(callback=3))
+
+
+def test_a_grid_that_is_no_dict_is_refused() -> None:
+    with pytest.raises(onebit.InputError, match=r"^grid is \[1\], but must be a dict: the values of each parameter"):
+        onebit.sweep("bpa", "synsep9", grid=[1])  # type: ignore[arg-type]

@@ -51,6 +51,8 @@ def test_classes_that_are_none_are_refused(classes: Any) -> None:
 
 def test_a_refused_number_of_classes_is_named() -> None:
     assert "-3" in refused(lambda: Learner("bpa", classes=-3))
+    # Their names alone ended the process, without a word.
+    assert "10,000,000,000,000 classes needs 2,500,000.0 GB" in refused(lambda: Learner("bpa", classes=10**13))
     assert "'a'" in refused(lambda: Learner("bpa", classes=["a", "b", "a"]))
     assert "1.5" in refused(lambda: Learner("bpa", classes=["a", 1.5]))  # type: ignore[list-item]
 

@@ -223,7 +223,7 @@ def test_what_cannot_be_written_takes_nothing_out(folder: Path, tmp_path: Path) 
         (["{folder}", "fruit", "--to", "a\0b"], "cannot be made: embedded null byte"),
         (["{folder}", "fruit", "--to", "{to}", "--before", "soon"], "'soon' is not a time"),
         (["{folder}", "fruit", "--to", "{to}", "--before", "2999-01-01"], "'2999-01-01' is a time to come"),
-        (["{to}", "fruit", "--to", "{to}"], "is not a folder of `onebit serve`: there is no onebit.db in it"),
+        (["{to}", "fruit", "--to", "{to}"], "is not a folder of `onebit serve`: it is not there"),
         (["postgresql://127.0.0.1:1/x", "fruit", "--to", "{to}"], "the log in .* cannot be used: connection failed"),
         (["postgresql://[half", "fruit", "--to", "{to}"], "address of the log cannot be read"),
     ],

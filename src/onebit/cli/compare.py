@@ -32,7 +32,7 @@ from onebit.cli.tables import console, learner_table, print_cost, print_wide
 from onebit.data.streams import stream
 from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
-from onebit.rules import is_rule
+from onebit.rules import is_rule, usual_rules
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -67,7 +67,10 @@ def execute(chosen: argparse.Namespace) -> int:
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
     total = sum(one.rounds for one in given) * chosen.runs * count
-    return run_experiment(chosen, folder, (f"{count} learners", total), partial(compare, given, learners), show, True)
+    # Who compares all learners wants the best, and that some cannot cope with the data is what is found.
+    unasked = usual_rules().keys() - {rule.name for rule in chosen.own_rules} if learners is None else ()
+    run = partial(compare, given, learners)
+    return run_experiment(chosen, folder, (f"{count} learners", total), run, show, True, unasked)
 
 
 def learners_of(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:

@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
@@ -14,10 +14,11 @@ from typing import Protocol, TypeVar
 from onebit.cli.options import positive, progress_bar
 from onebit.errors import OnebitError
 from onebit.executors import EXECUTORS, checked_on
-from onebit.experiments.failures import FailedRunsWarning, failed_of
+from onebit.experiments.failures import FailedRunsWarning, failures_by_data
 from onebit.experiments.run import Stopped
 from onebit.experiments.saving import save_page
 from onebit.report.parts import Page
+from onebit.trials.cost import number_of
 from onebit.trials.records import Record
 from onebit.trials.trial import cores
 
@@ -107,8 +108,12 @@ def run_experiment(
     run: Callable[..., Found],
     show: Callable[[Found, bool], None],
     show_stopped: bool,
+    unasked: Collection[str] = (),
 ) -> int:
-    """Run a comparison or a sweep as the options say, print it and write its page; the exit code. `bar` is a title and a total."""
+    """Run a comparison or a sweep as the options say, print it and write its page; the exit code.
+
+    `bar` is a title and a total, `unasked` are the learners that take part though nobody named them.
+    """
 
     def started() -> Found:
         with progress_bar(*bar, chosen.quiet) as progress, warnings.catch_warnings():
@@ -126,12 +131,12 @@ def run_experiment(
     found, page = run_and_save(started, folder, (lambda one: show(one, chosen.json)) if show_stopped else None)
     show(found, chosen.json)
     print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
-    return report_failures(found)
+    return report_failures(found, unasked)
 
 
-def report_failures(found: Experiment) -> int:
-    """Say which runs failed, each learner once; the exit code."""
-    said = failed_of(found.failures)
-    for who, why in said.items():
-        print(f"onebit: {who} failed: {why}", file=sys.stderr)
-    return 1 if said else 0
+def report_failures(found: Experiment, unasked: Collection[str] = ()) -> int:
+    """Say which runs failed, those of a learner on the same data once; the exit code, which is 0 where only learners failed that nobody named."""
+    for (who, data), some in failures_by_data(found.failures).items():
+        said = f"{who} failed on {data} ({number_of(len(some), 'run')}) and is left out: {some[0].failed}"
+        print(f"onebit: {said}", file=sys.stderr)
+    return int(any(record.fields["learner"] not in unasked for record in found.failures))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.cli.options import add_rule_option, settings, whole
@@ -60,10 +61,13 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     try:
         from onebit.serve.log.errors import in_words_of_input
         from onebit.serve.log.log_reader import LogReader
+        from onebit.serve.log.stores import is_address
     except ImportError as error:
         raise MissingExtraError(
             f"`onebit {chosen.command}` needs {error.name}, as the service does: {install_command('serve')}"
         ) from None
+    if chosen.task is None and not is_address(chosen.folder) and not Path(chosen.folder).exists():
+        raise InputError(f"there is no {chosen.folder}: name a log file, or the folder of a service and a task of it")
     if chosen.task is None:
         raise InputError(
             f"TASK is missing: {chosen.folder} is no file that ends in .vw, .dsjson, .csv, .tsv or .parquet, and the log of a service has tasks"

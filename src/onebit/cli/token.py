@@ -100,6 +100,8 @@ def _tokens(chosen: argparse.Namespace) -> Tokens:
         from onebit.serve.tokens import Tokens
     if log is not None and file is None:
         return store_at(log).tokens(Settings(data=Path(), log=log))
+    if chosen.action != "create" and not (file or data).exists():
+        raise InputError(f"there is no {file or data}, so there are no tokens in it")
     return Tokens(file or data / TOKENS)
 
 

@@ -136,7 +136,7 @@ class Description:
     """A learner in words and numbers; `print` shows the words."""
 
     learner: str
-    learnt: int
+    learnt: int  # feedbacks, as `learner.learnt` counts them
     right: float | None  # the sum of the rewards, 1 for right and 0 for wrong; None where that was not counted
     settings: dict[str, Any]
     members: dict[str, float] = field(default_factory=dict)  # their shares
@@ -147,19 +147,25 @@ class Description:
     restarts: int = 0
     repairs: int = 0
     rewarded: bool = False  # whether some answers were rewards between right and wrong
+    taught_nothing: int = 0  # so many feedbacks: x had no value other than 0, or there was one candidate
     form: str | None = None  # whether rows are treated as dense or sparse, and why, where the learner chooses
 
     @property
     def error(self) -> tuple[float, float, float] | None:
         """The share of wrong answers, with the ends of its 95 % interval; None if there were rewards other than right and wrong."""
-        if self.right is None or self.learnt == 0 or self.rewarded:
+        if self.right is None or self._taught == 0 or self.rewarded:
             return None
-        return share(self.learnt - int(self.right), self.learnt)
+        return share(self._taught - int(self.right), self._taught)
 
     @property
     def reward(self) -> float | None:
         """The mean reward."""
-        return None if self.right is None or self.learnt == 0 else self.right / self.learnt
+        return None if self.right is None or self._taught == 0 else self.right / self._taught
+
+    @property
+    def _taught(self) -> int:
+        """The feedbacks that `right` was counted over."""
+        return self.learnt - self.taught_nothing
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, as `onebit run --explain --json` prints it."""
@@ -172,6 +178,10 @@ class Description:
 
     def __str__(self) -> str:
         lines = [f"{self.learner}, {self.learnt:,} feedbacks learnt"]
+        if self.taught_nothing:
+            lines.append(
+                f"{self.taught_nothing:,} of them taught nothing: x had no value other than 0, or there was one candidate"
+            )
         if self.error is not None:
             low, high = 100 * self.error[1], 100 * self.error[2]
             lines.append(f"error so far {100 * self.error[0]:.2f} % (95 %: {low:.2f} to {high:.2f})")
@@ -215,12 +225,13 @@ class Description:
     @staticmethod
     def _composed(composition: MembersReport) -> list[str]:
         judged = any(one.chance is not None for one in composition.members)
-        likely = ", probability given to recent feedback," if judged else ""
-        lines = [f"members: share in the beliefs{likely} and what it looks at"]
+        likely = ", and the probability given to recent feedback (predicted)" if judged else ""
+        lines = [f"members: share in the beliefs{likely}"]
         weighed = sorted(composition.members, key=lambda one: (one.waits_for is not None, -one.share, one.behind))
         width = max(len(one.name) for one in weighed)
+        lines.append(f"  {'':{width}} {'share':>8}{'  predicted' if judged else ''}  looks at")
         for one in weighed:
-            chance = f"{'' if one.chance is None else f'{100 * one.chance:.1f} %':>8}" if judged else ""
+            chance = f"{'' if one.chance is None else f'{100 * one.chance:.1f} %':>11}" if judged else ""
             said = f"  {one.name:{width}} {100 * one.share:6.1f} %{chance}  {one.about}"
             said += f"; asleep, looks at one row in {one.every}" if one.asleep else ""
             lines.append(said if one.waits_for is None else f"{said}; waits for {one.waits_for}")
@@ -228,7 +239,7 @@ class Description:
 
     def _explored(self, explored: ExplorationReport) -> list[str]:
         lines = [
-            f"exploration: a class other than the best in {explored.rounds:,} of {self.learnt:,} rounds, "
+            f"exploration: a class other than the best in {explored.rounds:,} of {self._taught:,} rounds, "
             f"recently in {100 * explored.recent:.1f} %"
         ]
         if explored.rounds:

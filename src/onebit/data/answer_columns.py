@@ -14,7 +14,7 @@ from onebit.data.kinds import NUMBER
 from onebit.data.reading import Reading
 from onebit.data.rewards import REWARD, refuse_out_of_range
 from onebit.data.tables import whole
-from onebit.errors import InputError, brief, nearest
+from onebit.errors import InputError, brief, closest
 from onebit.validation import ClassName, checked_classes, listed
 
 LABELS = ("label", "y", "class", "target")  # taken for the label where nothing is said
@@ -52,9 +52,9 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
 def known_column(path: Path, names: Sequence[str], name: str) -> str:
     """A column that is there."""
     if name not in names:
-        raise InputError(
-            f"there is no column {brief(name)} in {path}; {nearest(name, names)} (columns: {listed(names)})"
-        )
+        close = closest(name, names)
+        meant = "" if close is None else f"; did you mean {close!r}?"
+        raise InputError(f"there is no column {brief(name)} in {path}, whose columns are {listed(names)}{meant}")
     return name
 
 

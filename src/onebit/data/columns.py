@@ -76,12 +76,14 @@ class Columns(ABC):
             for name in getattr(reading, what):
                 if name not in names:
                     raise InputError(
-                        f"there is no column {brief(name)} in {path} to be {what}; {nearest(str(name), names)}"
+                        f"there is no column {brief(name)} in {path} to be {_done(what)}; {nearest(str(name), names)}"
                     )
                 if name in self._answering:
                     self._refuse_as_well(name, what)
                 if name in self._said:
-                    raise InputError(f"the column {brief(name)} of {path} is named twice, the second time as {what}")
+                    raise InputError(
+                        f"the column {brief(name)} of {path} is named twice, the second time to be {_done(what)}"
+                    )
                 self._said[name] = declared.get(what)
         self.names = list(names)
         if self.rewards is not None:
@@ -207,7 +209,7 @@ class Columns(ABC):
         """Refuse a column that says what is right as something else."""
         rewards = self.rewards.columns if self.rewards else []
         is_what = "the label" if name == self.label else "a reward" if name in rewards else "candidates"
-        raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {what} as well")
+        raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {_done(what)} as well")
 
     def _refuse_leak(self) -> None:
         """Refuse a column that is a label by its name where labels follow from rewards: as a feature it would tell."""
@@ -384,3 +386,8 @@ def _rank(value: object) -> tuple[bool, float, str]:
     """The order of categories: numbers, then texts; a CSV file and a Parquet file of the same table agree on it."""
     text = str(value).strip()
     return (False, float(text), text) if NUMBER.fullmatch(text) else (True, 0.0, str(value))
+
+
+def _done(what: str) -> str:
+    """What is asked for a column, after "to be": text, categorical, numeric, candidates or dropped."""
+    return "dropped" if what == "drop" else what

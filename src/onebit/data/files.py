@@ -70,6 +70,8 @@ def read_as(
     path: Path, reading: Reading, classes: Iterable[ClassName] | None, progress: FileProgress | None = None
 ) -> Dataset:
     """The same, where what was said of the columns is one thing."""
+    if path.is_dir():
+        raise InputError(f"{path} is a folder, but must be a file: {', '.join(USUAL)} or .npz")
     if not is_data_file(path.name):
         raise InputError(f"{path} is not a data file by its ending, which may be {', '.join(ENDINGS)}")
     if not path.is_file():

@@ -154,6 +154,10 @@ def source_of(
             found = real.load(str(X), progress)
             return _fixed(str(X), found, lambda: {"content": _content(found)}, steps)
         return _drawn(str(X), steps, same_rows)
+    if not str(X):
+        raise InputError("the name of the data is empty: give that of a data set, or the path of a file")
+    if "://" in str(X):
+        raise InputError(f"{brief(str(X))} is an address: download the file, and give its path")
     path = Path(X)
     if not files.is_data_file(path.name) and not path.exists():
         raise InputError(

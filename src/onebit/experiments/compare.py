@@ -27,7 +27,7 @@ from onebit.rules import usual_rules
 from onebit.trials.cost import Cost
 from onebit.trials.records import Record, Records, frame
 from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of
-from onebit.validation import checked_count, checked_seed
+from onebit.validation import MOST_RUNS, checked_count, checked_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -196,7 +196,7 @@ def compare(
     >>> [one.entry.title for one in found[0].summaries]
     ['bpa, aggressiveness=1', 'bpa']
     """
-    checked_count("runs", runs)
+    checked_count("runs", runs, MOST_RUNS)
     checked_seed(seed)
     refuse_unknown("a comparison", settings, {**named_parameters(compare), **stream_parameters()})
     if isinstance(learners, str) or not isinstance(learners, Iterable | None):

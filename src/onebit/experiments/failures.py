@@ -17,18 +17,25 @@ class FailedRunsWarning(OnebitWarning):
     """Some runs of an experiment failed; those whose they were have no place in its tables."""
 
 
-def failed_of(failed: Sequence[Record]) -> dict[str, str]:
-    """Who failed, as it was set, and of what in the first of its runs that did."""
-    found: dict[str, str] = {}
+def failures_by_data(failed: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
+    """The runs that failed by whose they were, as it was set, and by their data."""
+    found: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
-        found.setdefault(f"{record.fields['learner']} {shown(record.fields['options'])}".strip(), record.failed or "")
+        found.setdefault((_who(record), str(record.fields["stream"]["data"])), []).append(record)
     return found
 
 
+def _who(record: Record) -> str:
+    return f"{record.fields['learner']} {shown(record.fields['options'])}".strip()
+
+
 def causes_said(failed: Sequence[Record]) -> str:
-    """Why runs failed: those who failed of the same together."""
+    """Why runs failed, each learner in the first of its own that did: those who failed of the same together."""
+    first: dict[str, str] = {}
+    for record in failed:
+        first.setdefault(_who(record), record.failed or "")
     by_cause: dict[str, list[str]] = {}
-    for who, why in failed_of(failed).items():
+    for who, why in first.items():
         by_cause.setdefault(why, []).append(who)
     said = [f"{_some(who, 'more')}: {short(why)}" for why, who in by_cause.items()]
     return _some(said, "more causes", "; ")

@@ -87,6 +87,8 @@ class Grid:
     def __init__(self, learner: Any, axes: Mapping[str, object], options: Mapping[str, Any]) -> None:
         if isinstance(learner, Learner):
             raise InputError("a sweep starts every learner anew: name its class and its options instead")
+        if not isinstance(axes, Mapping):
+            raise InputError(f"grid is {brief(axes)}, but must be a dict: the values of each parameter, by its name")
         if not axes:
             raise InputError("the grid is empty: name at least one parameter and its values")
         rule = entry_of(learner).rule

@@ -74,15 +74,29 @@ def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
 def comparison_page(found: Comparison) -> Page:
     """The page: what was found in a sentence, then for each stream the curves and a table."""
     sections = [Section(result.stream.name, _data_parts(found, result)) for result in found.results]
-    shown: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*sections, _overview(found)]
-    parts = [Text(found_words(found.finding, found.failures)), *shown]
+    body: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*sections, _overview(found)]
+    parts = [Text(found_words(found.finding, found.failures)), *body]
     title = "Learners compared on " + ", ".join(result.stream.name for result in found.results)
-    return Page(title, found.command, parts, facts(found.folder, found.cost))
+    learners = {(one.entry.rule.name, one.entry.said) for result in found.results for one in result.summaries}
+    learners |= {(record.fields["learner"], shown(record.fields["options"])) for record in found.failures}
+    asked = {
+        "compare": [asked_of(result.stream) for result in found.results],
+        "learners": sorted(learners),
+        "runs": found.runs,
+        "seed": found.seed,
+    }
+    return Page(title, found.command, parts, facts(found.folder, found.cost), asked)
+
+
+def asked_of(data: Stream) -> dict[str, Any]:
+    """What a stream is, wherever a file has been changed meanwhile."""
+    return {name: value for name, value in data.described().items() if name not in ("size", "modified")}
 
 
 def found_words(finding: str, failures: Sequence[Record]) -> list[str]:
-    """What a page or a notebook says first: what was found, and that runs failed."""
-    return [*filter(None, [finding]), *([f"But {failures_said(failures)}."] if failures else [])]
+    """What a page or a notebook says first: what was found, and who is left out because a run failed."""
+    left_out = f"But {failures_said(failures)}; learners and settings with a failed run are left out."
+    return [*filter(None, [finding]), *([left_out] if failures else [])]
 
 
 def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
@@ -188,7 +202,7 @@ def _overview(found: Comparison) -> Section:
         cells: list[Any] = [title]
         for result in found.results:
             there = next((one for one in result.summaries if one.entry.title == title), None)
-            cells.append(Number(None, "") if there is None else _overview_cell(result, there))
+            cells.append(Number(None, "failed") if there is None else _overview_cell(result, there))
         rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
     mixed = " or mean reward" if any(result.rewarded for result in found.results) else ""
     return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, rows)])
@@ -216,7 +230,13 @@ def sweep_page(found: Sweep) -> Page:
     if found.failures:
         parts.append(failure_table(found.failures))
     title = f"{found.grid.rule.name} on {found.stream.name}: a sweep"
-    return Page(title, found.command, parts, facts(found.folder, found.cost))
+    asked = {
+        "sweep": asked_of(found.stream),
+        "settings": [one.title for one in found.grid.entries],
+        "runs": [found.runs, found.fresh_runs],
+        "seed": found.seed,
+    }
+    return Page(title, found.command, parts, facts(found.folder, found.cost), asked)
 
 
 def sweep_words(found: Sweep) -> list[str]:

@@ -27,7 +27,7 @@ from onebit.options import MEANINGS
 from onebit.rules import DEFAULT, is_rule
 from onebit.trials.room import refuse_what_does_not_fit
 from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, entry_of
-from onebit.validation import ClassName, checked_count, checked_seed
+from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -183,7 +183,7 @@ def run(
     >>> result.runs, 0.2 < result.error < 0.6
     (2, True)
     """
-    checked_count("runs", runs)
+    checked_count("runs", runs, MOST_RUNS)
     if X is None:
         if not isinstance(learner, str | Path | Stream) or (isinstance(learner, str) and is_rule(learner)):
             raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")

@@ -26,10 +26,10 @@ from onebit.experiments.runner import Callback, Collected, Interrupted, collect
 from onebit.experiments.saving import save_page
 from onebit.experiments.summary import Summary
 from onebit.report.parts import Page
-from onebit.trials.cost import NOTHING, Cost
+from onebit.trials.cost import NOTHING, Cost, number_of
 from onebit.trials.records import Record, Records, frame
 from onebit.trials.trial import Progress, Trial
-from onebit.validation import checked_count, checked_seed
+from onebit.validation import MOST_RUNS, checked_count, checked_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -69,7 +69,7 @@ class Sweep:
     def __repr__(self) -> str:
         fresh = "" if self.fresh is None else f", {achieved(self.fresh)} on fresh streams"
         failed = f"; {failures_said(self.failures)}" if self.failures else ""
-        settings = f"{len(self.grid.entries)} settings; best {self.best}{fresh}{failed}"
+        settings = f"{number_of(len(self.grid.entries), 'setting')}; best {self.best}{fresh}{failed}"
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
 
     def _repr_html_(self) -> str:
@@ -169,8 +169,8 @@ def sweep(
     >>> found.best
     {'aggressiveness': 1.0}
     """
-    checked_count("runs", runs)
-    checked_count("fresh_runs", fresh_runs)
+    checked_count("runs", runs, MOST_RUNS)
+    checked_count("fresh_runs", fresh_runs, MOST_RUNS)
     checked_seed(seed)
     refuse_unknown("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
     if callback is not None and not callable(callback):

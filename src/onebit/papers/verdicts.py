@@ -215,7 +215,8 @@ class Reproduction:
         if self.measured_with:
             about = {**about, "versions": "; ".join(self.measured_with)}
             about.pop("machine")
-        return Page(self.title, self.command, [Text(intro), *sections], about)
+        asked = {"reproduce": self.paper.name, "items": [[result.item.name, result.runs] for result in self.results]}
+        return Page(self.title, self.command, [Text(intro), *sections], about, asked)
 
     def markdown(self) -> list[str]:
         """The verdicts as lines of Markdown."""

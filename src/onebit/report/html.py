@@ -59,6 +59,7 @@ def page_html(page: Page) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+{mark_of(page)}
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
@@ -85,6 +86,12 @@ def page_html(page: Page) -> str:
 """
     # A file name may hold bytes that are no text (lone surrogates), which no UTF-8 file can.
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def mark_of(page: Page) -> str:
+    """The line near the top of a page by which another that answers the same is recognised."""
+    asked = json.dumps(page.asked, sort_keys=True, default=str)
+    return f'<meta name="onebit-asked" content="{hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()}">'
 
 
 class _Writer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from onebit.errors import InputError, brief
 
@@ -222,9 +222,13 @@ Part = Curves | Table | HeatMap | Scatter | Regions | Text | Section
 
 @dataclass(frozen=True)
 class Page:
-    """A page: the exact command on top, the parts, and at the foot the facts (versions, machine, where the rows are)."""
+    """A page: the exact command on top, the parts, and at the foot the facts (versions, machine, where the rows are).
+
+    `asked` is what the page answers, as plain values: a page that answers the same replaces it, one that answers something else does not.
+    """
 
     title: str
     command: str
     parts: Sequence[Part]
     facts: Mapping[str, str] = field(default_factory=dict)
+    asked: Mapping[str, Any] = field(default_factory=dict)

@@ -89,7 +89,7 @@ class TooLargeError(RequestError):
 
 
 class InvalidError(RequestError):
-    """The body is JSON, but does not mean anything here."""
+    """It can be read, but is not valid here."""
 
     status, code = 422, "invalid"
 

@@ -33,7 +33,7 @@ from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.learner import Learner
 from onebit.trials.shared_data import Tables
 from onebit.trials.trial import ComparisonEntry, entry_of
-from onebit.validation import ClassName, checked_count, checked_seed
+from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 
 FEEDBACKS = ("full", "bandit")
 KINDS = ("weak", "strong")
@@ -274,7 +274,7 @@ def adversary(
     >>> found.adversary.rounds, found.adaptive, found.held
     (32, (32, 32, 32, 32, 32), True)
     """
-    checked_count("runs", runs)
+    checked_count("runs", runs, MOST_RUNS)
     first = checked_seed(seed)
     entry = entry_of(rule, options)
     opponent = Adversary(feedback or "full", kind, classes, ratio)

@@ -27,7 +27,7 @@ from onebit.theory.promises import check_theorems, promised
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting
 from onebit.trials.trial import Progress, entry_of
-from onebit.validation import ClassName, checked_count, checked_seed
+from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 
 RUNS = 5
 FEW = 10.0  # a promise of less than this, and not of mistakes, is compared to three decimals
@@ -194,7 +194,7 @@ class Bounds:
             parts.append(self.table1())
         if self.loss is not None:
             parts += [figure1(loss) for loss in ("logistic", "hinge", "smooth")]
-        return Page(title, self.command, parts, facts(None))
+        return Page(title, self.command, parts, facts(None), {"bounds": self.command})
 
     def table(self) -> Table:
         """All bounds with what was measured."""
@@ -256,7 +256,7 @@ def bounds(
     >>> [(one.bound.name, one.held) for one in found.rows]
     [('Lemma 1', True), ('Theorem 3', True)]
     """
-    checked_count("runs", runs)
+    checked_count("runs", runs, MOST_RUNS)
     first_seed = checked_seed(seed)
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
     if classes is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.errors import InputError, nearest
+from onebit.errors import InputError
 from onebit.theory.bound import Bound
 from onebit.theory.gap import LOSSES, LossName
 from onebit.theory.setting import Setting
@@ -93,7 +93,7 @@ def check_theorems(entry: ComparisonEntry) -> None:
     """Refuse a learner that no theorem is about."""
     name = entry.rule.name
     if name not in THEOREMS:
-        raise InputError(f"the papers give no bound for {name}; {nearest(name, THEOREMS)}")
+        raise InputError(f"the papers give no bound for {name}, but for {', '.join(sorted(THEOREMS))}")
     if entry.options.get("kernel") is not None and name not in IN_A_KERNEL:
         raise InputError(f"bounds in the space of a kernel are known for {' and '.join(IN_A_KERNEL)}, not for {name}")
 

@@ -144,6 +144,8 @@ class Records:
         if self.folder is None:
             return
         path = self.folder / FILE
+        if self.folder.is_file():
+            raise InputError(f"the results cannot be written to {self.folder}: it is a file, and not a folder")
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for record in read_records(path) if path.exists() else ():

@@ -30,6 +30,8 @@ class Copied(NamedTuple):
 def copy(source: str, target: str) -> Copied:
     """Copy a log to where there is none yet. Nobody may write to either meanwhile; a folder is taken for that long."""
     old, new = store_at(source), store_at(target)
+    if source == target or (not is_address(source) and Path(source).resolve() == Path(target).resolve()):
+        raise InputError(f"{target} is what is to be copied: name another place for the copy")
     if not is_address(source):
         old.reader().close()  # refused where there is no log, before a folder is made
         old.take()

@@ -205,7 +205,15 @@ def opened(path: Path, *, marked: bool = False) -> sqlite3.Connection:
     Blobs are as they were handed over, or (`marked`) those of version 4 and later as `packing` leaves them, with a mark where they are plain.
     """
     if not path.is_file():
-        raise InputError(f"{path.parent} is not a folder of `onebit serve`: there is no {path.name} in it")
+        folder = path.parent
+        there = (
+            f"there is no {path.name} in it"
+            if folder.is_dir()
+            else "it is a file"
+            if folder.exists()
+            else "it is not there"
+        )
+        raise InputError(f"{folder} is not a folder of `onebit serve`: {there}")
     # A folder that cannot be written to has no place for what readers of a file in use share; then it must not be in use.
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     try:
