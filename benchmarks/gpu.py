@@ -28,7 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.engine.gpu import device, launch
-from onebit.engine.gpu.build import Layout, Shape, kernel_for, layout_for, resident
+from onebit.engine.gpu.build import kernel_for, layout_for, resident
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule, events_of
 from onebit.executors.gpu.ahead import KernelBuilder
 from onebit.executors.gpu.executor import gpu_executor
