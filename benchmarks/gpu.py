@@ -2,6 +2,7 @@
 
     python benchmarks/gpu.py                             # every line of the table; each kernel is built first, which is not timed
     python benchmarks/gpu.py --only banditron --json gpu.json
+    python benchmarks/gpu.py --write gpu.json            # the table of that run into the documentation, which needs no GPU
     ncu --clock-control none -k regex:replicate -c 1 python benchmarks/gpu.py --profile epabf 10 100
 
 A line is the best of three walks with twice as many replicates as run at the same time, on the clock, from the first launch to the
@@ -25,10 +26,13 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.measuring import circumstances, write_block
+
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.engine.gpu import device, launch
-from onebit.engine.gpu.build import Layout, Shape, kernel_for, layout_for, resident
+from onebit.engine.gpu.build import kernel_for, layout_for, resident
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule, events_of
 from onebit.executors.gpu.ahead import KernelBuilder
 from onebit.executors.gpu.executor import gpu_executor
@@ -39,6 +43,7 @@ from onebit.trials.trial import Trial, entry_of, marks_for
 ROWS = 20_000
 SCHEDULES = 4
 SECONDS = 1.0  # that a walk should take
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "performance.md"
 FP32_PEAK = 66.9e12  # of an H200, by its data sheet
 
 
@@ -174,30 +179,58 @@ def core_rate(line: Line) -> float | None:
     return gpu_executor().core_rate(Trial(entry_of(line.rule, line.options), streamed, 0))
 
 
+TITLES = ("rule", "K", "d", "lanes", "weights", "registers", "billion rounds/s", "bar", "goal", "of peak", "cores")
+
+
+def cells_of(one: dict[str, Any]) -> tuple[str, ...]:
+    """A line of the table."""
+    options = one["options"] | ({} if one["delay"] is None else {"delay": one["delay"]})
+    rate = one["rounds_per_second"] / 1e9
+
+    def held_to(limit: float | None) -> str:
+        return "" if limit is None else f"{limit:g}: {'met' if rate >= limit else '**missed**'}"
+
+    return (
+        ", ".join([one["rule"], *(f"{name}={value}" for name, value in options.items())]),
+        str(one["classes"]),
+        str(one["features"]),
+        str(one["lanes"]),
+        one["where"] + (f", {one['spilled']} bytes spilled" if one["spilled"] else ""),
+        str(one["registers"]),
+        f"{rate:.3g}",
+        held_to(one["bar"]),
+        held_to(one["goal"]),
+        f"{100 * one['peak']:.1f} %",
+        "" if one["cores"] is None else f"{one['cores']:,.0f}",
+    )
+
+
 def table_of(found: list[dict[str, Any]]) -> Table:
-    table = Table(title=f"GPU engine on {device.name()}, rounds a second")
-    for title in ("rule", "K", "d", "lanes", "weights", "regs", "billions/s", "bar", "goal", "of fp32 peak", "cores"):
+    table = Table(title=f"GPU engine on {device.name()}")
+    for title in TITLES:
         table.add_column(title, justify="left" if title in ("rule", "weights") else "right")
     for one in found:
-        options = one["options"] | ({} if one["delay"] is None else {"delay": one["delay"]})
-        said = ", ".join(f"{name}={value}" for name, value in options.items())
-        rate = one["rounds_per_second"] / 1e9
-        met = "" if one["bar"] is None else f"{one['bar']} {'met' if rate >= one['bar'] else 'MISSED'}"
-        goal = "" if one["goal"] is None else f"{one['goal']} {'met' if rate >= one['goal'] else 'missed'}"
-        table.add_row(
-            f"{one['rule']} {said}".strip(),
-            str(one["classes"]),
-            str(one["features"]),
-            str(one["lanes"]),
-            one["where"] + (f" ({one['spilled']} B spilled)" if one["spilled"] else ""),
-            str(one["registers"]),
-            f"{rate:.3f}",
-            met,
-            goal,
-            f"{100 * one['peak']:.1f} %",
-            "" if one["cores"] is None else f"{one['cores']:.0f}",
-        )
+        table.add_row(*cells_of(one))
     return table
+
+
+def sentences(found: list[dict[str, Any]]) -> list[str]:
+    """What follows from the table."""
+    return [*pairs_against_banditron(found), *late_against_immediate(found), *fitted(found)]
+
+
+def markdown(report: dict[str, Any]) -> list[str]:
+    """The table of a run for the documentation."""
+    found = report["lines"]
+    day, host = report["date"][:10], f"a host with {report['cores']} cores, load {report['load']}"
+    aligned = ["---" if title in ("rule", "weights") else "---:" for title in TITLES]
+    return [
+        f"{day}, {report['device']}, {host}, walks of {report['walk_seconds']:g} s.",
+        "",
+        *(f"| {' | '.join(cells)} |" for cells in (TITLES, aligned, *map(cells_of, found))),
+        "",
+        *(f"- {sentence}" for sentence in sentences(found)),
+    ]
 
 
 def pairs_against_banditron(found: list[dict[str, Any]]) -> Iterator[str]:
@@ -245,8 +278,14 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", metavar="RULE", help="the lines of some rules")
     parser.add_argument("--without-cores", action="store_true", help="do not measure a core beside each line")
     parser.add_argument("--json", type=Path, metavar="PATH", help="also write everything to this file")
+    parser.add_argument(
+        "--write", type=Path, metavar="PATH", help="run nothing: put such a file's table into the documentation"
+    )
     parser.add_argument("--profile", nargs=3, metavar=("RULE", "K", "D"), help="one walk of one rule, for a profiler")
     chosen = parser.parse_args()
+    if chosen.write:
+        write_block(PAGE, "gpu", markdown(json.loads(chosen.write.read_text(encoding="utf-8"))))
+        return
     if device.trouble() is not None:
         sys.exit(f"benchmarks/gpu.py: {device.trouble()}")
     if chosen.profile:
@@ -255,6 +294,7 @@ def main() -> None:
         line = wanted[0] if wanted else Line(rule, int(classes), int(features), {})
         launch.walk(*prepared(line, 2000), marks_for(2000), lambda done: None)
         return
+    where = circumstances()  # before this makes the host busy
     console = Console(width=150, emoji=False)
     found: list[dict[str, Any]] = []
     lines = [line for line in LINES if not chosen.only or line.rule in chosen.only]
@@ -267,10 +307,11 @@ def main() -> None:
         found.append(measured(line, not chosen.without_cores))
         console.print(f"{line.rule} {line.classes} {line.features}: {found[-1]['rounds_per_second'] / 1e9:.3f}")
     console.print(table_of(found))
-    for sentence in (*pairs_against_banditron(found), *late_against_immediate(found), *fitted(found)):
+    for sentence in sentences(found):
         console.print(sentence)
     if chosen.json:
-        chosen.json.write_text(json.dumps({"device": device.name(), "lines": found}, indent=2) + "\n", encoding="utf-8")
+        report = {"device": device.name(), **where, "walk_seconds": SECONDS, "lines": found}
+        chosen.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from onebit.engine.gpu import device, launch
-from onebit.engine.gpu.build import Shape, kernel_for, layout_for, resident
+from onebit.engine.gpu.build import kernel_for, layout_for, resident
+from onebit.engine.gpu.layout import Shape
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.learner import Learner, learner_class

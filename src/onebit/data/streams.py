@@ -173,6 +173,11 @@ class Stream:
             **({"corrected": self.corrected} if self.corrected else {}),
         }
 
+    @cached_property
+    def spelt(self) -> str:
+        """The same as JSON, which all its trials have in common."""
+        return json.dumps(self.described(), sort_keys=True)
+
     def data(self, seed: int) -> Dataset:
         """The rows of the run with this seed."""
         return self.source.make(self.rounds, seed)

@@ -95,13 +95,16 @@ def collect(
 def _core_seconds(done: Sequence[tuple[Trial, Record]], executor: Executor | None) -> float | None:
     """How long one core would have been at these runs: those of a CPU say so, of others the executor measures one of a kind."""
     total = float(sum(record.fields["seconds"] for _, record in done if record.on == CPU))
-    rounds: dict[Hashable, int] = {}
-    samples: dict[Hashable, Trial] = {}
+    seeds: dict[tuple[int, int], list[Trial]] = {}  # trials of an entry and a stream, which are of one kind
     for trial, record in done:
         if record.on != CPU:
-            kind = kind_of(trial)
-            samples.setdefault(kind, trial)
-            rounds[kind] = rounds.get(kind, 0) + trial.stream.rounds
+            seeds.setdefault((id(trial.entry), id(trial.stream)), []).append(trial)
+    rounds: dict[Hashable, int] = {}
+    samples: dict[Hashable, Trial] = {}
+    for trials in seeds.values():
+        kind = kind_of(trials[0])
+        samples.setdefault(kind, trials[0])
+        rounds[kind] = rounds.get(kind, 0) + len(trials) * trials[0].stream.rounds
     for kind, trial in samples.items():
         rate = executor.core_rate(trial) if executor is not None else None
         if rate is None:

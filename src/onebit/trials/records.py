@@ -178,7 +178,7 @@ class Records:
 
     def _write(self, fields: dict[str, Any]) -> None:
         # One write of one line: two processes that write to the same folder do not cut each other's lines.
-        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), default=_plain)
+        text = _ENCODER.encode(fields)
         self._file.write(f"{text}\n".encode(errors="backslashreplace"))  # a file's name may be no Unicode
         self._file.flush()
 
@@ -192,6 +192,9 @@ class Records:
 
 def _plain(array: NDArray[Any]) -> list[float]:
     return array.tolist()  # type: ignore[no-any-return]
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
 
 
 def _ends_a_line(path: Path) -> bool:

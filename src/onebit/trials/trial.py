@@ -70,6 +70,11 @@ class ComparisonEntry:
         """What makes it what it is: its rule by name and by code, and all parameters."""
         return {"learner": self.rule.name, "code": code_mark(self.rule), "params": self.settings}
 
+    @cached_property
+    def spelt(self) -> dict[str, str]:
+        """The same with each value as JSON: thousands of trials have it in common."""
+        return {name: _spelt(value) for name, value in self.described.items()}
+
     def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner, ready for these rows."""
         made = self.begin(stream, data, seed, longest)
@@ -142,11 +147,15 @@ class Trial:
     @cached_property
     def identity(self) -> str:
         """A hash of what it is: the code, the learner, the stream and the seed, wherever it stands in whichever list."""
-        what = {"version": VERSION, **self.entry.described, "stream": self.stream.described(), "seed": self.seed}
+        what = {"version": f'"{VERSION}"', **self.entry.spelt, "stream": self.stream.spelt, "seed": str(self.seed)}
         if self.measurement is not None:
-            what["measurement"] = self.measurement.described
-        text = json.dumps(what, sort_keys=True)
+            what["measurement"] = _spelt(self.measurement.described)
+        text = "{" + ", ".join([f'"{name}": {what[name]}' for name in sorted(what)]) + "}"
         return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
+
+
+def _spelt(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 class RewardSums(NamedTuple):

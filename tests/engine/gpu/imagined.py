@@ -11,7 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from onebit.engine.gpu import build, device, launch
-from onebit.engine.gpu.build import KernelError, Layout, Shape
+from onebit.engine.gpu import layout as layout_module
+from onebit.engine.gpu.build import KernelError
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.executors.gpu import ahead
 from tests.engine.gpu.lanes import Kernel, garbage
 
@@ -105,5 +107,5 @@ def imagine(patch: pytest.MonkeyPatch, block: int = 4) -> Device:
     patch.setattr(launch, "kernel_for", made.kernel_for)
     patch.setattr(ahead, "kept_for", lambda shape, layout: None)  # no other process imagines it
     patch.setattr(launch, "resident", made.resident)
-    patch.setattr(build, "BLOCK", block)
+    patch.setattr(layout_module, "BLOCK", block)
     return made

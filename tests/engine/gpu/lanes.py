@@ -23,11 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.engine.gpu import build
-from onebit.engine.gpu.build import Layout, Shape
+from onebit.engine.gpu.layout import Layout, Shape
 
 WARP = 32
 ALL = 0xFFFFFFFF
-MEETINGS = ("syncwarp", "shfl_xor_sync", "any_sync")
+MEETINGS = ("syncwarp", "shfl_sync", "shfl_xor_sync", "any_sync", "ballot_sync")
 NOBODY, MANY = -1, -2
 
 
@@ -170,6 +170,10 @@ class Lanes:
                     self.barriers[one] += 1
                 elif here.what == "any_sync":
                     going[one] = any(waiting[other].value for other in named)
+                elif here.what == "ballot_sync":
+                    going[one] = sum(1 << other - begin for other in named if waiting[other].value)
+                elif here.what == "shfl_sync":
+                    going[one] = waiting[begin + waiting[one].offset].value
                 else:
                     partner = waiting[one ^ waiting[one].offset]
                     assert partner.offset == waiting[one].offset

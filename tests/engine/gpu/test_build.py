@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onebit.contract.choices import highest
 from onebit.contract.sorting import sort_descending
 from onebit.engine import generic
 from onebit.engine.gpu import build, device, kernel, ranks
+from onebit.engine.gpu import layout as layout_module
 from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.build import KernelError, Layout, Shape, bound, layout_for, record_maker
+from onebit.engine.gpu.build import KernelError, bound, layout_for, record_maker
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.errors import OnebitError
 from onebit.executors import executor_of
 from onebit.executors.threads import ThreadsExecutor
@@ -66,24 +69,24 @@ def test_the_layout_chosen_fits_and_has_the_fewest_lanes_in_registers(name: str,
     shape = shape_of(name, classes, features)
 
     def held(lanes: int) -> bool:
-        layout = Layout(lanes, "registers", build.BLOCK)
-        fits = layout.scratch_bytes(shape) <= build.SCRATCH_BYTES
-        return fits and shape.lines * layout.width(shape) <= build.MOST_HELD
+        layout = Layout(lanes, "registers", layout_module.BLOCK)
+        fits = layout.scratch_bytes(shape) <= layout_module.SCRATCH_BYTES
+        return fits and shape.lines * layout.width(shape) <= layout_module.MOST_HELD
 
     chosen = Layout.of(shape)
     fewest = next((lanes for lanes in (1, 2, 4, 8, 16, 32) if held(lanes)), None)
     if fewest is not None:
-        assert chosen == Layout(fewest, "registers", build.BLOCK)
+        assert chosen == Layout(fewest, "registers", layout_module.BLOCK)
     elif chosen is not None:
         assert chosen.where in ("shared", "memory")
-        assert chosen.threads == build.WARP
-        assert chosen.shared_bytes(shape) <= build.SHARED_BYTES
-        assert chosen.scratch_bytes(shape) <= build.USUAL_SHARED_BYTES
+        assert chosen.threads == layout_module.WARP
+        assert chosen.shared_bytes(shape) <= layout_module.SHARED_BYTES
+        assert chosen.scratch_bytes(shape) <= layout_module.USUAL_SHARED_BYTES
         assert chosen.shared_bytes(shape) + chosen.scratch_bytes(shape) <= MOST_OF_A_BLOCK
     else:
-        least = Layout(build.WARP, "memory", build.WARP)
+        least = Layout(layout_module.WARP, "memory", layout_module.WARP)
         row, rest = least.shared_bytes(shape), least.scratch_bytes(shape)
-        assert row > build.SHARED_BYTES or rest > build.USUAL_SHARED_BYTES, "else there would be room"
+        assert row > layout_module.SHARED_BYTES or rest > layout_module.USUAL_SHARED_BYTES, "else there would be room"
 
 
 @settings(max_examples=200, deadline=None)
@@ -306,6 +309,17 @@ def test_many_classes_are_sorted_as_on_the_cpu(classes: int, by_rank: bool) -> N
         expected = np.sort(keys)[::-1]
         found(keys, labels, classes)
         assert keys.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 7, 10, 16])
+def test_the_largest_of_few_is_the_one_that_a_cpu_finds(classes: int) -> None:
+    """The first of those that are equal, of which there are many here."""
+    shape = shape_of("banditron", max(2, classes), 5)
+    found = bound(shape, Layout(1, "registers", 1), Lanes(), lambda function: function).called(highest)
+    assert found.__code__ is ranks.highest_of_few.__code__
+    generator = np.random.default_rng(classes)
+    for scores in (*generator.integers(-2, 2, size=(200, classes)) * 1.5, np.full(classes, -np.inf)):
+        assert found(scores, classes) == highest(scores, classes)
 
 
 # --- finding a GPU -----------------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from onebit.engine.gpu import build, device, kept
-from onebit.engine.gpu.build import Layout, Shape
 from onebit.engine.gpu.kept import KeptKernel
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.rules import rule_named
 
 LAYOUT = Layout(2, "registers", 64)

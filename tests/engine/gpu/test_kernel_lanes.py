@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from onebit.contract.rule import LEARNT, NORM, OWN, RIGHT, Choice, Rule, RuleInput
 from onebit.engine import generic
 from onebit.engine.gpu import build, exchange, launch
+from onebit.engine.gpu import layout as layout_module
 from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.build import Layout, Shape
 from onebit.engine.gpu.exchange import find_sums, gather
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import stream
 from onebit.learner import Learner, learner_class
@@ -52,7 +53,7 @@ SIZES = [(3, 5), (5, 9), (4, 7), (2, 6), (4, 8)]  # classes and features
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Device:
     """A GPU of which, where weights are in memory, the first head or two are yet in registers."""
-    monkeypatch.setattr(build, "HELD_BESIDE", 8)
+    monkeypatch.setattr(layout_module, "HELD_BESIDE", 8)
     return imagine(monkeypatch)
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from onebit.engine.gpu import launch
-from onebit.engine.gpu.build import Layout
 from onebit.engine.gpu.launch import DeviceRows, DeviceSchedules, Replicates, most_at_once, waiting_places
+from onebit.engine.gpu.layout import Layout
 from onebit.engine.gpu.round import KEPT, LABEL, ROW
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN

@@ -13,7 +13,7 @@ from numba.core.errors import NumbaError
 
 from onebit.contract.rule import Rule
 from onebit.engine.gpu import build, device
-from onebit.engine.gpu.build import Layout, Shape
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.rules import rule_named
 from tests.engine.gpu.walks import RULES, named
 

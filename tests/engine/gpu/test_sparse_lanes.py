@@ -10,7 +10,7 @@ import pytest
 from onebit.contract.rule import NORM
 from onebit.engine import generic
 from onebit.engine.gpu import launch
-from onebit.engine.gpu.build import Layout
+from onebit.engine.gpu.layout import Layout
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
 from onebit.spaces.sparse import SparseRows
@@ -128,6 +128,8 @@ def test_rows_of_several_tables_are_sent_one_after_the_other(gpu: Device) -> Non
     for row in range(len(dense)):
         some = slice(starts[row], starts[row + 1])
         dense[row, columns[some]] = values[some]
+    assert (np.diff((dense != 0.0).sum(axis=0)) <= 0).all(), "features come by how often they occur"
+    dense = dense[:, sent.numbers]
     assert np.array_equal(dense[:, 1:], np.concatenate([first, second]))
     assert (dense[:, 0] == 1.0).all()
     assert np.allclose(norms, np.square(dense.astype(np.float64)).sum(axis=1), rtol=1e-6)

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
 from onebit.engine.gpu import launch
-from onebit.engine.gpu.build import Layout, Shape, layout_for, loop_of
+from onebit.engine.gpu.build import layout_for, loop_of
 from onebit.engine.gpu.launch import Counts, Replicates
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, GREEDY, LABEL, Tally
 from onebit.errors import OnebitError
@@ -201,8 +202,9 @@ def on_gpu(
     given = launches[-1]
     held = {name: one.copy_to_host() for name, one in given.items() if hasattr(one, "copy_to_host")}
     stored = held["weights"][: len(learners)].reshape(len(learners), shape.lines, layout.padded(shape))
-    if shape.sparse:  # feature by feature, the bias first
+    if isinstance(device_rows, launch.DeviceSparseRows):  # feature by feature, the bias first
         stored = held["weights"][: len(learners)].reshape(len(learners), shape.features, shape.heads)
+        stored = stored[:, device_rows.numbers]
         stored = np.roll(stored.transpose(0, 2, 1), -first.runtime.bias, axis=2)
     lines = stored[:, :, : shape.features]
     weights = lines[:, : shape.heads] * held["scales"][: len(learners), :1, None]

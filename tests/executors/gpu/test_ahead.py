@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from onebit.engine.gpu.build import Layout, Shape
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.executors.gpu import ahead
 from onebit.executors.gpu.ahead import Kernel, KernelBuilder
 from onebit.rules import rule_named

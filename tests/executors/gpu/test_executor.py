@@ -25,8 +25,8 @@ from onebit.contract.rule import Choice, Rule, RuleInput
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
 from onebit.engine.gpu import device, launch
-from onebit.engine.gpu.build import Layout
 from onebit.engine.gpu.launch import DeviceRows
+from onebit.engine.gpu.layout import Layout
 from onebit.errors import OnebitError
 from onebit.executors import executor_of
 from onebit.executors.gpu import executor as gpu_module

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import key_of
-from onebit.engine.gpu.build import Layout, Shape, kernel_for, resident
+from onebit.engine.gpu.build import kernel_for, resident
 from onebit.engine.gpu.device import cuda, free_memory, spoken
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.gpu.round import KEPT, LABEL, ROUND, WAITING
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import DECIDE, EVENT, LEARN
@@ -23,6 +25,7 @@ WAVE = 8  # replicates that are sent at a time, as a multiple of those that run 
 WAVE_S = 30.0  # that they should take at most, since Ctrl-C loses them
 LAST = np.iinfo(np.int32).max  # a mark that is never reached
 SENT_BYTES = 2**26  # of rows that are padded on the host and sent at a time
+PADDED_AT_ONCE = 8  # such parts, by as many threads: the device waits for them
 
 REPLICATE_RATE = 3e5  # rounds a second of one replicate beside all that run at the same time, roughly
 
@@ -38,31 +41,43 @@ class DeviceRows:
         self.heights = [len(values) for values in tables]
         self.begins = np.cumsum([0, *self.heights])[:-1].tolist()
         most = max(1, SENT_BYTES // (4 * stride))
-        with spoken():
+        parts = [
+            (table + first, values[first : first + most])
+            for table, values in zip(self.begins, tables, strict=True)
+            for first in range(0, len(values), most)
+        ]
+        with spoken(), ThreadPoolExecutor(PADDED_AT_ONCE) as pool:
             self.rows = cuda().device_array(sum(self.heights) * stride, dtype=np.float32)
             self.norms = cuda().device_array(sum(self.heights), dtype=np.float32)
-            for table, values in zip(self.begins, tables, strict=True):
-                for first in range(0, len(values), most):
-                    self._send(table + first, values[first : first + most], bias)
+            for first in range(0, len(parts), PADDED_AT_ONCE):
+                some = parts[first : first + PADDED_AT_ONCE]
+                padded = pool.map(lambda part: self._padded(part[1], bias), some)
+                for (begin, values), (rows, norms) in zip(some, padded, strict=True):
+                    end = begin + len(values)
+                    self.rows[begin * stride : end * stride].copy_to_device(rows.ravel())
+                    self.norms[begin:end].copy_to_device(norms)
 
     @property
     def arrays(self) -> tuple[Any, ...]:
         """What the kernel is given of them."""
         return self.rows, self.norms, self.stride
 
-    def _send(self, begin: int, values: NDArray[np.float32], bias: bool) -> None:
+    def _padded(self, values: NDArray[np.float32], bias: bool) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Some rows as they lie on the device, and their squared lengths."""
         count, width = values.shape
         rows = np.zeros((count, self.stride), dtype=np.float32)
         rows[:, :width] = values
         rows[:, width : width + bias] = 1.0
         with np.errstate(over="ignore"):  # a row that is too long is refused when it comes
-            norms = np.einsum("ij,ij->i", rows, rows, dtype=np.float64).astype(np.float32)
-        self.rows[begin * self.stride : (begin + count) * self.stride].copy_to_device(rows.ravel())
-        self.norms[begin : begin + count].copy_to_device(norms)
+            return rows, np.einsum("ij,ij->i", rows, rows, dtype=np.float64).astype(np.float32)
 
 
 class DeviceSparseRows:
-    """The sparse rows of some tables on the device, one table after the other. A bias is the first feature, whose value is 1."""
+    """The sparse rows of some tables on the device, one table after the other. A bias is the first feature, whose value is 1.
+
+    There features are numbered by how often they occur, so that the weights of frequent ones lie together: `numbers` has the new
+    number of each.
+    """
 
     def __init__(self, tables: Sequence[SparseRows], bias: bool) -> None:
         self.heights = [table.height for table in tables]
@@ -71,11 +86,15 @@ class DeviceSparseRows:
         offsets = np.cumsum([0, *(table.starts[-1] for table in parts)])
         starts = [table.starts[:-1] + offset for table, offset in zip(parts, offsets, strict=False)]
         norms = [_squared_lengths(table) for table in parts]
+        columns = _joined([table.columns[: table.starts[-1]] for table in parts], np.int32)
+        occurrences = np.bincount(columns, minlength=parts[0].width)
+        self.numbers = np.empty(parts[0].width, dtype=np.int32)
+        self.numbers[np.argsort(-occurrences, kind="stable")] = np.arange(parts[0].width)
         with spoken():
             send = cuda().to_device
             self.arrays = (
                 send(_joined([table.values[: table.starts[-1]] for table in parts], np.float32)),
-                send(_joined([table.columns[: table.starts[-1]] for table in parts], np.int32)),
+                send(self.numbers[columns]),
                 send(np.append(np.concatenate(starts), offsets[-1]).astype(np.int64)),
                 send(np.concatenate(norms)),
             )

@@ -7,6 +7,9 @@ The weights of a feature lie side by side for all heads, as on a CPU, and a bias
     learn    the same
     absorb   head by head, of those that move; each lane has some of the row's values
 
+What takes long is to wait for memory, so all that can be asked for is asked for before the first of it is used: where the next row
+lies, the next values of this one (by each lane one of 32, which it tells the others), and then so many weights at a time.
+
 The names in capitals and `cuda` are bound when a kernel is built. No feature is twice in a row, which is checked where rows are sent.
 """
 
@@ -18,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import NORM, Vector
-from onebit.engine.gpu.exchange import whole_sum
+from onebit.engine.gpu.exchange import ALL, whole_sum
 from onebit.engine.gpu.round import (
     BOTH,
     FOLD,
@@ -44,7 +47,11 @@ GROUPS = 0  # replicates of a block
 HEADS = MEMORY = LINE = 0  # weight vectors; numbers in the rule's memory; features
 SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups
 SPAN = PARTS = SLOTS = 0  # lanes side by side that have different heads, parts of a row, heads of a lane
-UNROLLED = 8  # values that a lane has on their way at the same time
+STEP_SLOTS = 0  # heads of a lane when it looks which of them move
+NUMBERS = 0xFFFFFFFFFF  # more than all rows, or all weights of a replicate, have
+MOVED = (
+    8  # weights that a lane has on their way at the same time when it moves them; when it sums, there are SPAN of them
+)
 KEEPS_NORM = LATE = False  # whether the rule asks for ||W||^2; whether events are walked, not rounds
 WEIGHS = False  # whether the rule has a part that lanes do together
 
@@ -95,16 +102,18 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     next_mark = marks[mark]
     cuda.syncwarp()
 
+    entry = course[start]
+    begin, end = starts[entry & ROW], starts[(entry & ROW) + 1]
     for position in range(start, stop):
-        entry = course[position]
+        coming = course[position + 1]
+        begin_ahead, end_ahead = starts[coming & ROW], starts[(coming & ROW) + 1]
         event = happening[position] if LATE else 0
-        begin, end = starts[entry & ROW], starts[(entry & ROW) + 1]
         for slot in range(SLOTS):
             head = (lane & (SPAN - 1)) + slot * SPAN
-            total = part_of_sum(own, values, columns, begin + lane // SPAN, end, head)
+            total = part_of_sum(own, values, columns, begin, end, head, lane)
             offset = SPAN
             while offset < LANES:
-                total += cuda.shfl_xor_sync(0xFFFFFFFF, total, offset)
+                total += cuda.shfl_xor_sync(ALL, total, offset)
                 offset *= 2
             if lane < SPAN and head < HEADS:
                 scores[head] = orders[SCALE] * total
@@ -135,12 +144,18 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
             total_square = whole_sum(squares_of(own, lane))
             if lane == 0:
                 memory[NORM] = total_square * orders[SCALE] * orders[SCALE]
+        entry, begin, end = coming, begin_ahead, end_ahead
 
     cuda.syncwarp()
     for index in range(lane, MEMORY, LANES):
         memories[me, index] = memory[index]
     if lane == 0:
         remember(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
+
+
+def first_weight(column: int) -> np.int64:
+    """Where the weights of a feature begin. Masked, so that the compiler knows that it is not negative."""
+    return (np.int64(column) * HEADS) & NUMBERS
 
 
 def part_of_sum(
@@ -150,19 +165,27 @@ def part_of_sum(
     begin: int,
     end: int,
     head: int,
+    lane: int,
 ) -> np.float64:
-    """What the values from `begin` on, each so many parts further, add to the score of a head; 0 for a head that there is none."""
-    some = cuda.local.array(UNROLLED, np.float32)
-    found = cuda.local.array(UNROLLED, np.float32)
+    """What this lane's part of the values adds to the score of a head. Lanes that have none sum along the first, for nobody.
+
+    Beyond the end of the row there are zeros.
+    """
+    found = cuda.local.array(SPAN, np.float32)
     total = np.float64(0.0)
-    if head < HEADS:
-        for first in range(begin, end, PARTS * UNROLLED):
-            for inner in range(UNROLLED):
-                at = first + inner * PARTS
-                some[inner] = values[at] if at < end else np.float32(0.0)
-                found[inner] = own[columns[at] * HEADS + head] if at < end else np.float32(0.0)
-            for inner in range(UNROLLED):
-                total += np.float64(some[inner] * found[inner])
+    mine, part = head if head < HEADS else 0, lane // SPAN
+    column, value = np.int32(0), np.float32(0.0)
+    if begin + lane < end:
+        column, value = columns[(begin + lane) & NUMBERS], values[(begin + lane) & NUMBERS]
+    for first in range(begin, end, LANES):
+        at, column_ahead, value_ahead = first + LANES + lane, np.int32(0), np.float32(0.0)
+        if at < end:
+            column_ahead, value_ahead = columns[at & NUMBERS], values[at & NUMBERS]
+        for inner in range(SPAN):
+            found[inner] = own[first_weight(cuda.shfl_sync(ALL, column, inner * PARTS + part)) + mine]
+        for inner in range(SPAN):
+            total += np.float64(cuda.shfl_sync(ALL, value, inner * PARTS + part) * found[inner])
+        column, value = column_ahead, value_ahead
     return total
 
 
@@ -176,12 +199,26 @@ def absorb_values(
     inverse: float,
     lane: int,
 ) -> None:
-    """Move the heads that move along this lane's values of a row."""
-    for head in range(HEADS):
-        move = step[head] * inverse
-        if move != 0.0:
-            for at in range(begin + lane, end, LANES):
-                own[columns[at] * HEADS + head] += np.float32(np.float64(values[at]) * move)
+    """Move the heads that move along this lane's values of a row. All is read before anything is written, as in `lines`."""
+    indices = cuda.local.array(MOVED, np.int64)
+    moved = cuda.local.array(MOVED, np.float32)
+    for slot in range(STEP_SLOTS):
+        mine = step[slot * LANES + lane] * inverse if slot * LANES + lane < HEADS else 0.0
+        moving = cuda.ballot_sync(ALL, mine != 0.0)
+        for one in range(min(LANES, HEADS - slot * LANES)):
+            if moving & (1 << one):
+                head = slot * LANES + one
+                move = step[head] * inverse
+                for first in range(begin + lane, end, LANES * MOVED):
+                    for inner in range(MOVED):
+                        at = (first + inner * LANES if first + inner * LANES < end else first) & NUMBERS
+                        indices[inner] = first_weight(columns[at]) + head
+                        moved[inner] = np.float32(np.float64(values[at]) * move)
+                    for inner in range(MOVED):
+                        moved[inner] += own[indices[inner]]
+                    for inner in range(MOVED):
+                        if first + inner * LANES < end:
+                            own[indices[inner]] = moved[inner]
 
 
 def squares_of(own: NDArray[np.float32], lane: int) -> np.float64:

@@ -16,8 +16,9 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
-from onebit.engine.gpu.build import Layout, Shape, Variances, kept_for, kernel_for
+from onebit.engine.gpu.build import kept_for, kernel_for
 from onebit.engine.gpu.device import spoken
+from onebit.engine.gpu.layout import Layout, Shape, Variances
 from onebit.rules import registry, rule_named
 from onebit.trials.trial import cores
 

@@ -90,7 +90,7 @@ class GpuExecutor:
                 if self._only_if_it_pays and not pays(trials, fallback.threads.threads, self._built):
                     fallback.leave(trials, "few rounds", said=False)
                     continue
-                self._built |= {kind_of(trial) for trial in trials}
+                self._built |= {kind_of(trial) for trial in {id(trial.entry): trial for trial in trials}.values()}
                 chosen.append(trials)
             builder.look_ahead([StreamScheduler(trials, fallback.leave, builder).kernels for trials in chosen[1:]])
             for trials in chosen:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onebit.data.sources import Source
 from onebit.engine.gpu import device
-from onebit.engine.gpu.build import KernelError, Layout, Shape, layout_for
+from onebit.engine.gpu.build import KernelError, layout_for
 from onebit.engine.gpu.launch import (
     Counts,
     DeviceRows,
@@ -26,6 +26,7 @@ from onebit.engine.gpu.launch import (
     repeats_a_feature,
     walk,
 )
+from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule
 from onebit.errors import OnebitError
 from onebit.executors.gpu.ahead import Kernel, KernelBuilder
