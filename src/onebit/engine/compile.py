@@ -145,10 +145,19 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     folder = cache_folder(rule, space, loop)
     code = kept_code(folder)
     if code is None:
-        LOG.info("compiling %s, once", what, extra={"event": "compiling"})
+        _say(f"compiling {what}, once")
         prune(root())
         code = _made(rule, space, loop, folder, what)
     return CompiledLoop(code, what, _argument_names(loop), _prototype(rule, space, loop))
+
+
+def _say(what: str) -> None:
+    """Log it, and say it to whoever waits at a prompt or a terminal, if the program has not set up where its log goes."""
+    LOG.info("%s", what, extra={"event": "compiling"})
+    handlers = (*logging.getLogger("onebit").handlers, *logging.getLogger().handlers)
+    watched = hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty())
+    if watched and all(isinstance(one, logging.NullHandler) for one in handlers):
+        print(f"onebit: {what}", file=sys.stderr, flush=True)
 
 
 def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
