@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
+import pty
 import subprocess
 import sys
 
@@ -33,6 +35,29 @@ def test_a_program_sees_nothing_unless_it_asks() -> None:
         "onebit.engine: compiling Banditron, once",
         "onebit.executors: the worker a is left out",
     ]
+
+
+@pytest.mark.parametrize(
+    ("terminal", "asked", "said"),
+    [
+        (True, "", "onebit: compiling Banditron, once\n"),
+        (False, "", ""),
+        (False, "sys.ps1 = '>>> '", "onebit: compiling Banditron, once\n"),
+        (True, "logging.basicConfig(level=logging.WARNING)", ""),
+        (True, "logging.getLogger('onebit').addHandler(logging.StreamHandler())", ""),
+        (True, "sys.stderr = None", ""),
+    ],
+    ids=["a terminal", "no terminal", "a prompt", "a log of warnings", "a handler of ours", "no stderr"],
+)
+def test_whoever_waits_at_a_terminal_is_told_what_for(terminal: bool, asked: str, said: str) -> None:
+    """Unless the program says where its log goes."""
+    program = f"import logging, sys, onebit\n{asked}\nfrom onebit.engine.compile import _say\n_say('compiling Banditron, once')"
+    shown, given = pty.openpty() if terminal else os.pipe()
+    with os.fdopen(given, "wb"):
+        subprocess.run([sys.executable, "-c", program], stderr=given, check=True)
+        os.write(given, b".")  # so that there is something to read
+    with os.fdopen(shown, "rb") as file:
+        assert os.read(file.fileno(), 1000).decode().replace("\r\n", "\n") == f"{said}."
 
 
 def test_the_command_line_shows_what_takes_long_and_what_is_wrong(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,8 @@ import pytest
 
 import onebit
 from onebit.checks import rows as some_rows
+from onebit.engine.elsewhere import helpers_for
+from onebit.engine.processes import CompilingProcesses
 from onebit.errors import OnebitError
 from onebit.executors import EXECUTORS, Executor, checked_on, executor_of
 from onebit.executors.threads import ThreadsExecutor, processor, threads_executor
@@ -20,6 +23,7 @@ from onebit.experiments.pages import error_table
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Interrupted, collect
 from onebit.experiments.summary import whose_speed
+from onebit.rules import rule_named
 from onebit.trials.cost import Cost, Resource, in_words
 from onebit.trials.records import FILE, Record, Records, read_records
 from onebit.trials.trial import Progress, Trial, cores, entry_of
@@ -182,6 +186,51 @@ def test_threads_give_rows_and_stop_when_closed() -> None:
     with closing(threads_executor(1).run([trials("bpa", seeds=500)], seen.append)) as come:
         next(come)
     assert sum(seen) < 500 * 120
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_threads_have_helpers_that_compile_and_end_with_them(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread compiles in this process; where there are more, each of the others may have a process of its own."""
+    made, had, stopped = list[tuple[str, int]](), set[object](), list[object]()
+
+    class Helpers(CompilingProcesses):
+        def __init__(self, module: str, most: int) -> None:
+            super().__init__(module, most)
+            made.append((module, most))
+
+        def stop(self) -> None:
+            super().stop()
+            stopped.append(self)
+
+    def run(*given: Any) -> None:
+        had.add(helpers_for(rule_named("banditron")))
+
+    monkeypatch.setattr("onebit.executors.threads.CompilingProcesses", Helpers)
+    monkeypatch.setattr("onebit.executors.threads.run_trials", run)
+    with closing(threads_executor(threads).run([trials("bpa", seeds=3)], lambda count: None)) as records:
+        assert list(records) == []
+    assert made == ([("onebit.engine.elsewhere", threads - 1)] if threads > 1 else [])
+    assert had == (set(stopped) if threads > 1 else {None})
+    assert len(stopped) == len(made)
+
+
+def test_threads_begin_with_different_learners(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of one would have to wait for each other, where its loop has to be compiled. Every trial is run once."""
+    begun, both, met = list[tuple[int, str]](), threading.Barrier(2), set[int]()
+
+    def run(trials: Sequence[Trial], *given: Any) -> None:
+        begun.extend((trial.seed, trial.entry.rule.name) for trial in trials)
+        if threading.get_ident() not in met:
+            met.add(threading.get_ident())
+            both.wait(60)
+
+    monkeypatch.setattr("onebit.executors.threads.run_trials", run)
+    names = ["bpa", "banditron", "gaptron", "perceptron"]
+    groups = [[one for one in trials(*names) if one.seed == seed] for seed in range(2)]
+    with closing(threads_executor(2).run(groups, lambda count: None)) as records:
+        assert list(records) == []
+    assert sorted(begun[:2]) == [(0, "bpa"), (1, "gaptron")]
+    assert sorted(begun) == sorted((seed, name) for seed in range(2) for name in names)
 
 
 def test_groups_share_stream_and_seed() -> None:

@@ -6,8 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,11 @@ import numpy as np
 from onebit.cli.options import add_rule_option
 from onebit.contract.covariance import Covariance
 from onebit.contract.rule import Rule
+from onebit.engine import elsewhere
 from onebit.engine.compile import form_of, is_compiled, loop_for
-from onebit.rules import registry, rule_named, usual_rules
+from onebit.engine.elsewhere import is_known, written
+from onebit.engine.processes import CompilingProcesses
+from onebit.rules import rule_named, usual_rules
 from onebit.spaces.choose import USUAL, Form, choose
 from onebit.trials.trial import cores
 
@@ -46,29 +48,26 @@ def execute(chosen: argparse.Namespace) -> None:
 
 def all_compiled(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[dict[str, object]]:
     """Compile every pair of these rules; what was done, rule by rule. Those that are new to the machine are shared out over processes."""
-    known = registry()
-    new = [rule.name for rule in rules if known.get(rule.name) is rule and not _ready(rule, dtype)]
+    pairs = [(rule, space) for rule in rules for space in spaces(rule, dtype)]
+    new = [pair for pair in pairs if is_known(pair[0]) and not is_compiled(*pair)]
     if min(len(new), processes) < 2:
-        yield from (row for rule in rules for row in compiled_pairs(rule, dtype))
+        yield from (compiled(rule, space, dtype) for rule, space in pairs)
         return
-    with ProcessPoolExecutor(min(len(new), processes), get_context("spawn")) as pool:
-        coming = {name: pool.submit(compiled_by_name, name, dtype) for name in new}
-        for rule in rules:
-            yield from coming[rule.name].result() if rule.name in coming else compiled_pairs(rule, dtype)
+    pool = ThreadPoolExecutor(processes)
+    try:
+        with CompilingProcesses(elsewhere.__name__, processes) as others:
+            coming = {id(pair): pool.submit(_seconds_elsewhere, others, *pair) for pair in new}
+            for pair in pairs:
+                yield compiled(*pair, dtype, coming[id(pair)].result() if id(pair) in coming else None)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
-def _ready(rule: Rule, dtype: str) -> bool:
-    return all(is_compiled(rule, space) for space in spaces(rule, dtype))
-
-
-def compiled_by_name(name: str, dtype: str) -> list[dict[str, object]]:
-    """Compile every pair of a rule of onebit's, in a process that has been given its name."""
-    return compiled_pairs(rule_named(name), dtype)
-
-
-def compiled_pairs(rule: Rule, dtype: str) -> list[dict[str, object]]:
-    """Compile every pair of a rule; what was done."""
-    return [compiled(rule, space, dtype) for space in spaces(rule, dtype)]
+def _seconds_elsewhere(others: CompilingProcesses, rule: Rule, space: Any) -> float:
+    """Have another process compile a pair; how long that took."""
+    started = time.perf_counter()
+    others.ask(written(rule, space), rule.title)
+    return time.perf_counter() - started
 
 
 def spaces(rule: Rule, dtype: str) -> list[Any]:
@@ -87,12 +86,12 @@ def spaces(rule: Rule, dtype: str) -> list[Any]:
     return [choice.blueprint(settled, form, heads, heads).make() for settled, form in ways]
 
 
-def compiled(rule: Rule, space: Any, dtype: str) -> dict[str, object]:
-    """Compile one pair; what was done."""
-    before = is_compiled(rule, space)
+def compiled(rule: Rule, space: Any, dtype: str, elsewhere_s: float | None = None) -> dict[str, object]:
+    """Compile one pair, at which another process was for so long if it was; what was done."""
+    before = elsewhere_s is None and is_compiled(rule, space)
     started = time.perf_counter()
     loop_for(rule, space)
-    seconds = time.perf_counter() - started
+    seconds = time.perf_counter() - started + (elsewhere_s or 0.0)
     return {
         "rule": rule.name,
         "space": form_of(space),

@@ -28,6 +28,7 @@ from onebit.contract.rule import Rule
 from onebit.contract.surety import surety_of
 from onebit.engine import generic
 from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
+from onebit.engine.elsewhere import helpers_for, written
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.reach import fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
@@ -75,19 +76,22 @@ _CAUSE = re.compile(
     r"unify|Unknown attribute|Untyped|not defined|[Uu]nsupported|not support|No conversion|Invalid use|only support"
 )
 
-_lock = threading.RLock()
+_lock = threading.RLock()  # of Numba, which compiles one thing at a time
 _loops: dict[tuple[Any, ...], Loop] = {}
+_of_loops: dict[
+    tuple[Any, ...], threading.Lock
+] = {}  # whoever needs a loop that another thread is getting waits for it
 _announced: set[Callable[..., Any]] = set()
 
 
 def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
     """The compiled loop for a rule and a space (an instance, for its type and dtype); compiled or loaded on first use."""
     key = (loop, rule.record, form_of(space), str(space.weights.dtype))
-    with _lock:
-        if key not in _loops:
-            with _collector_paused():
+    if key not in _loops:
+        with _of_loops.setdefault(key, threading.Lock()):
+            if key not in _loops:
                 _loops[key] = _build(rule, space, loop)
-        return _loops[key]
+    return _loops[key]
 
 
 @contextmanager
@@ -141,11 +145,41 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
     folder = cache_folder(rule, space, loop)
     code = kept_code(folder)
     if code is None:
-        LOG.info("compiling %s, once", what, extra={"event": "compiling"})
+        _say(f"compiling {what}, once")
         prune(root())
-        code = _machine_code(rule, space, loop)
-        keep_code(folder, code)
+        code = _made(rule, space, loop, folder, what)
     return CompiledLoop(code, what, _argument_names(loop), _prototype(rule, space, loop))
+
+
+def _say(what: str) -> None:
+    """Log it, and say it to whoever waits at a prompt or a terminal, if the program has not set up where its log goes."""
+    LOG.info("%s", what, extra={"event": "compiling"})
+    handlers = (*logging.getLogger("onebit").handlers, *logging.getLogger().handlers)
+    watched = hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty())
+    if watched and all(isinstance(one, logging.NullHandler) for one in handlers):
+        print(f"onebit: {what}", file=sys.stderr, flush=True)
+
+
+def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
+    """Machine code: from another process where this one is compiling already and has helpers, else from this one."""
+    helpers = helpers_for(rule)
+    if helpers is None or folder is None:
+        return _made_here(rule, space, loop, folder)
+    if _lock.acquire(blocking=False):
+        try:
+            return _made_here(rule, space, loop, folder)
+        finally:
+            _lock.release()
+    helpers.ask(written(rule, space, loop), what)
+    return kept_code(folder) or _made_here(rule, space, loop, folder)
+
+
+def _made_here(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None) -> bytes:
+    """Machine code, compiled in this process and kept."""
+    with _lock, _collector_paused():
+        code = _machine_code(rule, space, loop)
+    keep_code(folder, code)
+    return code
 
 
 def _machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:

@@ -78,7 +78,7 @@ class _GivenWords:
         if isinstance(kind, BaseTuple):
             return self._context.make_tuple(self._builder, kind, [self.value(part) for part in kind])
         if isinstance(kind, Array):
-            return self._array(kind, None)._getvalue()
+            return self._array(kind)._getvalue()
         form = self._context.get_value_type(kind)
         if isinstance(form, ir.IntType):
             return self._builder.trunc(self._next(), form) if form.width < _WORD.width else self._next()
@@ -91,34 +91,34 @@ class _GivenWords:
             if isinstance(part, BaseTuple):
                 self._write(part, where)
             elif isinstance(part, Array):
-                self._array(part, where)
+                self._write_array(part, where)
             else:
                 self._builder.store(self.value(part), where)
 
-    def _array(self, kind: Any, place: Any) -> Any:
-        """An array from NumPy's record of it, of which nobody counts references."""
-        builder, context = self._builder, self._context
-        record = self._record(self._taken)
+    def _array(self, kind: Any) -> Any:
+        """The next argument, an array."""
         self._taken += 1
-        array = context.make_array(kind)(context, builder, ref=place)
-        array.meminfo = cgutils.get_null_value(array.meminfo.type)
-        array.parent = cgutils.get_null_value(array.parent.type)
-        array.data = builder.load(_field(builder, record, DATA, array.data.type))
-        array.itemsize = _WORD(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
-        lengths = self._numbers(record, LENGTHS, kind.ndim)
-        array.nitems = reduce(builder.mul, lengths)
-        array.shape = cgutils.pack_array(builder, lengths)
-        array.strides = cgutils.pack_array(builder, self._numbers(record, STRIDES, kind.ndim))
-        return array
+        return _array_in(self._context, self._builder, kind, self._record(self._taken - 1))
+
+    def _write_array(self, kind: Any, place: Any) -> None:
+        """Write an array, in a function for all that are alike: where `auto` has its arrays written in one piece, LLVM is at that for a second."""
+        module, name = self._builder.module, f"{ENTRY}_array_{kind.ndim}_{_itemsize(self._context, kind)}"
+        writer = module.globals.get(name)
+        if writer is None:
+            writer = ir.Function(module, ir.FunctionType(ir.VoidType(), [_BYTE.as_pointer()] * 2), name)
+            writer.linkage = "internal"
+            writer.attributes.add("noinline")
+            builder = ir.IRBuilder(writer.append_basic_block())
+            form = self._context.get_value_type(kind).as_pointer()
+            record, memory = writer.args
+            _array_in(self._context, builder, kind, record, builder.bitcast(memory, form))
+            builder.ret_void()
+        self._builder.call(writer, [self._record(self._taken), self._builder.bitcast(place, _BYTE.as_pointer())])
+        self._taken += 1
 
     def _record(self, index: int) -> Any:
         """NumPy's record of an array."""
         return self._builder.inttoptr(self._word(index), _BYTE.as_pointer())
-
-    def _numbers(self, record: Any, offset: int, count: int) -> list[Any]:
-        """The numbers that a field of a record points to, one for each axis."""
-        first = self._builder.load(_field(self._builder, record, offset, _WORD.as_pointer()))
-        return [self._builder.load(self._builder.gep(first, [_WORD(axis)])) for axis in range(count)]
 
     def _next(self) -> Any:
         self._taken += 1
@@ -126,6 +126,30 @@ class _GivenWords:
 
     def _word(self, index: int) -> Any:
         return self._builder.load(self._builder.gep(self._words, [_WORD(index)]))
+
+
+def _array_in(context: Any, builder: Any, kind: Any, record: Any, place: Any = None) -> Any:
+    """An array from NumPy's record of it, of which nobody counts references."""
+    array = context.make_array(kind)(context, builder, ref=place)
+    array.meminfo = cgutils.get_null_value(array.meminfo.type)
+    array.parent = cgutils.get_null_value(array.parent.type)
+    array.data = builder.load(_field(builder, record, DATA, array.data.type))
+    array.itemsize = _WORD(_itemsize(context, kind))
+    lengths = _numbers(builder, record, LENGTHS, kind.ndim)
+    array.nitems = reduce(builder.mul, lengths)
+    array.shape = cgutils.pack_array(builder, lengths)
+    array.strides = cgutils.pack_array(builder, _numbers(builder, record, STRIDES, kind.ndim))
+    return array
+
+
+def _itemsize(context: Any, kind: Any) -> int:
+    return int(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
+
+
+def _numbers(builder: Any, record: Any, offset: int, count: int) -> list[Any]:
+    """The numbers that a field of a record points to, one for each axis."""
+    first = builder.load(_field(builder, record, offset, _WORD.as_pointer()))
+    return [builder.load(builder.gep(first, [_WORD(axis)])) for axis in range(count)]
 
 
 def _leaves(kinds: Iterable[Any]) -> Iterator[Any]:

@@ -5,22 +5,25 @@ that it takes to compile a loop. An operator that is built in means the same eve
 that function is compiled with the options of its caller, so it is asked for as ever.
 
 It also looks some ten times for each function whether somebody has brought new operators and types, by going through a list of imports and
-of all definitions.
+of all definitions. One of these imports is that of SciPy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from numba.core.types.functions import BaseFunction
+from numba.np import linalg
 
 
 @contextmanager
 def registries_loaded_once(context: Any) -> Iterator[None]:
     """While a loop is compiled, import nothing of Numba's twice, and look for new definitions only where some have been added."""
     typing = context.typing_context
+    _import_without_scipy()
     context.refresh()
     context.load_additional_registries = lambda: [context.install_registry(one) for one in list(context._registries)]
     seen = 0
@@ -38,6 +41,25 @@ def registries_loaded_once(context: Any) -> Iterator[None]:
         yield
     finally:
         del context.load_additional_registries, context.refresh, typing.refresh
+
+
+def _import_without_scipy() -> None:
+    """Let Numba be told that SciPy's BLAS is there if SciPy is: it imports all of it to find out, for a quarter of a second.
+
+    Whoever multiplies matrices makes it look again.
+    """
+    ensure = linalg.ensure_blas
+
+    def installed() -> None:
+        if find_spec("scipy") is None:
+            raise ImportError
+
+    linalg.ensure_blas = installed
+    try:
+        from numba.np import arraymath
+    finally:
+        linalg.ensure_blas = ensure
+    arraymath.ensure_blas = ensure
 
 
 def _definitions(context: Any) -> int:

@@ -19,6 +19,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit.data.sources import Source
+from onebit.engine import elsewhere
+from onebit.engine.elsewhere import helped_by
+from onebit.engine.processes import CompilingProcesses
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, record_of
@@ -126,6 +129,7 @@ class _Work:
         self._ahead: Sequence[Trial] | None = None  # the group that comes next, where it has been looked at
         self._fixed: dict[tuple[Source, int], Tables] = {}  # the rows that all seeds share
         self._begun: list[_Share] = []
+        self._groups_begun = 0
 
     def next(self, mine: _Share | None) -> tuple[_Share, list[Trial]] | None:
         with self._lock:
@@ -134,13 +138,20 @@ class _Work:
                 group, self._ahead = self._ahead or next(self._groups, None), None
                 if group is not None:
                     data = SharedData(group[0], self._fixed)
-                    mine = _Share(data, deque(group), self._together(len(group)) if data.in_pieces else 1)
+                    mine = _Share(data, self._apart(group), self._together(len(group)) if data.in_pieces else 1)
                     self._begun.append(mine)
                 elif self._begun:  # help where most is left
                     mine = max(self._begun, key=lambda share: len(share.left))
                 else:
                     return None
             return mine, [mine.left.popleft() for _ in range(min(mine.together, len(mine.left)))]
+
+    def _apart(self, group: Sequence[Trial]) -> deque[Trial]:
+        """The trials of a group, from its own place on: groups have the same learners, and two threads would wait for the same loop to be compiled."""
+        trials = deque(group)
+        trials.rotate(-(self._groups_begun % self._threads * len(group) // self._threads))
+        self._groups_begun += 1
+        return trials
 
     def _together(self, trials: int) -> int:
         """How many of so many trials go through the pieces of their stream together, without leaving another thread idle."""
@@ -152,9 +163,11 @@ class _Work:
 def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress) -> Generator[Outcome, None, None]:
     """Run groups of trials that share stream and seed on threads, and give outcomes as they come.
 
-    Groups are asked for when a thread is free. Closing the iterator stops what is running.
+    Groups are asked for when a thread is free. Where several need loops that nobody has compiled yet, one is compiled in this process and
+    the others in processes beside it. Closing the iterator stops what is running.
     """
     work, stop, lock = _Work(groups, threads), threading.Event(), threading.Lock()
+    helpers = CompilingProcesses(elsewhere.__name__, threads - 1) if threads > 1 else None
     outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
 
     def report(count: int) -> None:
@@ -164,13 +177,14 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
     def labour() -> None:
         share: _Share | None = None
         try:
-            while not stop.is_set():
-                found = work.next(share)
-                if found is None:
-                    break
-                share, trials = found
-                for outcome in run_trials(trials, share.data, stop, report) or ():
-                    outcomes.put(outcome)
+            with helped_by(helpers):
+                while not stop.is_set():
+                    found = work.next(share)
+                    if found is None:
+                        break
+                    share, trials = found
+                    for outcome in run_trials(trials, share.data, stop, report) or ():
+                        outcomes.put(outcome)
         except BaseException as error:
             outcomes.put(error)
         finally:
@@ -194,6 +208,8 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
                 yield found
     finally:
         stop.set()
+        if helpers is not None:
+            helpers.stop()
         # One that draws rows does not hear of it: it ends by itself, later, and is not waited for.
         deadline = time.monotonic() + PATIENCE_S
         for worker in workers:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from onebit.engine.gpu.layout import Layout, Shape
+from onebit.engine.processes import CompilingProcesses, StoppedError
 from onebit.executors.gpu import ahead
 from onebit.executors.gpu.ahead import Kernel, KernelBuilder
 from onebit.rules import rule_named
@@ -29,40 +30,33 @@ KERNELS = [kernel_of("banditron"), kernel_of("bpa"), kernel_of("linucb", late=Tr
 
 
 class Processes:
-    """Stands for `subprocess.Popen`: what was built, and processes that take until they are let go or killed."""
+    """Stands for `CompilingProcesses`: what was built, by processes that take until they are let go or stopped."""
 
     def __init__(self) -> None:
         self.built: list[Kernel] = []
-        self.going = threading.Event()
+        self.asked, self.going, self.stopped = threading.Event(), threading.Event(), threading.Event()
         self.going.set()
-        self.killed = 0
 
-    def __call__(self, command: list[str], **options: Any) -> Process:
-        assert command[1:] == ["-P", "-m", ahead.__name__]
-        return Process(self)
+    def __call__(self, module: str, most: int) -> Processes:
+        assert module == ahead.__name__
+        return self
 
+    def ask(self, order: str, what: str) -> bool:
+        self.asked.set()
+        while not self.going.wait(0.01):
+            if self.stopped.is_set():
+                raise StoppedError
+        self.built.append(ahead.read(order))
+        return True
 
-class Process:
-    """One of them."""
-
-    def __init__(self, of: Processes) -> None:
-        self._of, self._ended = of, threading.Event()
-
-    def communicate(self, text: bytes) -> None:
-        while not self._of.going.wait(0.01) and not self._ended.is_set():
-            pass
-        if not self._ended.is_set():
-            self._of.built.append(ahead.read(text.decode()))
-
-    def kill(self) -> None:
-        self._of.killed += 1
-        self._ended.set()
+    def stop(self) -> None:
+        self.stopped.set()
 
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     made = Processes()
-    monkeypatch.setattr(subprocess, "Popen", made)
+    monkeypatch.setattr(ahead, "CompilingProcesses", made)
     monkeypatch.setattr(ahead, "kept_for", lambda shape, layout: SimpleNamespace(is_there=False))
     return made
 
@@ -108,11 +102,10 @@ def test_what_goes_on_is_ended(processes: Processes) -> None:
     processes.going.clear()
     builder = KernelBuilder(1)
     builder.build(KERNELS)
-    while not builder._running:
-        pass
+    assert processes.asked.wait(60)
     builder.close()
     assert processes.built == []
-    assert processes.killed == 1
+    assert processes.stopped.is_set()
     builder.build([kernel_of("bpa", 9)])
     builder.wait(KERNELS[-1])  # waits for nobody
     assert processes.built == []
@@ -138,19 +131,29 @@ def test_rules_of_others_are_built_in_this_process(processes: Processes) -> None
     assert processes.built == []
 
 
-def test_where_no_process_can_be_started_the_kernel_is_built_when_it_is_used(
-    processes: Processes, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("refusal", [None, "", "module"])
+def test_a_kernel_that_no_other_process_builds_is_built_when_it_is_used_and_that_is_said(
+    refusal: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse(*command: Any, **options: Any) -> None:
-        raise OSError("too many processes")
+    """No process can be started, or the one that is has no GPU, or dies."""
 
-    monkeypatch.setattr(subprocess, "Popen", refuse)
+    def refuse(*command: Any, **options: Any) -> None:
+        raise OSError(11, "too many processes")
+
+    monkeypatch.setattr(ahead, "kept_for", lambda shape, layout: SimpleNamespace(is_there=False))
+    if refusal is None:
+        monkeypatch.setattr(subprocess, "Popen", refuse)
+    elif refusal:
+        monkeypatch.setattr(ahead, "CompilingProcesses", lambda module, most: CompilingProcesses("json.nothing", most))
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     builder = KernelBuilder(1)
-    builder.build(KERNELS)
-    for kernel in KERNELS:
-        builder.wait(kernel)
+    builder.build(KERNELS[:1])
+    builder.wait(KERNELS[0])
     builder.close()
-    assert processes.built == []
+    (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert said.startswith("a kernel of Banditron for the GPU could not be compiled in another process")
+    assert not said.endswith(": ")
 
 
 def test_a_kernel_that_cannot_be_written_down_is_built_when_it_is_used(

@@ -1,8 +1,6 @@
-"""Kernels that are built before they are needed, several at a time, each in a process of its own: Numba builds one at a time in each.
+"""Kernels that are built before they are needed, in several processes: Numba builds one at a time in each.
 
-    python -P -m onebit.executors.gpu.ahead < kernel.json
-
-builds the kernel that is described there, and so leaves it where kernels are kept between processes, from which this one loads it.
+Another process builds the kernel that is described to it, and so leaves it where kernels are kept between processes, from which this one loads it.
 """
 
 from __future__ import annotations
@@ -10,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -19,6 +15,7 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from onebit.engine.gpu.build import kept_for, kernel_for
 from onebit.engine.gpu.device import spoken
 from onebit.engine.gpu.layout import Layout, Shape, Variances
+from onebit.engine.processes import CompilingProcesses, carry_out_orders
 from onebit.rules import registry, rule_named
 from onebit.trials.trial import cores
 
@@ -53,11 +50,11 @@ class KernelBuilder:
     """Has kernels built in other processes, in the order in which they are asked for."""
 
     def __init__(self, processes: int | None = None) -> None:
-        self._pool = ThreadPoolExecutor(processes or max(1, cores() - 1))
+        count = processes or max(1, cores() - 1)
+        self._pool, self._processes = ThreadPoolExecutor(count), CompilingProcesses("onebit.executors.gpu.ahead", count)
         self._looking = ThreadPoolExecutor(1)
         self._coming: dict[Kernel, Future[None]] = {}
         self._lock = threading.Lock()
-        self._running: set[subprocess.Popen[bytes]] = set()
         self._stopping = False
 
     def build(self, kernels: Iterable[Kernel]) -> None:
@@ -84,8 +81,7 @@ class KernelBuilder:
         """End all that goes on."""
         with self._lock:
             self._stopping = True
-            for process in self._running:
-                process.kill()
+        self._processes.stop()
         for pool in (self._looking, self._pool):
             pool.shutdown(cancel_futures=True)
 
@@ -94,26 +90,13 @@ class KernelBuilder:
             self.build(find())
 
     def _built(self, kernel: Kernel) -> None:
-        text = written(kernel).encode()
-        with self._lock:
-            if self._stopping:
-                return
-            # In a session of its own it hears nothing of Ctrl-C, of which this process tells it.
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "onebit.executors.gpu.ahead"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            self._running.add(process)
-        try:
-            process.communicate(text)
-        finally:
-            with self._lock:
-                self._running.discard(process)
+        self._processes.ask(written(kernel), f"a kernel of {kernel[0].rule.title} for the GPU")
+
+
+def _build_here(order: str) -> None:
+    with spoken():
+        kernel_for(*read(order))
 
 
 if __name__ == "__main__":
-    with spoken():
-        kernel_for(*read(sys.stdin.read()))
+    carry_out_orders(_build_here)

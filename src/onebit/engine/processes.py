@@ -1,0 +1,199 @@
+"""Processes that compile: Numba compiles one thing at a time in each, and holds up everything else there for seconds.
+
+    python -P -m MODULE
+
+reads orders, a line each, and answers each with a line: nothing, or why it could not be carried out. What it makes it leaves in the cache,
+from which whoever has asked loads it. With -P Python does not look for code in the folder in which it is started, where anybody may have put
+some.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import IO, Any
+
+from onebit.errors import OnebitError, lines_of
+
+LOG = logging.getLogger("onebit.engine")
+
+LONGEST_S = 600.0
+ENDING_S = 1.0  # for a process to end when it is told to, before it is killed
+
+
+class TookTooLongError(OnebitError):
+    """A process was at it for `LONGEST_S`, and was ended."""
+
+
+class StoppedError(Exception):
+    """Nothing is compiled any more: whoever has asked is to end, too."""
+
+
+class CompilingProcesses:
+    """Processes that carry out orders, at most so many at a time (any number, where none is given), started as they are needed.
+
+    Where they are `lasting`, one that is done waits for the next order, and need not import the compiler again. All end with `stop`.
+    """
+
+    def __init__(self, module: str, most: int | None = None, *, lasting: bool = True) -> None:
+        self._module, self._lasting = module, lasting
+        self._free = None if most is None else threading.BoundedSemaphore(most)
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._idle: list[_Process] = []
+        self._all: set[_Process] = set()
+
+    def __enter__(self) -> CompilingProcesses:
+        """Nothing is started yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.stop()
+
+    def ask(self, order: str, what: str) -> bool:
+        """Have an order carried out, and wait for that; whether it was.
+
+        Where not, a warning says why: whoever has asked does the same in this process, and finds out more if it fails there.
+        """
+        with self._free or contextlib.nullcontext():
+            try:
+                why = self._asked(order, what)
+            except OSError as error:  # too many processes or open files
+                why = error.strerror or str(error)
+        if self._stopping:
+            raise StoppedError
+        if why:
+            said = "%s could not be compiled in another process, and is in this one: %s"
+            LOG.warning(said, what, why, extra={"event": "compiling-failed"})
+        return not why
+
+    def _asked(self, order: str, what: str) -> str:
+        process = self._taken()
+        try:
+            return process.asked(order, what)
+        finally:
+            self._given_back(process)
+
+    def stop(self) -> None:
+        """End all, and begin no others."""
+        with self._lock:
+            self._stopping = True
+            processes, idle = list(self._all), list(self._idle)
+            self._idle.clear()
+        for process in processes:
+            process.end()
+        for process in idle:  # of the others, who has asked them sees to it
+            self._forget(process)
+
+    def _taken(self) -> _Process:
+        with self._lock:
+            if self._stopping:
+                raise StoppedError
+            if self._idle:
+                return self._idle.pop()
+            process = _Process(self._module)
+            self._all.add(process)
+            return process
+
+    def _given_back(self, process: _Process) -> None:
+        with self._lock:
+            if process.is_alive and self._lasting and not self._stopping:
+                self._idle.append(process)
+                return
+        process.end()
+        self._forget(process)
+
+    def _forget(self, process: _Process) -> None:
+        process.close()
+        with self._lock:
+            self._all.discard(process)
+
+
+class _Process:
+    """One of them."""
+
+    def __init__(self, module: str) -> None:
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
+        # In a session of its own, it can be ended with all that it has started, and hears nothing of Ctrl-C.
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", module],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                start_new_session=True,
+            )
+        except OSError:
+            self._errors.close()
+            raise
+        self.is_alive, self._gave_up = True, False
+
+    def asked(self, order: str, what: str) -> str:
+        """Why an order could not be carried out, or nothing."""
+        given, answers = self._process.stdin, self._process.stdout
+        assert given is not None
+        assert answers is not None
+        late = threading.Timer(LONGEST_S, self._give_up)
+        late.daemon = True
+        late.start()
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                given.write(f"{order}\n".encode())
+                given.flush()
+            answer = answers.readline()
+        finally:
+            late.cancel()
+        if answer.endswith(b"\n"):
+            return str(json.loads(answer))
+        self.is_alive = False
+        if self._gave_up:
+            raise TookTooLongError(f"compiling {what} took longer than {LONGEST_S:.0f} s, and was given up")
+        self._errors.seek(0)
+        said = lines_of(self._errors.read().decode(errors="replace"))
+        return said[-1] if said else f"exit code {self._process.wait()}"
+
+    def _give_up(self) -> None:
+        self._gave_up = True
+        self.end()
+
+    def end(self) -> None:
+        """End it and all that it has started: it is told to, and killed where it does not."""
+        self.is_alive = False
+        self._signal(signal.SIGTERM)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(ENDING_S)
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def close(self) -> None:
+        """Let go of its files."""
+        for file in (self._process.stdin, self._process.stdout, self._errors):
+            assert file is not None
+            with contextlib.suppress(BrokenPipeError):
+                file.close()
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in its session
+            os.killpg(self._process.pid, number)
+
+
+def carry_out_orders(carry_out: Callable[[str], Any]) -> None:
+    """What such a process does until it is given no more orders."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever else is printed is no answer
+    for order in sys.stdin:
+        try:
+            carry_out(order.rstrip("\n"))
+            why = ""
+        except Exception as error:
+            why = (lines_of(str(error)) or [type(error).__name__])[-1]
+        print(json.dumps(why), file=answers, flush=True)

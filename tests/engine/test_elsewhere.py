@@ -1,0 +1,199 @@
+"""Loops that are compiled in other processes: the same ones, while this one is at it; where that fails, in this one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onebit.cli.warmup import spaces
+from onebit.contract.rule import Rule
+from onebit.engine import compile as compiling
+from onebit.engine import elsewhere
+from onebit.engine.code_cache import keep_code
+from onebit.engine.compile import cache_folder
+from onebit.engine.elsewhere import helped_by, is_known, read, written
+from onebit.engine.processes import CompilingProcesses, StoppedError
+from onebit.engine.stream import lessons, stream
+from onebit.rules import rule_named
+from onebit.spaces.choose import Form, choose
+from onebit.spaces.dense import Dense
+from tests.slow import slow
+
+PATIENCE_S = 60.0
+RULE = rule_named("perceptron")
+
+
+def loop_for(*given: Any) -> Any:
+    """Its machine code, which stands for the loop."""
+    return compiling.loop_for(*given)
+
+
+def space() -> Dense:
+    return Dense.empty(3, 4, False, np.dtype(np.float64))
+
+
+class Processes(CompilingProcesses):
+    """Other processes, by what they are asked for; nothing is started."""
+
+    def __init__(self, ask: Callable[[str, str], bool]) -> None:
+        super().__init__("nothing")
+        self._ask = ask
+
+    def ask(self, order: str, what: str) -> bool:
+        return self._ask(order, what)
+
+
+@pytest.fixture
+def busy() -> Iterator[None]:
+    """This process is compiling something."""
+    begun, done = threading.Event(), threading.Event()
+
+    def compiles() -> None:
+        with compiling._lock:
+            begun.set()
+            done.wait(PATIENCE_S)
+
+    other = threading.Thread(target=compiles)
+    other.start()
+    assert begun.wait(PATIENCE_S)
+    yield
+    done.set()
+    other.join()
+
+
+@pytest.fixture(autouse=True)
+def compiled_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """What this process compiles; nothing really is."""
+    made = list[str]()
+
+    def machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:
+        made.append(loop.__name__)
+        return b"machine code"
+
+    monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path))
+    monkeypatch.setattr(compiling, "_loops", {})
+    monkeypatch.setattr(compiling, "_machine_code", machine_code)
+    monkeypatch.setattr(compiling, "CompiledLoop", lambda code, *_: code)
+    return made
+
+
+def kernel_space() -> Any:
+    rule = rule_named("banditron")
+    choice = choose(rule, bias=True, seed=0, kernel="rbf", max_support=5, when_full="merge")
+    params, _ = rule.settle(3, {})
+    return choice.blueprint(params, Form(True, 4, False, np.dtype(np.float64)), 3, 3).make()
+
+
+@pytest.mark.parametrize("loop", [stream, lessons])
+@pytest.mark.parametrize("name", ["banditron", "linucb", "auto", "auto-0.3"])
+def test_another_process_reads_the_same_loop(name: str, loop: Callable[..., int]) -> None:
+    rule = rule_named(name)
+    for given in [*spaces(rule, "float32"), *([kernel_space()] if name == "banditron" else [])]:
+        same, hollow, its_loop = read(written(rule, given, loop))
+        assert same is rule
+        assert type(hollow) is type(given)
+        assert cache_folder(same, hollow, its_loop) == cache_folder(rule, given, loop)
+
+
+def test_without_helpers_this_process_compiles(compiled_here: list[str]) -> None:
+    assert loop_for(RULE, space()) == b"machine code"
+    assert compiled_here == ["stream"]
+
+
+def test_one_loop_is_compiled_here_though_there_are_helpers(compiled_here: list[str]) -> None:
+    with helped_by(Processes(lambda *_: pytest.fail("nobody is busy"))):
+        loop_for(RULE, space())
+    assert compiled_here == ["stream"]
+
+
+def test_while_this_process_compiles_another_one_does(busy: None, compiled_here: list[str]) -> None:
+    asked = list[Any]()
+
+    def ask(order: str, what: str) -> bool:
+        asked.append(what)
+        keep_code(cache_folder(*read(order)), b"from elsewhere")
+        return True
+
+    with helped_by(Processes(ask)):
+        assert loop_for(RULE, space(), lessons) == b"from elsewhere"
+        assert loop_for(RULE, space(), lessons) == b"from elsewhere"
+    assert (asked, compiled_here) == (["Perceptron, dense float64, for teaching"], [])
+
+
+def test_what_another_process_does_not_leave_is_compiled_here(compiled_here: list[str]) -> None:
+    free = threading.Event()
+    begun = threading.Event()
+
+    def compiles() -> None:
+        with compiling._lock:
+            begun.set()
+            free.wait(PATIENCE_S)
+
+    def ask(order: str, what: str) -> bool:
+        free.set()  # it fails, and so this process has to
+        return False
+
+    other = threading.Thread(target=compiles)
+    other.start()
+    assert begun.wait(PATIENCE_S)
+    with helped_by(Processes(ask)):
+        assert loop_for(RULE, space()) == b"machine code"
+    other.join()
+    assert compiled_here == ["stream"]
+
+
+def test_whoever_is_stopped_compiles_nothing(busy: None, compiled_here: list[str]) -> None:
+    def ask(order: str, what: str) -> bool:
+        raise StoppedError
+
+    with helped_by(Processes(ask)), pytest.raises(StoppedError):
+        loop_for(RULE, space())
+    assert compiled_here == []
+
+
+def test_a_rule_of_ones_own_is_compiled_here(compiled_here: list[str]) -> None:
+    own = replace(RULE)
+    assert is_known(RULE)
+    assert not is_known(own)
+    with helped_by(Processes(lambda *_: pytest.fail("another process does not know it"))):
+        assert elsewhere.helpers_for(own) is None
+        assert elsewhere.helpers_for(RULE) is not None
+    assert elsewhere.helpers_for(RULE) is None
+
+
+def test_threads_that_need_the_same_loop_wait_for_one(
+    compiled_here: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting, got = threading.Barrier(3), list[Any]()
+    plain = compiling._machine_code
+
+    def slow_code(*given: Any) -> bytes:
+        threading.Event().wait(0.2)  # long enough for the others to ask
+        return plain(*given)
+
+    def asks() -> None:
+        waiting.wait()
+        with helped_by(Processes(lambda *_: pytest.fail("this one is coming"))):
+            got.append(loop_for(RULE, space()))
+
+    monkeypatch.setattr(compiling, "_machine_code", slow_code)
+    threads = [threading.Thread(target=asks) for _ in range(3)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert got == [b"machine code"] * 3
+    assert compiled_here == ["stream"]
+
+
+@slow
+def test_another_process_compiles_it_really(busy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with CompilingProcesses(elsewhere.__name__, 1) as processes, helped_by(processes):
+        code = loop_for(RULE, space())
+    assert len(code) > 1000
