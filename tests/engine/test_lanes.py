@@ -7,6 +7,7 @@ from typing import Any
 import numba
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import onebit.engine.lane_code  # noqa: F401 -- which tells Numba of lanes
 from onebit.engine.lanes import LANES, fused, load, plus, put, spread, total, totals
@@ -28,9 +29,10 @@ def everything(x: Any, out: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_lanes_are_the_same_compiled(dtype: type) -> None:
-    x = np.zeros((17, LANES), dtype)
+    x: NDArray[Any] = np.zeros((17, LANES), dtype)
     x[:16] = np.random.default_rng(4).normal(size=(16, LANES))
-    slow, fast = np.full(4 * LANES, -1.0, dtype), np.full(4 * LANES, -1.0, dtype)
+    slow: NDArray[Any] = np.full(4 * LANES, -1.0, dtype)
+    fast = slow.copy()
     compiled = numba.njit(everything)
     near = 1e-5 if dtype is np.float32 else 1e-12
     assert compiled(x, fast) == pytest.approx(everything(x, slow), rel=near)

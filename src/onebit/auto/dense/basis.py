@@ -5,7 +5,7 @@ are worked out anew from all of them: subspace iteration, at first from rows and
 rows or columns no iteration is needed), and at last the rotation that orders them by variance (Rayleigh and Ritz; Jacobi 1846). Columns are taken as they are, or in units of their deviations where the variance lies in few of them:
 (sum v)^2 < 0.1 d sum v^2.
 
-`loadings` has all scales in it: the components z = (x - mean) @ loadings of the rows kept have variances of mean one. A column that most rows have a 0 in
+`loadings` has all scales in it: the components z = (x - mean) @ loadings of the rows kept have variances of mean one. A column that is 0 in many rows
 is not looked at where it is 0: what is taken off a row is 0 there and not the mean, and what that would have added is added to all rows (`origin`).
 """
 
@@ -29,6 +29,7 @@ STAGES = (64, 256, 1024)  # rows; the last is also how many are kept at most
 SWEEPS = 4  # of the subspace iteration
 FEW_COLUMNS = 0.1  # columns are standardised where the variance lies in less than this share of them
 SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant; as is a component, of the largest variance
+OFTEN_ZERO = 0.1  # a column with more zeros than this has a mean of three deviations at most: nothing is lost if it is taken off later
 UNWHITENED = 1e-6  # components with less than this share of the largest variance are left out of the whitened row
 CONSTANT = math.sqrt(0.5)  # the length of a usual row that is whitened
 PIECE = 2**22  # multiplications: half a millisecond or so
@@ -55,7 +56,7 @@ class Basis(NamedTuple):
     columns: Matrix  # MEAN, SQUARES
     loadings: NDArray[Any]  # (columns, components and room for whole tiles): in use; 0 where there is no variance
     mean: NDArray[Any]
-    usual: NDArray[Any]  # what is taken off a row: the mean, or 0 where most rows are 0
+    usual: NDArray[Any]  # what is taken off a row: the mean, or 0 where many rows are 0
     origin: NDArray[Any]  # the components of the usual row
     variances: Vector  # of the components of a row, the largest first; 0 without one
     whitening: NDArray[Any]  # factors that make the components of a usual row alike, and its length CONSTANT
@@ -364,7 +365,7 @@ def choose_usual(basis: Basis) -> None:
             zeros[column] += values[column] == 0.0
     for column in range(basis.mean.shape[0]):
         basis.usual[column] = basis.mean[column]
-        if 2 * zeros[column] > used:
+        if zeros[column] > OFTEN_ZERO * used:
             basis.usual[column] = 0.0
             for component in range(components):
                 basis.origin[component] -= basis.mean[column] * basis.loadings[column, component]
