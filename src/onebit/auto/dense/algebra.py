@@ -150,18 +150,20 @@ def write_image(tiles: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> An
 
 
 def reduce_image(vectors: NDArray[Any], count: int, x: NDArray[Any], image: NDArray[Any]) -> Any:
-    """Make an image by P one by P - sum gg', over the first so many vectors g; what x'Px loses by that."""
-    size, lost, begin = x.shape[0], x.dtype.type(0), 0
-    for _ in range(count):
-        product = spread(x.dtype.type(0))
+    """Make an image by P one by P - sum gg', over the first so many vectors g, two in a pass; what x'Px loses by that."""
+    size, nothing, lost = x.shape[0], x.dtype.type(0), x.dtype.type(0)
+    for first in range(0, count, 2):
+        one, two, begin, next_one = spread(nothing), spread(nothing), first * size, (first + 1) * size
         for column in range(0, size, TILE):
-            product = fused(load(vectors, begin + column), load(x, column), product)
-        along = total(product)
-        less = spread(-along)
+            value = load(x, column)
+            one = fused(load(vectors, begin + column), value, one)
+            two = fused(load(vectors, next_one + column), value, two)
+        along, along_next = total(one), total(two) if first + 1 < count else nothing
+        less, less_next = spread(-along), spread(-along_next)
         for column in range(0, size, TILE):
-            put(image, column, fused(less, load(vectors, begin + column), load(image, column)))
-        lost += along * along
-        begin += size
+            reduced = fused(less, load(vectors, begin + column), load(image, column))
+            put(image, column, fused(less_next, load(vectors, next_one + column), reduced))
+        lost += along * along + along_next * along_next
     return lost
 
 
