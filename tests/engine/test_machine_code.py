@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from onebit.engine.compile import OPTIONS
 from onebit.engine.linking import LoopCompiler
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.references import Reference
-from onebit.engine.words import described, packer, word_of
+from onebit.engine.words import described, packer, room_of, word_of
 from onebit.errors import OnebitError
 
 MOST = np.uint64(2**64 - 1)
@@ -81,6 +82,24 @@ def test_every_argument_arrives_as_python_has_it(loop: CompiledLoop, vector: Any
     given = (-3, 0.5), space(), vector, MOST, -(2**60), math.inf
     assert loop(*given, by_machine) == listen(*given, by_python) == -(2**60)
     assert by_machine.tolist() == by_python.tolist()
+
+
+def test_a_space_that_is_kept_is_taken_apart_once(loop: CompiledLoop) -> None:
+    """Words that name other arrays later are not looked at."""
+    one, other, vector, out = space(), space(), np.zeros(2), np.zeros(6)
+    other.weights[:] = -1.0
+    kept = np.zeros(room_of(one), dtype=np.uint64)
+    words, its_words = (
+        np.frombuffer(loop.pack((1, 1.0), given, vector, MOST, 1, 0.0, out), dtype=np.uint64) for given in (one, other)
+    )
+    words, heard = np.array([*words, kept.ctypes.data, 0], dtype=np.uint64), []
+    for _ in range(2):
+        assert loop._enter(ctypes.cast(words.ctypes.data, ctypes.c_char_p)) == 1
+        heard.append(out.tolist())
+        words[: len(its_words)] = its_words
+    assert words[-1] == 1
+    assert heard[0] == heard[1]
+    assert heard[0][1] == one.weights[2, 1] + 10 * 3 + 100 * 4
 
 
 def test_an_exception_is_said_and_not_swallowed(loop: CompiledLoop) -> None:

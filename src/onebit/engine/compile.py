@@ -29,6 +29,7 @@ from onebit.contract.surety import surety_of
 from onebit.engine import generic
 from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
 from onebit.engine.elsewhere import helpers_for, written
+from onebit.engine.lanes import OPERATIONS
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.reach import fingerprint, reach
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
@@ -297,6 +298,7 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     """Tell Numba about every plain function that this pair reaches, and once about the generic names."""
     from numba.extending import overload, register_jitable
 
+    from onebit.engine import lane_code  # noqa: F401 -- which tells Numba of lanes
     from onebit.engine.linking import PartCompiler
 
     parts: dict[str, Any] = {**PART_OPTIONS, "pipeline_class": PartCompiler}
@@ -309,7 +311,8 @@ def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
                 overload(of_space, strict=False, jit_options={**parts, "fastmath": sums})(resolver)
         for shared in _SHARED:
             overload(shared, strict=False, jit_options=parts)(_caller(shared))
-    for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], (*_GENERIC, *_SHARED)):
+    beyond = (*_GENERIC, *_SHARED, *OPERATIONS)
+    for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], beyond):
         if function not in _announced and function is not loop:
             _announced.add(function)
             register_jitable(**parts)(function)

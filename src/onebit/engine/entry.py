@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from onebit.engine.compile import common_entry
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.stream import LABEL, NOTE, PLAYED, RAW, SECOND_NOTE
+from onebit.engine.words import room_of
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
@@ -41,10 +42,11 @@ class LaidOutLoop:
     def __init__(self, loop: CompiledLoop, arguments: Mapping[str, Any]) -> None:
         identity, mode, labels = (_FRONT + loop.word_of(name) for name in ("first_id", "mode", "labels"))
         given = np.frombuffer(loop.pack(**arguments, labels=_NOTHING, first_id=0, mode=0), dtype=np.uint64)
-        self._words = np.array([loop.address, identity, mode, 0, *given], dtype=np.uint64)
+        kept = np.zeros(room_of(arguments["space"]), dtype=np.uint64)
+        self._words = np.array([loop.address, identity, mode, 0, *given, kept.ctypes.data, 0], dtype=np.uint64)
         told = self._words[TOLD : TOLD + 1].view(np.int64)
         self._words[labels] = id(told)
-        self._referred = loop, arguments, told  # they live as long as there are addresses of them
+        self._referred = loop, arguments, told, kept  # they live as long as there are addresses of them
         # What the loop may have changed where it refuses a step, and room for what it was before.
         memory, calibration = arguments["memory"], arguments["calibration"]
         self._state = memory, calibration, np.zeros(len(memory) + len(calibration))

@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onebit.engine.words import packer, word_of
+from onebit.engine.words import NOTHING_KEPT, packer, word_of
 from onebit.errors import OnebitError
 
 ENTRY = "onebit_entry"
@@ -35,7 +35,7 @@ class CompiledLoop:
 
     def __call__(self, *arguments: Any) -> int:
         """Walk, as the function does."""
-        walked: int = self._enter(self.pack(*arguments))
+        walked: int = self._enter(self.pack(*arguments) + NOTHING_KEPT)
         if walked <= MISFIT:
             raise OnebitError(_explained(walked, self.title))
         return walked

@@ -2,6 +2,9 @@
 
 Numba's own asks Python for every part of every argument, and turns what was raised into an exception. Of the space of `auto`, which is
 a hundred arrays, that was a tenth of all there was to compile.
+
+Behind the words of the arguments there are two more: an address at which a space that is handed over by reference is kept from call to call, or 0, and whether
+it has been written there. To take a hundred arrays apart for every row takes longer than a small round.
 """
 
 from __future__ import annotations
@@ -31,10 +34,11 @@ class LoweringWithEntry(PlainLowering):
         module = self.library.create_ir_module(ENTRY)
         entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), ENTRY)
         builder = ir.IRBuilder(entry.append_basic_block())
-        given = _GivenWords(self.context, builder, entry.args[0])
-        with builder.if_then(builder.not_(given.fit(self.fndesc.argtypes)), likely=False):
+        given = _GivenWords(self.context, builder, entry.args[0], len(list(_leaves(self.fndesc.argtypes))))
+        with builder.if_then(given.first), builder.if_then(builder.not_(given.fit(self.fndesc.argtypes)), likely=False):
             builder.ret(_WORD(MISFIT))
         arguments = [given.value(kind) for kind in self.fndesc.argtypes]
+        given.note_kept()
         function = self.context.declare_function(module, self.fndesc)
         status, answer = self.context.call_conv.call_function(
             builder, function, self.fndesc.restype, self.fndesc.argtypes, arguments
@@ -56,9 +60,19 @@ class NativeLoweringWithEntry(NativePlainLowering):
 class _GivenWords:
     """The words, taken one after the other."""
 
-    def __init__(self, context: Any, builder: Any, words: Any) -> None:
+    def __init__(self, context: Any, builder: Any, words: Any, count: int) -> None:
         self._context, self._builder, self._words = context, builder, words
         self._taken = 0
+        self._room, self._written = self._word(count), builder.gep(words, [_WORD(count + 1)])
+        self._keeps = builder.icmp_unsigned("!=", self._room, _WORD(0))
+        self.first = builder.icmp_unsigned(
+            "==", builder.load(self._written), _WORD(0)
+        )  # nothing was kept by a call before
+
+    def note_kept(self) -> None:
+        """Say that the space has been written, where it is kept."""
+        with self._builder.if_then(self._keeps):
+            self._builder.store(_WORD(1), self._written)
 
     def fit(self, kinds: Iterable[Any]) -> Any:
         """Whether all arrays have as many axes as they should."""
@@ -72,8 +86,11 @@ class _GivenWords:
     def value(self, kind: Any) -> Any:
         """The next argument, as compiled code hands it over."""
         if isinstance(kind, Reference):
-            place = cgutils.alloca_once(self._builder, self._context.get_value_type(kind.value))
-            self._write(kind.value, place)
+            here = cgutils.alloca_once(self._builder, self._context.get_value_type(kind.value))
+            there = self._builder.inttoptr(self._room, here.type)
+            place = self._builder.select(self._keeps, there, here)
+            with self._builder.if_then(self.first):
+                self._write(kind.value, place)
             return place
         if isinstance(kind, BaseTuple):
             return self._context.make_tuple(self._builder, kind, [self.value(part) for part in kind])

@@ -18,6 +18,7 @@ from onebit.engine.reach import code_in
 _MODULES = (
     *(
         "compile",
+        "lane_code",
         "linking",
         "lowering",
         "machine_code",

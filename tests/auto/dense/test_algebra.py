@@ -4,17 +4,19 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from onebit.auto.dense.algebra import TILE, TOGETHER, downdate, line_at, repair, write_image
+from onebit.auto.dense.algebra import SIDE, TILE, TOGETHER, downdate, line_at, repair, write_image
 from onebit.auto.dense.linear import START, LinearMembers, View
 
 
 def tiles_of(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """A symmetric matrix line by line, as far as the tile on the diagonal, of which half is kept."""
-    lines = []
-    for column, line in enumerate(matrix):
-        inner = column // TILE * TILE
-        lines += [line[:inner], line[inner : inner + TILE] / 2.0]
-    return np.concatenate(lines)
+    """A symmetric matrix, eight lines side by side, as far as the tile on the diagonal, of which half is kept."""
+    pieces = []
+    for line in range(0, len(matrix), SIDE):
+        diagonal = line // TILE * TILE
+        for column in range(0, diagonal + TILE, TILE):
+            piece = matrix[line : line + SIDE, column : column + TILE]
+            pieces.append(piece.ravel() / (2.0 if column == diagonal else 1.0))
+    return np.concatenate(pieces)
 
 
 @pytest.mark.parametrize("tiles", [1, 2, 3])

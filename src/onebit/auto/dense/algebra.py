@@ -1,7 +1,7 @@
 """What members are computed with: symmetric matrices in tiles, and a row times a matrix.
 
-A matrix P is kept as H, P = H + H': of the tiles below the diagonal all of P, of those on it half. So one loop does for all lines, which have as many
-numbers as the tiles up to the diagonal are wide, line behind line: a multiple of what vectors have, and of a line of the cache.
+A matrix P is kept as H, P = H + H': of the tiles below the diagonal all of P, of those on it half. So one loop does for all lines. Eight lines lie side by
+side, sixteen columns of each behind those of the line above: whoever goes through eight lines at once reads memory from front to back.
 """
 
 from __future__ import annotations
@@ -10,26 +10,78 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-TILE = 16  # lines and columns: so many numbers in single precision are a line of the cache
-TOGETHER = 8  # vectors that are taken off a matrix at once: a multiple of four
+from onebit.engine.lanes import LANES, fused, load, plus, put, spread, total, totals
+
+TILE = LANES  # lines and columns: so many numbers in single precision are a line of the cache
+SIDE = 8  # lines that lie side by side
+TOGETHER = 8  # vectors that are taken off a matrix at once
+PIECE = SIDE * TILE  # numbers
 
 
-def times(row: NDArray[Any], matrix: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write row @ matrix; four lines share a pass, and nothing is summed along the row."""
-    for column in range(matrix.shape[1]):
-        out[column] = 0.0
-    line = 0
-    while line + 4 <= matrix.shape[0]:
-        first, second, third, fourth = matrix[line], matrix[line + 1], matrix[line + 2], matrix[line + 3]
-        a, b, c, d = row[line], row[line + 1], row[line + 2], row[line + 3]
-        for column in range(matrix.shape[1]):
-            out[column] += a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
-        line += 4
-    while line < matrix.shape[0]:
-        numbers, value = matrix[line], row[line]
-        for column in range(matrix.shape[1]):
-            out[column] += value * numbers[column]
-        line += 1
+def padded(size: int) -> int:
+    """The room for so many numbers in whole tiles."""
+    return -(-size // TILE) * TILE
+
+
+def times(row: NDArray[Any], matrix: NDArray[Any], begin: int, end: int, out: NDArray[Any]) -> None:
+    """Write the columns of row @ matrix from a multiple of a tile to another; the matrix may have more lines than the row has numbers."""
+    width, lines, nothing = matrix.shape[1], row.shape[0], spread(row.dtype.type(0))
+    while begin + 4 * TILE <= end:
+        a, b, c, d, place = nothing, nothing, nothing, nothing, begin
+        for line in range(lines):
+            value = spread(row[line])
+            a = fused(value, load(matrix, place), a)
+            b = fused(value, load(matrix, place + TILE), b)
+            c = fused(value, load(matrix, place + 2 * TILE), c)
+            d = fused(value, load(matrix, place + 3 * TILE), d)
+            place += width
+        put(out, begin, a)
+        put(out, begin + TILE, b)
+        put(out, begin + 2 * TILE, c)
+        put(out, begin + 3 * TILE, d)
+        begin += 4 * TILE
+    while begin < end:  # four lines at a time: a sum is not waited for
+        a, b, c, d, place, line = nothing, nothing, nothing, nothing, begin, 0
+        while line + 4 <= lines:
+            a = fused(spread(row[line]), load(matrix, place), a)
+            b = fused(spread(row[line + 1]), load(matrix, place + width), b)
+            c = fused(spread(row[line + 2]), load(matrix, place + 2 * width), c)
+            d = fused(spread(row[line + 3]), load(matrix, place + 3 * width), d)
+            place += 4 * width
+            line += 4
+        while line < lines:
+            a = fused(spread(row[line]), load(matrix, place), a)
+            place += width
+            line += 1
+        put(out, begin, plus(plus(a, b), plus(c, d)))
+        begin += TILE
+
+
+def times_some(row: NDArray[Any], chosen: NDArray[Any], count: int, matrix: NDArray[Any], out: NDArray[Any]) -> None:
+    """Add to `out` what row @ matrix is where all numbers of the row are 0 except the first so many of those chosen."""
+    width, begin = matrix.shape[1], 0
+    while begin + 4 * TILE <= width:
+        a, b = load(out, begin), load(out, begin + TILE)
+        c, d = load(out, begin + 2 * TILE), load(out, begin + 3 * TILE)
+        for index in range(count):
+            line = chosen[index]
+            value, place = spread(row[line]), line * width + begin
+            a = fused(value, load(matrix, place), a)
+            b = fused(value, load(matrix, place + TILE), b)
+            c = fused(value, load(matrix, place + 2 * TILE), c)
+            d = fused(value, load(matrix, place + 3 * TILE), d)
+        put(out, begin, a)
+        put(out, begin + TILE, b)
+        put(out, begin + 2 * TILE, c)
+        put(out, begin + 3 * TILE, d)
+        begin += 4 * TILE
+    while begin < width:
+        a = load(out, begin)
+        for index in range(count):
+            line = chosen[index]
+            a = fused(spread(row[line]), load(matrix, line * width + begin), a)
+        put(out, begin, a)
+        begin += TILE
 
 
 def write_diagonal_image(diagonal: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> Any:
@@ -41,103 +93,124 @@ def write_diagonal_image(diagonal: NDArray[Any], x: NDArray[Any], image: NDArray
     return total
 
 
-def line_at(column: int) -> int:
-    """Where the line of a column begins; of one more than the last, how many numbers there are."""
-    tile = column // TILE
-    return TILE * (tile + 1) * (TILE * tile // 2 + column % TILE)
+def line_at(line: int) -> int:
+    """How many numbers lie before a line with which a side begins; of one more than the last, how many there are."""
+    tile = line // TILE
+    return TILE * (tile + 1) * (TILE * tile // 2 + line % TILE)
+
+
+def place_of(line: int, column: int) -> int:
+    """Where a number below the diagonal is, or in a tile on it."""
+    within = line % SIDE
+    return line_at(line - within) + column // TILE * PIECE + within * TILE + column % TILE
 
 
 def write_image(tiles: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> Any:
-    """Write P x; x'Px. Every number counts twice, for its line and for its column; eight lines share a pass."""
-    size, nothing = x.shape[0], x.dtype.type(0)
-    for column in range(size):
-        image[column] = nothing
-    start = 0
-    for line in range(0, size, 8):
-        # Slices, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
-        end = (line // TILE + 1) * TILE
-        first, second = tiles[start : start + end], tiles[start + end : start + 2 * end]
-        third, fourth = tiles[start + 2 * end : start + 3 * end], tiles[start + 3 * end : start + 4 * end]
-        fifth, sixth = tiles[start + 4 * end : start + 5 * end], tiles[start + 5 * end : start + 6 * end]
-        seventh, eighth = tiles[start + 6 * end : start + 7 * end], tiles[start + 7 * end : start + 8 * end]
-        own, its = x[line : line + 8], image[line : line + 8]
-        a, b, c, d, e, f, g, h = own[0], own[1], own[2], own[3], own[4], own[5], own[6], own[7]
+    """Write P x; x'Px. Every number counts twice, for its line and for its column."""
+    size, nothing, place = x.shape[0], spread(x.dtype.type(0)), 0
+    for column in range(0, size, TILE):
+        put(image, column, nothing)
+    for tile in range(0, size, TILE):
         one, two, three, four = nothing, nothing, nothing, nothing
         five, six, seven, eight = nothing, nothing, nothing, nothing
-        for other in range(end):
-            value = x[other]
-            p, q, r, s = first[other], second[other], third[other], fourth[other]
-            t, u, v, w = fifth[other], sixth[other], seventh[other], eighth[other]
-            one += p * value
-            two += q * value
-            three += r * value
-            four += s * value
-            five += t * value
-            six += u * value
-            seven += v * value
-            eight += w * value
-            image[other] += p * a + q * b + r * c + s * d + t * e + u * f + v * g + w * h
-        its[0], its[1], its[2], its[3] = its[0] + one, its[1] + two, its[2] + three, its[3] + four
-        its[4], its[5], its[6], its[7] = its[4] + five, its[5] + six, its[6] + seven, its[7] + eight
-        start += 8 * end
-    total = nothing
-    for column in range(size):
-        total += x[column] * image[column]
-    return total
+        upper = one, two, three, four, five, six, seven, eight
+        for line in range(tile, tile + TILE, SIDE):
+            upper = one, two, three, four, five, six, seven, eight
+            one, two, three, four = nothing, nothing, nothing, nothing
+            five, six, seven, eight = nothing, nothing, nothing, nothing
+            own = x[line : line + SIDE]
+            a, b, c, d = spread(own[0]), spread(own[1]), spread(own[2]), spread(own[3])
+            e, f, g, h = spread(own[4]), spread(own[5]), spread(own[6]), spread(own[7])
+            for column in range(0, tile + TILE, TILE):
+                value, even, odd = load(x, column), load(image, column), nothing
+                numbers = load(tiles, place)
+                one, even = fused(numbers, value, one), fused(numbers, a, even)
+                numbers = load(tiles, place + TILE)
+                two, odd = fused(numbers, value, two), fused(numbers, b, odd)
+                numbers = load(tiles, place + 2 * TILE)
+                three, even = fused(numbers, value, three), fused(numbers, c, even)
+                numbers = load(tiles, place + 3 * TILE)
+                four, odd = fused(numbers, value, four), fused(numbers, d, odd)
+                numbers = load(tiles, place + 4 * TILE)
+                five, even = fused(numbers, value, five), fused(numbers, e, even)
+                numbers = load(tiles, place + 5 * TILE)
+                six, odd = fused(numbers, value, six), fused(numbers, f, odd)
+                numbers = load(tiles, place + 6 * TILE)
+                seven, even = fused(numbers, value, seven), fused(numbers, g, even)
+                numbers = load(tiles, place + 7 * TILE)
+                eight, odd = fused(numbers, value, eight), fused(numbers, h, odd)
+                put(image, column, plus(even, odd))
+                place += PIECE
+        lower = one, two, three, four, five, six, seven, eight
+        put(image, tile, plus(load(image, tile), totals(upper, lower)))
+    product = nothing
+    for column in range(0, size, TILE):
+        product = fused(load(x, column), load(image, column), product)
+    return total(product)
 
 
 def reduce_image(vectors: NDArray[Any], count: int, x: NDArray[Any], image: NDArray[Any]) -> Any:
-    """Make an image by P one by P - sum gg', over the first so many vectors g; what x'Px loses by that."""
-    size, lost = x.shape[0], x.dtype.type(0)
-    for index in range(count):
-        vector, along = vectors[index * size : (index + 1) * size], x.dtype.type(0)
-        for column in range(size):
-            along += vector[column] * x[column]
-        for column in range(size):
-            image[column] -= along * vector[column]
-        lost += along * along
+    """Make an image by P one by P - sum gg', over the first so many vectors g, two in a pass; what x'Px loses by that."""
+    size, nothing, lost = x.shape[0], x.dtype.type(0), x.dtype.type(0)
+    for first in range(0, count, 2):
+        one, two, begin, next_one = spread(nothing), spread(nothing), first * size, (first + 1) * size
+        for column in range(0, size, TILE):
+            value = load(x, column)
+            one = fused(load(vectors, begin + column), value, one)
+            two = fused(load(vectors, next_one + column), value, two)
+        along, along_next = total(one), total(two) if first + 1 < count else nothing
+        less, less_next = spread(-along), spread(-along_next)
+        for column in range(0, size, TILE):
+            reduced = fused(less, load(vectors, begin + column), load(image, column))
+            put(image, column, fused(less_next, load(vectors, next_one + column), reduced))
+        lost += along * along + along_next * along_next
     return lost
 
 
 def downdate(tiles: NDArray[Any], vectors: NDArray[Any], size: int) -> bool:
-    """P <- P - sum gg' over `TOGETHER` vectors g, four of them and two lines a pass; whether all variances are still above 0."""
-    healthy, start, kind = True, 0, tiles.dtype.type
-    nothing, double = kind(0), kind(2)
-    for tile in range(0, size, TILE):
-        end = tile + TILE
-        scale_columns(vectors, size, tile, kind(0.5))  # of what is on the diagonal half is stored: that is exact
-        for line in range(tile, end, 2):
-            first, second = tiles[start : start + end], tiles[start + end : start + 2 * end]
-            for index in range(0, TOGETHER * size, 4 * size):
-                one, two = vectors[index : index + end], vectors[index + size : index + size + end]
-                three = vectors[index + 2 * size : index + 2 * size + end]
-                four = vectors[index + 3 * size : index + 3 * size + end]
-                a, b, c, d = double * one[line], double * two[line], double * three[line], double * four[line]
-                below = line + 1
-                e, f, g, h = double * one[below], double * two[below], double * three[below], double * four[below]
-                for other in range(end):
-                    p, q, r, s = one[other], two[other], three[other], four[other]
-                    first[other] -= a * p + b * q + c * r + d * s
-                    second[other] -= e * p + f * q + g * r + h * s
-            healthy = healthy and first[line] > nothing and second[line + 1] > nothing
-            start += 2 * end
-        scale_columns(vectors, size, tile, double)
+    """P <- P - sum gg' over `TOGETHER` vectors g; whether all variances are still above 0."""
+    healthy, place, kind = True, 0, tiles.dtype.type
+    nothing, whole, half = spread(kind(0)), spread(kind(-1)), spread(kind(-0.5))
+    for line in range(0, size, SIDE):
+        tile = line // TILE * TILE
+        for column in range(0, tile + TILE, TILE):
+            factor = half if column == tile else whole  # of what is on the diagonal half is stored
+            one, two, three, four = (
+                load(tiles, place),
+                load(tiles, place + TILE),
+                load(tiles, place + 2 * TILE),
+                load(tiles, place + 3 * TILE),
+            )
+            five, six, seven, eight = (
+                load(tiles, place + 4 * TILE),
+                load(tiles, place + 5 * TILE),
+                load(tiles, place + 6 * TILE),
+                load(tiles, place + 7 * TILE),
+            )
+            for begin in range(0, TOGETHER * size, size):
+                value, own = fused(factor, load(vectors, begin + column), nothing), vectors[begin + line : begin + size]
+                one, two = fused(value, spread(own[0]), one), fused(value, spread(own[1]), two)
+                three, four = fused(value, spread(own[2]), three), fused(value, spread(own[3]), four)
+                five, six = fused(value, spread(own[4]), five), fused(value, spread(own[5]), six)
+                seven, eight = fused(value, spread(own[6]), seven), fused(value, spread(own[7]), eight)
+            put(tiles, place, one)
+            put(tiles, place + TILE, two)
+            put(tiles, place + 2 * TILE, three)
+            put(tiles, place + 3 * TILE, four)
+            put(tiles, place + 4 * TILE, five)
+            put(tiles, place + 5 * TILE, six)
+            put(tiles, place + 6 * TILE, seven)
+            put(tiles, place + 7 * TILE, eight)
+            place += PIECE
+        for within in range(line, line + SIDE):
+            healthy = healthy and tiles[place_of(within, within)] > kind(0)
     return healthy
-
-
-def scale_columns(vectors: NDArray[Any], size: int, tile: int, factor: Any) -> None:
-    """Multiply the columns of a tile in each of `TOGETHER` vectors."""
-    for begin in range(tile, TOGETHER * size, size):
-        columns = vectors[begin : begin + TILE]
-        for index in range(TILE):
-            columns[index] *= factor
 
 
 def repair(tiles: NDArray[Any], size: int, least: float, most: float) -> None:
     """Keep the variances, as far as they can be true, and forget how columns go together."""
-    for column in range(size):
-        begin = line_at(column)
-        variance = 2.0 * float(tiles[begin + column])
-        for index in range(begin, line_at(column + 1)):
-            tiles[index] = 0.0
-        tiles[begin + column] = min(most, max(least, variance)) / 2.0
+    for line in range(size):
+        for column in range(line // TILE * TILE + TILE):
+            place = place_of(line, column)
+            variance = min(most, max(least, 2.0 * float(tiles[place]))) if line == column else 0.0
+            tiles[place] = variance / 2.0

@@ -5,7 +5,8 @@ are worked out anew from all of them: subspace iteration, at first from rows and
 rows or columns no iteration is needed), and at last the rotation that orders them by variance (Rayleigh and Ritz; Jacobi 1846). Columns are taken as they are, or in units of their deviations where the variance lies in few of them:
 (sum v)^2 < 0.1 d sum v^2.
 
-`vectors` has all scales in it: the components z = vectors (x - mean) of the rows kept have variances of mean one.
+`loadings` has all scales in it: the components z = (x - mean) @ loadings of the rows kept have variances of mean one. A column that is 0 in many rows
+is not looked at where it is 0: what is taken off a row is 0 there and not the mean, and what that would have added is added to all rows (`origin`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.dense.orthogonal import diagonalise, order, orthonormalise, times
+from onebit.auto.dense.algebra import padded, times_some
+from onebit.auto.dense.orthogonal import combine, diagonalise, order, orthonormalise, products
 from onebit.auto.dense.views import MOST_MAGNIFIED
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec
@@ -27,10 +29,11 @@ STAGES = (64, 256, 1024)  # rows; the last is also how many are kept at most
 SWEEPS = 4  # of the subspace iteration
 FEW_COLUMNS = 0.1  # columns are standardised where the variance lies in less than this share of them
 SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant; as is a component, of the largest variance
+OFTEN_ZERO = 0.1  # a column with more zeros than this has a mean of three deviations at most: nothing is lost if it is taken off later
 UNWHITENED = 1e-6  # components with less than this share of the largest variance are left out of the whitened row
 CONSTANT = math.sqrt(0.5)  # the length of a usual row that is whitened
 PIECE = 2**22  # multiplications: half a millisecond or so
-TOGETHER = 4  # rows that are multiplied in one pass
+TOGETHER = 8  # rows that are multiplied in one pass
 MOST_ROTATIONS = 12  # sweeps of Jacobi's method
 
 NOTHING, WORKING, READY = 0, 1, 2  # what `work` has done: nothing, a piece, the last piece
@@ -51,8 +54,10 @@ class Basis(NamedTuple):
     rows: NDArray[Any]
     heard: Matrix  # LABEL, RIGHT, REWARD
     columns: Matrix  # MEAN, SQUARES
-    vectors: NDArray[Any]  # (components, columns): in use; 0 where there is no variance
+    loadings: NDArray[Any]  # (columns, components and room for whole tiles): in use; 0 where there is no variance
     mean: NDArray[Any]
+    usual: NDArray[Any]  # what is taken off a row: the mean, or 0 where many rows are 0
+    origin: NDArray[Any]  # the components of the usual row
     variances: Vector  # of the components of a row, the largest first; 0 without one
     whitening: NDArray[Any]  # factors that make the components of a usual row alike, and its length CONSTANT
     centre: NDArray[Any]  # the mean that the next components are worked out with,
@@ -61,8 +66,9 @@ class Basis(NamedTuple):
     orthonormal: NDArray[Any]
     moments: Matrix  # of the components along them,
     rotation: Matrix
-    taken: NDArray[Any]  # and room to work in: rows, and their components
+    taken: NDArray[Any]  # and room to work in: rows, their components,
     found: NDArray[Any]
+    chosen: NDArray[np.int64]  # and in which columns a row is not as usual
     facts: Vector
     generation: NDArray[np.int64]  # how often components were ready
 
@@ -77,13 +83,16 @@ class Basis(NamedTuple):
         """What the arrays are, of which all but `SCRATCH` are written into a file."""
         most, components = rows_kept(features), components_of(features)
         block, column = ArraySpec((components, features), dtype), ArraySpec((features,), dtype)
+        room = padded(components)
         square = ArraySpec((components, components), NUMBERS)
         return {
             "rows": ArraySpec((most, features), dtype),
             "heard": ArraySpec((most, 3), NUMBERS, 0.0, max(1.0, heads - 1.0)),
             "columns": ArraySpec((2, features), NUMBERS),
-            "vectors": block,
+            "loadings": ArraySpec((features, room), dtype),
             "mean": column,
+            "usual": column,
+            "origin": ArraySpec((room,), dtype),
             "variances": ArraySpec((components,), NUMBERS),
             "whitening": ArraySpec((components,), dtype),
             "centre": column,
@@ -93,13 +102,19 @@ class Basis(NamedTuple):
             "moments": square,
             "rotation": square,
             "taken": ArraySpec((TOGETHER, features), dtype),
-            "found": ArraySpec((TOGETHER, components), dtype),
+            "found": ArraySpec((TOGETHER, room), dtype),
+            "chosen": ArraySpec((features + 1,), np.int64),
             "facts": ArraySpec((FACTS,), NUMBERS, 0.0, float(STAGES[-1])),
             "generation": ArraySpec((1,), np.int64, 0, MOST_COUNTED),
         }
 
+    @property
+    def vectors(self) -> NDArray[Any]:
+        """The components in use, a line for each."""
+        return self.loadings[:, : len(self.variances)].T
 
-SCRATCH = ("taken", "found")
+
+SCRATCH = ("taken", "found", "chosen")
 ROWS = ("rows", "heard")  # the arrays of rows kept
 
 
@@ -120,10 +135,17 @@ def needs_rows(basis: Basis) -> bool:
 
 def project(basis: Basis, x: NDArray[Any], z: NDArray[Any]) -> None:
     """Write the components of a row; 0 before there are any."""
-    row, mean = basis.taken[0], basis.mean
+    row, found, chosen, count = basis.taken[0], basis.found[0], basis.chosen, 0
     for column in range(x.shape[0]):
-        row[column] = x[column] - mean[column]
-    times(basis.vectors, row, z)
+        row[column] = x[column] - basis.usual[column]
+    for column in range(x.shape[0]):  # written whether it counts or not, which is quicker than to ask
+        chosen[count] = column
+        count += row[column] != 0.0
+    for component in range(found.shape[0]):
+        found[component] = basis.origin[component]
+    times_some(row, chosen, count, basis.loadings, found)
+    for component in range(z.shape[0]):
+        z[component] = found[component]
 
 
 def keep(basis: Basis, x: NDArray[Any], label: int, right: bool, reward: float) -> None:
@@ -191,7 +213,7 @@ def begin(basis: Basis) -> bool:
     first = stage == 0
     while stage < len(STAGES) and kept >= min(STAGES[stage], most):
         stage += 1
-    components, width = basis.vectors.shape
+    components, width = basis.image.shape
     facts[STAGE], facts[USED] = stage, kept
     facts[LEFT] = SWEEPS if components < width and components < kept else 0.0
     choose_units(basis, kept)
@@ -201,10 +223,9 @@ def begin(basis: Basis) -> bool:
             for column in range(width):
                 vector[column] = 1.0 if column == index else 0.0
         elif not first and basis.variances[index] > 0.0:
-            old = basis.vectors[index]
             for column in range(width):
                 unit = basis.units[column]
-                vector[column] = old[column] / unit if unit > 0.0 else 0.0
+                vector[column] = basis.loadings[column, index] / unit if unit > 0.0 else 0.0
         else:
             take(basis, index * kept // components, vector)
     enter(basis, ORTHONORMALISING)
@@ -255,24 +276,25 @@ def orthonormalise_some(basis: Basis, most: int) -> int:
 
 
 def sweep(basis: Basis, iterating: bool, most: int) -> int:
-    """Add the next rows, four in one pass, to the image of the vectors or to the moments along them, which begin at 0; how many multiplications it took."""
+    """Add the next rows, some in one pass, to the image of the vectors or to the moments along them, which begin at 0; how many multiplications it took."""
     facts, taken, found = basis.facts, basis.taken, basis.found
     components, width = basis.image.shape
     used, position, spent = min(int(facts[USED]), basis.rows.shape[0]), int(facts[POSITION]), 0
     while position < used and spent < most:
         for place in range(TOGETHER):
             take(basis, min(position + place, used - 1), taken[place])
-            times(basis.orthonormal, taken[place], found[place])
-        before = found.dtype.type(1 if position > 0 else 0)
-        # Behind the last row there are others that count nothing.
-        second, third, fourth = position + 1 < used, position + 2 < used, position + 3 < used
         for index in range(components):
-            a, b = found[0, index], found[1, index] if second else found.dtype.type(0)
-            c, d = found[2, index] if third else found.dtype.type(0), found[3, index] if fourth else found.dtype.type(0)
+            products(basis.orthonormal[index], taken, found[:, index])
+        for place in range(TOGETHER):
+            if position + place >= used:  # behind the last row there are others that count nothing
+                for index in range(components):
+                    found[place, index] = 0.0
+        before = found.dtype.type(1 if position > 0 else 0)
+        for index in range(components):
             if iterating:
-                combine(basis.image[index], before, a, b, c, d, taken)
+                combine(basis.image[index], before, found[:, index], taken)
             else:
-                combine(basis.moments[index], float(before), float(a), float(b), float(c), float(d), found)
+                combine(basis.moments[index], float(before), found[:, index], found)
                 for other in range(components):
                     basis.rotation[index, other] = 1.0 if index == other else 0.0
         position += TOGETHER
@@ -281,15 +303,6 @@ def sweep(basis: Basis, iterating: bool, most: int) -> int:
     if position >= used:
         enter(basis, ORTHONORMALISING if iterating else DIAGONALISING)
     return spent
-
-
-def combine(out: NDArray[Any], before: Any, a: Any, b: Any, c: Any, d: Any, rows: NDArray[Any]) -> None:
-    """Write what was there before times a factor, plus four rows times theirs."""
-    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
-    for column in range(out.shape[0]):
-        out[column] = before * out[column] + (
-            a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
-        )
 
 
 def rotate(basis: Basis, most: int) -> int:
@@ -315,7 +328,7 @@ def rotate(basis: Basis, most: int) -> int:
 def use(basis: Basis) -> None:
     """Put the components that are ready in the place of those in use."""
     moments, facts = basis.moments, basis.facts
-    components, width = basis.vectors.shape
+    components, width = basis.image.shape
     least, total, whitened = SAME * moments[0, 0], 0.0, 0
     for index in range(components):
         moment = moments[index, index]
@@ -329,11 +342,30 @@ def use(basis: Basis) -> None:
         basis.variances[index] = variance
         known = moment > UNWHITENED * moments[0, 0]
         basis.whitening[index] = CONSTANT / math.sqrt(whitened * variance) if known else 0.0
-        factor = basis.vectors.dtype.type(1.0 / math.sqrt(usual) if there else 0.0)
-        vector, ready = basis.vectors[index], basis.image[index]
+        factor, ready = basis.image.dtype.type(1.0 / math.sqrt(usual) if there else 0.0), basis.image[index]
         for column in range(width):
-            vector[column] = factor * ready[column] * basis.units[column]
+            basis.loadings[column, index] = factor * ready[column] * basis.units[column]
     for column in range(width):
         basis.mean[column] = basis.centre[column]
+    choose_usual(basis)
     basis.generation[0] += 1
     enter(basis, RESTING)
+
+
+def choose_usual(basis: Basis) -> None:
+    """Set what is taken off a row, and the components of a row that is just that."""
+    used, components, zeros = min(int(basis.facts[USED]), basis.rows.shape[0]), basis.variances.shape[0], basis.chosen
+    for component in range(components):
+        basis.origin[component] = 0.0
+    for column in range(basis.mean.shape[0]):
+        zeros[column] = 0
+    for row in range(used):
+        values = basis.rows[row]
+        for column in range(values.shape[0]):
+            zeros[column] += values[column] == 0.0
+    for column in range(basis.mean.shape[0]):
+        basis.usual[column] = basis.mean[column]
+        if zeros[column] > OFTEN_ZERO * used:
+            basis.usual[column] = 0.0
+            for component in range(components):
+                basis.origin[component] -= basis.mean[column] * basis.loadings[column, component]

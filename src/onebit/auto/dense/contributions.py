@@ -130,7 +130,8 @@ def of_more_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
 
 def wave_slopes(waves: Waves, row: NDArray[Any], factor: float, weights: Numbers) -> tuple[Numbers, float]:
     """The mean slopes of a sum of waves along the values of a row, and what the waves say of 0."""
-    phases, directions = waves.phases.astype(np.float64), waves.directions.astype(np.float64)
+    phases = waves.phases.astype(np.float64)
+    directions = waves.directions[:, : len(phases)].astype(np.float64)
     turns = factor * (row @ directions)
     heights = weights[:-1] / math.sqrt(len(phases))
     slopes = -2.0 * math.pi * np.sin(2.0 * math.pi * (phases + turns / 2.0)) * np.sinc(turns)
@@ -176,7 +177,7 @@ def along(shaped: Shaped, shape: int, head: int) -> Parabola:
     trust, end = math.exp(shaped.trusts[LOGARITHM, shape]), min(PREFIXES[shape], components)
     seen = min(PREFIXES[looked_at(shaped, shape, head)], components)
     which, there = factor_of(shaped, place, False), shaped.places[copy_of(shaped, False), place].astype(np.float64)
-    factor, row = shaped.factors[which, :seen].astype(np.float64), shaped.row.astype(np.float64)
+    factor, row = shaped.factor(which)[:seen].astype(np.float64), shaped.row.astype(np.float64)
     at_row, at_class = factor @ row, there[:seen] if shares(shaped) else factor @ there
     narrow, width = shaped.widths[NARROW, place], shaped.widths[LOG_WIDTH, place]
     level = narrow * (at_class @ at_class) + UNSEEN * (end - seen)

@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense.algebra import (
-    TILE,
     TOGETHER,
     downdate,
     line_at,
+    padded,
+    place_of,
     reduce_image,
     repair,
     write_diagonal_image,
@@ -62,7 +63,7 @@ class View(NamedTuple):
     @property
     def length(self) -> int:
         """The room for them: whole tiles."""
-        return -(-self.size // TILE) * TILE
+        return padded(self.size)
 
     @property
     def width(self) -> int:
@@ -101,7 +102,12 @@ class LinearMembers(NamedTuple):
         ):
             lengths[:], begins[:] = numbers, np.cumsum([0, *numbers[:-1]])
         made.ends[:] = made.begins + made.lengths
-        forget_linear(made)
+        made.bounds[:] = START  # and so on, as `forget_member` has it, which would take as long as a thousand rounds
+        for view, start in zip(views, made.starts.tolist(), strict=True):
+            known = made.covariances[heads * start : heads * (start + view.width)].reshape(heads, view.width)
+            known[:, [place_of(column, column) if view.full else column for column in range(view.length)]] = (
+                START / 2.0 if view.full else START
+            )
         return made
 
     @staticmethod
@@ -263,7 +269,7 @@ def follow(linear: LinearMembers, member: int, head: int, tiles: NDArray[Any]) -
     """Raise the variances of weights that are known better than at the beginning, and the bound with them: what was learnt long ago counts for less."""
     more = tiles.dtype.type(MOVED / 2.0)  # of what is on the diagonal half is stored
     for column in range(linear.sizes[member]):
-        place = line_at(column) + column
+        place = place_of(column, column)
         if tiles[place] < START / 2.0:
             tiles[place] += more
     linear.bounds[member, head] += MOVED
@@ -282,7 +288,7 @@ def forget_member(linear: LinearMembers, member: int) -> None:
             if linear.widths[member] == linear.lengths[member]:
                 linear.covariances[begin + column] = START
             else:
-                linear.covariances[begin + line_at(column) + column] = START / 2.0
+                linear.covariances[begin + place_of(column, column)] = START / 2.0
 
 
 def forget_linear(linear: LinearMembers) -> None:

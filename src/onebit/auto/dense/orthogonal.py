@@ -13,27 +13,36 @@ DEPENDENT = 1e-10  # a vector of which less than this is left (squared) is taken
 DIAGONAL, NOISE = 1e-10, 1e-17  # moments off the diagonal below this share of those on it, or of their sum, are 0
 
 
-def times(vectors: NDArray[Any], x: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write the dot products of x with vectors, four in one pass."""
-    number, width, zero = vectors.shape[0], x.shape[0], x.dtype.type(0)
-    index = 0
-    while index + 4 <= number:
-        first, second, third, fourth = vectors[index], vectors[index + 1], vectors[index + 2], vectors[index + 3]
-        a, b, c, d = zero, zero, zero, zero
-        for column in range(width):
-            value = x[column]
-            a += first[column] * value
-            b += second[column] * value
-            c += third[column] * value
-            d += fourth[column] * value
-        out[index], out[index + 1], out[index + 2], out[index + 3] = a, b, c, d
-        index += 4
-    while index < number:
-        first, a = vectors[index], zero
-        for column in range(width):
-            a += first[column] * x[column]
-        out[index] = a
-        index += 1
+def products(vector: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write the dot products of a vector with eight rows."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    fifth, sixth, seventh, eighth = rows[4], rows[5], rows[6], rows[7]
+    zero = vector.dtype.type(0)
+    a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+    for column in range(vector.shape[0]):
+        value = vector[column]
+        a += value * first[column]
+        b += value * second[column]
+        c += value * third[column]
+        d += value * fourth[column]
+        e += value * fifth[column]
+        f += value * sixth[column]
+        g += value * seventh[column]
+        h += value * eighth[column]
+    out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7] = a, b, c, d, e, f, g, h
+
+
+def combine(out: NDArray[Any], before: Any, factors: NDArray[Any], rows: NDArray[Any]) -> None:
+    """Write what was there before times a factor, plus eight rows times theirs."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    fifth, sixth, seventh, eighth = rows[4], rows[5], rows[6], rows[7]
+    kind = out.dtype.type
+    a, b, c, d = kind(factors[0]), kind(factors[1]), kind(factors[2]), kind(factors[3])
+    e, f, g, h = kind(factors[4]), kind(factors[5]), kind(factors[6]), kind(factors[7])
+    for column in range(out.shape[0]):
+        more = a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
+        more += e * fifth[column] + f * sixth[column] + g * seventh[column] + h * eighth[column]
+        out[column] = before * out[column] + more
 
 
 def orthonormalise(vectors: NDArray[Any], index: int, vector: NDArray[Any]) -> None:

@@ -31,7 +31,7 @@ from onebit.auto.dense.mixture import (
     wake,
 )
 from onebit.auto.dense.shaped import score_shaped
-from onebit.auto.dense.views import CONSTANT, VARYING, centred, directed, in_units, standardised, take, whitened
+from onebit.auto.dense.views import CONSTANT, VARYING, centred, copied, directed, in_units, standardised, take, whitened
 from onebit.auto.dense.waves import write_waves
 from onebit.contract.candidates import Labels
 from onebit.contract.choices import softmax
@@ -66,10 +66,10 @@ def look(space: AutoDenseArrays, rows: DenseRows, row: int) -> None:
     mixture, linear, x, heads = space.mixture, space.linear, space.taken, space.everything.shape[0]
     wake(mixture, space.basis.generation[0] > 0 and space.progress[PENDING] == 0.0)
     take(space.statistics, rows.values[row], x)
-    for column in range(x.shape[0]):
-        space.seen[column] = rows.values[row, column]
-    directs = linear.views[linear.begins[DIRECTED] : linear.ends[DIRECTED]]
-    space.latest[LOOKED], space.latest[SQUARES] = 1.0, directed(space.seen, directs)
+    space.latest[LOOKED], space.latest[SQUARES] = 1.0, copied(rows.values[row], space.seen)
+    if mixture.awake[DIRECTED] == 1:
+        directs = linear.views[linear.begins[DIRECTED] : linear.ends[DIRECTED]]
+        directed(space.seen, space.latest[SQUARES], directs)
     if mixture.awake[CENTRED] == 1:
         centred(space.statistics, x, linear.views[linear.begins[CENTRED] : linear.ends[CENTRED]])
     on_columns = mixture.awake[WAVED] == 1 and mixture.there[WAVED] == PRESENT

@@ -21,6 +21,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from onebit.auto.dense.algebra import TILE, padded, times
 from onebit.auto.dense.shaped_arrays import (
     FREEDOM,
     GRADIENTS,
@@ -41,7 +42,6 @@ from onebit.auto.dense.shaped_arrays import (
     shares,
 )
 from onebit.auto.dense.shaped_factors import refresh
-from onebit.auto.dense.triangles import transform
 from onebit.contract.rule import Matrix, Vector
 
 __all__ = ["SHAPES", "Shaped", "clear_shaped", "forget_shaped", "learn_shaped", "score_shaped", "share_factor"]
@@ -72,7 +72,8 @@ def score_shaped(shaped: Shaped, z: NDArray[Any], scores: Vector, variances: Vec
     distances, behind, said = shaped.distances, shaped.behind, shaped.said
     shorten(shaped, z)
     for which in range(2 if shares(shaped) else 0):
-        transform(shaped.factors[2 * copy_of(shaped, False) + which], shaped.row, shaped.away[which])
+        factor, out = shaped.factors[2 * copy_of(shaped, False) + which], shaped.away[which]
+        times(shaped.row, factor, 0, out.shape[0], out)
     behind[heads] = 1.0
     for head in range(heads):
         behind[head] = 0.0 if about[head] > 0.0 and shaped.counts[head] > 0.0 else 1.0
@@ -105,36 +106,20 @@ def score_shaped(shaped: Shaped, z: NDArray[Any], scores: Vector, variances: Vec
 
 
 def add_distance(shaped: Shaped, place: int, begin: int, end: int) -> None:
-    """Add the squared distance of the row from a class along some of the components, which begin at a multiple of four."""
-    there, row, zero = shaped.places[copy_of(shaped, False), place], shaped.row, shaped.row.dtype.type(0)
-    total = zero
+    """Add the squared distance of the row from a class along some of the components."""
+    there, row, total = shaped.places[copy_of(shaped, False), place], shaped.row, shaped.row.dtype.type(0)
     if shares(shaped):
         away = shaped.away[0 if place < shaped.counts.shape[0] else 1]
         for index in range(begin, end):
             difference = away[index] - there[index]
             total += difference * difference
     else:
-        away, factor = shaped.away[0], shaped.factors[place]
+        away, off = shaped.away[0], shaped.off[:end]
         for index in range(end):
-            away[index] = row[index] - there[index]
-        index = begin
-        while index + 4 <= end:  # what is above the diagonal is 0
-            first, second, third, fourth = factor[index], factor[index + 1], factor[index + 2], factor[index + 3]
-            a, b, c, d = zero, zero, zero, zero
-            for other in range(index + 4):
-                value = away[other]
-                a += first[other] * value
-                b += second[other] * value
-                c += third[other] * value
-                d += fourth[other] * value
-            total += a * a + b * b + c * c + d * d
-            index += 4
-        while index < end:
-            first, a = factor[index], zero
-            for other in range(index + 1):
-                a += first[other] * away[other]
-            total += a * a
-            index += 1
+            off[index] = row[index] - there[index]
+        times(off, shaped.factors[place], begin // TILE * TILE, padded(end), away)
+        for index in range(begin, end):
+            total += away[index] * away[index]
     shaped.distances[place] += float(total) * shaped.widths[NARROW, place]
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.auto.dense.algebra import padded
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec
 
@@ -39,7 +40,7 @@ class Shaped(NamedTuple):
     trusts: Matrix  # LOGARITHM, GRADIENTS
     facts: Vector
     factored: Vector  # how many rows of each class its factor was made of
-    factors: NDArray[Any]  # L^-1
+    factors: NDArray[Any]  # L^-1, its columns one below the other, with room for whole tiles
     logarithms: Matrix  # log |C| of the first components, for each factor
     varying: Vector  # how many of the first components are not constant
     places: NDArray[Any]  # where a class is expected, transformed where classes share a factor
@@ -49,6 +50,7 @@ class Shaped(NamedTuple):
     difference: Vector
     row: NDArray[Any]
     away: NDArray[Any]
+    off: NDArray[Any]
     distances: Vector
     behind: Vector
     said: Vector  # the scores of the row scored last
@@ -78,7 +80,7 @@ class Shaped(NamedTuple):
             "trusts": ArraySpec((2, SHAPES), NUMBERS),
             "facts": ArraySpec((FACTS,), NUMBERS, 0.0, float(MOST_COUNTED)),
             "factored": count,
-            "factors": ArraySpec((factors, components, components), dtype),
+            "factors": ArraySpec((factors, components, padded(components)), dtype),
             "logarithms": ArraySpec((factors, components), NUMBERS),
             "varying": vector,
             "places": ArraySpec((2 if shared else 1, heads + 1, components), dtype),
@@ -87,11 +89,16 @@ class Shaped(NamedTuple):
             "inverse": square,
             "difference": vector,
             "row": ArraySpec((components,), dtype),
-            "away": ArraySpec((2, components), dtype),
+            "away": ArraySpec((2, padded(components)), dtype),
+            "off": ArraySpec((components,), dtype),
             "distances": ArraySpec((heads + 1,), NUMBERS),
             "behind": ArraySpec((heads + 1,), NUMBERS),
             "said": ArraySpec((SHAPES * heads,), NUMBERS),
         }
+
+    def factor(self, which: int) -> NDArray[Any]:
+        """One of the factors as a matrix."""
+        return self.factors[which, :, : self.means.shape[1]].T
 
     def grown(self, heads: int) -> Shaped:
         """A copy with room for more classes, which were never right."""
@@ -111,7 +118,7 @@ class Shaped(NamedTuple):
         return made
 
 
-SCRATCH = ("lower", "inverse", "difference", "row", "away", "distances", "behind", "said")
+SCRATCH = ("lower", "inverse", "difference", "row", "away", "off", "distances", "behind", "said")
 
 
 def share_factor(classes: int, components: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from onebit.auto.dense.algebra import times
 from onebit.auto.dense.shaped_arrays import (
     FREEDOM,
     LOG_WIDTH,
@@ -20,7 +21,7 @@ from onebit.auto.dense.shaped_arrays import (
     factor_of,
     shares,
 )
-from onebit.auto.dense.triangles import invert, transform
+from onebit.auto.dense.triangles import invert
 
 LEAST_VARIANCE = 1e-4  # what is added to a variance, as a share of that of all rows
 LEAST_BETWEEN = 0.05  # the share of the variance that is between classes, at least
@@ -129,7 +130,12 @@ def locate(shaped: Shaped, place: int, coming: bool) -> None:
             drawn[index] += share * shaped.means[place, index]
         there[index] = drawn[index]
     if shares(shaped):
-        transform(shaped.factors[factor_of(shaped, place, coming)], drawn, there)
+        off, away = shaped.off, shaped.away[0]
+        for index in range(components):
+            off[index] = drawn[index]
+        times(off, shaped.factors[factor_of(shaped, place, coming)], 0, away.shape[0], away)
+        for index in range(components):
+            there[index] = away[index]
     width = 1.0 + 1.0 / (count + prior)
     shaped.widths[NARROW, place] = 1.0 / width
     shaped.widths[LOG_WIDTH, place] = math.log(width)

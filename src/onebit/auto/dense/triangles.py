@@ -15,7 +15,7 @@ LEAST_PIVOT = 1e-9  # of a variance: what others leave of it, at least
 def invert(
     lower: Matrix, varying: Vector, inverse: Matrix, row: Vector, factor: NDArray[Any], logarithms: Vector
 ) -> None:
-    """Write L^-1, LL' the matrix whose lower triangle is in `lower`, and log of the determinants of its first rows and columns.
+    """Write the transpose of L^-1, LL' the matrix whose lower triangle is in `lower`, and log of the determinants of its first rows and columns.
 
     A line of L is the product of what there is of L^-1 with that of the matrix. By substitution every number would wait for the one before it.
     Rows where `varying`, which counts those that vary, does not go up are left out: their inverses and logarithms are 0. `row` is room to work in.
@@ -36,7 +36,7 @@ def invert(
             inverted[column] *= -unit
         inverted[index] = unit
         for column in range(size):
-            factor[index, column] = inverted[column]
+            factor[column, index] = inverted[column]
         logarithms[index] = logarithm
 
 

@@ -76,12 +76,14 @@ def scale_of(statistics: FeatureStatistics, x: NDArray[Any]) -> float:
 
 def take(statistics: FeatureStatistics, x: NDArray[Any], taken: NDArray[Any]) -> None:
     """Write the row as the views take it: as it is, or divided by its scale where rows differ by orders of magnitude."""
-    factor = 1.0
-    if statistics.rows[DIVIDES] == 1.0:
-        scale = scale_of(statistics, x)
-        factor = 1.0 / scale if scale > 0.0 else 1.0
-    for column in range(x.shape[0]):
-        taken[column] = float(x[column]) * factor
+    scale = scale_of(statistics, x) if statistics.rows[DIVIDES] == 1.0 else 0.0
+    if scale > 0.0:
+        factor = 1.0 / scale
+        for column in range(x.shape[0]):
+            taken[column] = float(x[column]) * factor
+    else:
+        for column in range(x.shape[0]):
+            taken[column] = x[column]
 
 
 def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
@@ -112,16 +114,23 @@ def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
     return True
 
 
-def directed(x: NDArray[Any], view: NDArray[Any]) -> float:
-    """The direction of x: rows may be of any length. The squared norm of x."""
-    width, squares = x.shape[0], 0.0
-    for column in range(width):
-        squares += float(x[column]) * float(x[column])
+def copied(x: NDArray[Any], copy: NDArray[Any]) -> float:
+    """Copy a row; its squared norm."""
+    squares = 0.0
+    for column in range(x.shape[0]):
+        value = x[column]
+        copy[column] = value
+        squares += float(value) * float(value)
+    return squares
+
+
+def directed(x: NDArray[Any], squares: float, view: NDArray[Any]) -> None:
+    """The direction of x: rows may be of any length."""
+    width = x.shape[0]
     factor = CONSTANT / math.sqrt(squares) if squares > 0.0 else 0.0
     for column in range(width):
         view[column] = float(x[column]) * factor
     view[width] = CONSTANT
-    return squares
 
 
 def centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) -> None:

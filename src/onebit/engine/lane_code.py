@@ -1,0 +1,145 @@
+"""The machine code of `engine.lanes`: vectors of LLVM's. Importing this tells Numba of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.imputils import lower_builtin
+from numba.core.types import UniTuple  # type: ignore[attr-defined]
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import models, register_model
+
+from onebit.engine import lanes
+from onebit.engine.lanes import LANES
+
+_FUSES, _ANY_ORDER = ("contract",), ("reassoc",)
+
+Lowering = Callable[[Any, Any, Any, Any], Any]
+_lowers: Callable[..., Callable[[Lowering], Lowering]] = lower_builtin
+
+
+class Lanes(types.Type):
+    """The type of lanes of numbers."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+        super().__init__(f"Lanes({dtype})")
+
+
+@register_model(Lanes)
+class LanesModel(models.PrimitiveModel):  # type: ignore[misc]
+    """Lanes are a vector."""
+
+    def __init__(self, manager: Any, kind: Lanes) -> None:
+        super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), LANES))
+
+
+@infer_global(lanes.load)
+class _Load(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(Lanes(args[0].dtype), args[0], types.intp)
+
+
+@infer_global(lanes.put)
+class _Put(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(types.none, args[0], types.intp, Lanes(args[0].dtype))
+
+
+@infer_global(lanes.spread)
+class _Spread(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(Lanes(args[0]), args[0])
+
+
+@infer_global(lanes.total)
+class _Total(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(args[0].dtype, args[0])
+
+
+@infer_global(lanes.plus)
+@infer_global(lanes.fused)
+class _Elementwise(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(args[0], *args)
+
+
+@infer_global(lanes.totals)
+class _Totals(AbstractTemplate):  # type: ignore[misc]
+    def generic(self, args: Any, kws: Any) -> Any:
+        return signature(args[0].dtype, *args)
+
+
+def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    """Where the numbers of an array from an index on are, as a vector."""
+    vector = ir.VectorType(context.get_value_type(kind.dtype), LANES)
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index], inbounds=True), vector.as_pointer())
+
+
+def _aligned(kind: Any) -> int:
+    """As an array of numbers is, and not as a vector would be."""
+    return int(kind.dtype.bitwidth) // 8
+
+
+@_lowers(lanes.load, types.Array, types.intp)
+def _load(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.load(_place(context, builder, sig.args[0], *args), align=_aligned(sig.args[0]))
+
+
+@_lowers(lanes.put, types.Array, types.intp, Lanes)
+def _put(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    array, index, value = args
+    builder.store(value, _place(context, builder, sig.args[0], array, index), align=_aligned(sig.args[0]))
+    return context.get_dummy_value()
+
+
+@_lowers(lanes.spread, types.Float)
+def _spread(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    nothing = ir.Constant(context.get_value_type(sig.return_type), ir.Undefined)
+    first = builder.insert_element(nothing, args[0], ir.Constant(ir.IntType(32), 0))
+    return _chosen(builder, first, nothing, [0] * LANES)
+
+
+@_lowers(lanes.plus, Lanes, Lanes)
+def _plus(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.fadd(*args)
+
+
+@_lowers(lanes.fused, Lanes, Lanes, Lanes)
+def _fused(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    return builder.fadd(builder.fmul(args[0], args[1], flags=_FUSES), args[2], flags=_FUSES)
+
+
+@_lowers(lanes.total, Lanes)
+def _total(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    number = context.get_value_type(sig.return_type)
+    name = f"llvm.vector.reduce.fadd.v{LANES}f{sig.return_type.bitwidth}"
+    reduce = cgutils.get_or_insert_function(builder.module, ir.FunctionType(number, [number, args[0].type]), name)
+    return builder.call(reduce, [ir.Constant(number, 0.0), args[0]], fastmath=_ANY_ORDER)
+
+
+@_lowers(lanes.totals, UniTuple, UniTuple)
+def _totals(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+    """Halves of two vectors are added, which leaves half as many vectors, until there is one."""
+    vectors = [vector for eight in args for vector in cgutils.unpack_tuple(builder, eight)]
+    found = [[source] * LANES for source in range(LANES)]  # whose sum a lane will have a part of
+    while len(vectors) > 1:
+        half = len(vectors) // 2
+        low = [
+            begin + lane for base in range(0, LANES, 2 * half) for begin in (base, LANES + base) for lane in range(half)
+        ]
+        high = [lane + half for lane in low]
+        pairs = list(zip(vectors[:half], vectors[half:], strict=True))
+        vectors = [builder.fadd(*(_chosen(builder, *pair, lanes) for lanes in (low, high))) for pair in pairs]
+        found = [[(found[index] + found[index + half])[lane] for lane in low] for index in range(half)]
+    return _chosen(builder, vectors[0], vectors[0], [found[0].index(source) for source in range(LANES)])
+
+
+def _chosen(builder: Any, one: Any, other: Any, places: Sequence[int]) -> Any:
+    """Some of the numbers in two vectors."""
+    return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(places)))
