@@ -1,4 +1,4 @@
-"""Auto on sparse rows: a regression and a naive Bayes on the non-zeros of a row, weighed by a logistic regression of the answers.
+"""Auto on sparse rows: a regression and a naive Bayes on the non-zeros of a row, and how common classes are, weighed by a logistic regression of the answers.
 
 Specification: docs/explanation/auto.md#sparse-rows. How naive Bayes counts, and the order of the updates, is written out here alone. Everything
 is kept as tables of features by classes, in the precision that is asked for; all sums are in float64.
@@ -36,7 +36,7 @@ class Oracle(SlowTwin):
         self.weight, self.A, self.G, self.H = (np.zeros(self.shape, self.dtype) for _ in range(4))
         self.c, self.Ac, self.N = (np.zeros(self.K) for _ in range(3))
         self.E = self.rounds = 1.0
-        self.t, self.P = np.array([1.0, 8.0]), np.diag([1.0, 16.0])
+        self.t, self.P = np.array([1.0, 8.0, 0.0]), np.diag([1.0, 16.0, 0.1])
         self.lead = np.zeros(2)
 
     @property
@@ -64,20 +64,31 @@ class Oracle(SlowTwin):
         b = 1.25 * u / (1.0 + u / 4.0)
         return J, b, np.sign(x[J]) * b / np.linalg.norm(b), r1 * float(u.mean())
 
-    def heard(self, L: float) -> Array:
-        """What naive Bayes would say of every class on any row of this length."""
-        return np.asarray(L * np.log(1.0 + self.N * (self.R + 1.0) / (10.0 * (self.B + L))))
+    def heard(self, b: Array) -> Array:
+        """The logarithm of one more than the length of the rows in which each class was right, in units of ten of usual length, this row included."""
+        return np.asarray(np.log(1.0 + self.N * (self.R + 1.0) / (10.0 * (self.B + b.sum()))))
 
-    def judged(self, x: Array) -> tuple[Array, Array, Array]:
-        """The opinion g, the score s and its variance q of every class."""
+    def counted(self, J: npt.NDArray[np.intp], b: Array) -> float:
+        """The length of what naive Bayes goes by: with two classes, of features that it knows."""
+        return float(b[self.n[J] > 0].sum() if self.K == 2 else b.sum())
+
+    def common(self, b: Array) -> Array:
+        """How common the classes are, against what is usual in the rows that were right; 0 where a class was never right."""
+        if not self.N.any():
+            return np.zeros(self.K)
+        h = self.heard(b)
+        return np.where(self.N > 0.0, h - self.N @ h / self.N.sum(), 0.0)
+
+    def judged(self, x: Array) -> tuple[Array, Array]:
+        """The opinion g, the score s and how common it is, of every class, one below the other; the variances q of the scores."""
         if not x.any():
-            return np.zeros(self.K), 0.5 * self.c, np.zeros(self.K)
+            return np.stack([np.zeros(self.K), 0.5 * self.c, np.zeros(self.K)]), np.zeros(self.K)
         J, b, z, _ = self.view(x)
-        lam, L = self.E / self.rounds, float(b.sum())
-        g = (b @ self.G[J] - self.heard(L)) / math.sqrt(L)
+        lam = self.E / self.rounds
+        g = (b @ self.G[J] - self.counted(J, b) * self.heard(b)) / math.sqrt(b.sum())
         s = z @ self.weight[J] + 0.5 * self.c
         q = (z**2) @ (1.0 / (lam + self.A[J].astype(np.float64))) + 0.25 / (lam + self.Ac)
-        return g, s, q
+        return np.stack([g, s, self.common(b)]), q
 
     def parts(self, x: Array, label: int, rival: int) -> tuple[Array, float]:
         """What each column adds to the lead of a class over another, and the constant; docs/explanation/auto.md#why-this-class."""
@@ -85,16 +96,16 @@ class Oracle(SlowTwin):
         if not x.any():
             return total, constant
         J, b, z, _ = self.view(x)
-        L = float(b.sum())
-        heard = self.heard(L) / math.sqrt(L)
+        root = math.sqrt(b.sum())
+        constants = self.t[2] * self.common(b) - self.t[0] * self.counted(J, b) * self.heard(b) / root
         total[J] = self.t[1] * z * (self.weight[J, label] - self.weight[J, rival])
-        total[J] += self.t[0] * b * (self.G[J, label] - self.G[J, rival]) / math.sqrt(L)
-        return total, constant - self.t[0] * (heard[label] - heard[rival])
+        total[J] += self.t[0] * b * (self.G[J, label] - self.G[J, rival]) / root
+        return total, constant + constants[label] - constants[rival]
 
     def index(self, x: Array, among: Sequence[int]) -> tuple[Array, Array]:
         """What is hoped of each candidate, and what is believed."""
-        g, s, q = (of_all[list(among)] for of_all in self.judged(x))
-        p = softmax(self.t[0] * g + self.t[1] * s)
+        f, q = (of_all[..., list(among)] for of_all in self.judged(x))
+        p = softmax(self.t @ f)
         e = np.exp(np.minimum(30.0, self.t[1] * np.sqrt(self.E / self.rounds * q)))
         return p * e / (1.0 - p + p * e), p
 
@@ -133,9 +144,8 @@ class Oracle(SlowTwin):
         if x.any():
             self.move(x, truth, True, 1.0, among)
 
-    def weigh(self, g: Array, s: Array, a: int, r: float, among: Sequence[int]) -> None:
+    def weigh(self, f: Array, a: int, r: float, among: Sequence[int]) -> None:
         """One step of the trusts, by the gradient delta of log p_a and its expected square kappa."""
-        f = np.stack([g, s])
         p = dict(zip(among, softmax((self.t @ f)[list(among)]), strict=True))
         others = [i for i in among if i != a]
         rest = math.fsum(p[i] for i in others)
@@ -143,14 +153,18 @@ class Oracle(SlowTwin):
         kappa = p[a] / rest
         D = 1.0 + kappa * delta @ self.P @ delta
         step = (r - (1.0 - r) * kappa) * self.P @ delta / D
-        self.lead += (np.abs(self.t * delta / rest) - self.lead) / min(200.0, self.rounds)
-        self.t = np.clip(self.t + step, 0.0, 30.0)
+        self.lead += (np.abs(self.t * delta / rest)[:2] - self.lead) / min(200.0, self.rounds)
         self.P = self.P - kappa * np.outer(self.P @ delta, self.P @ delta) / D
+        t, least = self.t + step, np.array([0.0, 0.0, -30.0 if self.K == 2 else 0.0])
+        if t[2] < least[2]:
+            t -= self.P[:, 2] / self.P[2, 2] * (t[2] - least[2])  # the most likely with the third there
+        self.t = np.clip(t, least, 30.0)
 
     def move(self, x: Array, a: int, right: bool, r: float, among: Sequence[int]) -> None:
         J, b, z, scale = self.view(x)
-        g, s, q = self.judged(x)
-        self.weigh(g, s, a, r, among)
+        f, q = self.judged(x)
+        s = f[1]
+        self.weigh(f, a, r, among)
         lam, L = self.E / self.rounds, float(b.sum())
         steps, evidence = np.zeros(self.K), np.zeros(self.K)
         two = len(among) == 2

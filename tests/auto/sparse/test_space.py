@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from onebit.auto.heard import HEARD, LABEL, REWARD, RIGHT
 from onebit.auto.sparse import arrays
+from onebit.auto.sparse.learning import bound
 from onebit.auto.sparse.space import AutoSparse, absorb, forget, hope, score
 from onebit.auto_03.laplace import raised
 from onebit.contract.candidates import ALL_CLASSES
@@ -82,11 +83,11 @@ def test_beliefs_are_probabilities_and_trusts_are_a_regression(stream: Stream) -
     assert (beliefs > 0.0).all()
     assert (hopes >= beliefs * (1.0 - 1e-12)).all()
     assert (hopes <= 1.0).all()
-    facts = space.facts
-    assert (facts[[arrays.TRUST_BAYES, arrays.TRUST_SCORE]] >= 0.0).all()
-    assert (facts[[arrays.TRUST_BAYES, arrays.TRUST_SCORE]] <= arrays.MOST_TRUST).all()
-    covariance = facts[[arrays.COV_BAYES, arrays.COV_BOTH, arrays.COV_BOTH, arrays.COV_SCORE]].reshape(2, 2)
-    assert (np.linalg.eigvalsh(covariance) > 0.0).all()
+    assert (space.trusts[[arrays.OPINION, arrays.SCORE]] >= 0.0).all()
+    assert space.trusts[arrays.COMMON] >= (-arrays.MOST_TRUST if stream.classes == 2 else 0.0)
+    assert (space.trusts <= arrays.MOST_TRUST).all()
+    np.testing.assert_array_equal(space.doubts, space.doubts.T)
+    assert (np.linalg.eigvalsh(space.doubts) > 0.0).all()
     assert sum(space.report().shares.values()) == pytest.approx(1.0)
 
 
@@ -117,8 +118,7 @@ def test_names_of_classes_change_nothing(stream: Stream, seed: int) -> None:
 def test_hopes_that_are_not_worked_out_would_not_have_been_the_highest(stream: Stream, seed: int) -> None:
     space, _ = walked(stream)
     generator, said = np.random.default_rng(seed), np.zeros(3 * stream.classes)
-    facts = space.facts
-    scale = facts[arrays.TRUST_SCORE] ** 2 * facts[arrays.RESIDUALS] / facts[arrays.ROUNDS]
+    scale = space.trusts[arrays.SCORE] ** 2 * space.facts[arrays.RESIDUALS] / space.facts[arrays.ROUNDS]
     for row in range(5):
         score(space, stream.rows, row, said)
         candidates = np.flatnonzero(generator.random(stream.classes) < 0.6).astype(np.int64)
@@ -141,8 +141,34 @@ def test_what_is_forgotten_is_as_in_the_beginning_and_features_and_background_ar
     assert np.array_equal(space.features, features)
     assert np.array_equal(space.facts[[arrays.LENGTHS, arrays.ROWS]], background)
     fresh.facts[[arrays.LENGTHS, arrays.ROWS]] = background
-    for name in ("weights", "constants", "counts", "facts"):
+    for name in ("weights", "constants", "counts", "facts", "trusts", "doubts"):
         assert np.array_equal(getattr(space, name), getattr(fresh, name)), name
+
+
+@few
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_trust_at_its_bound_leaves_the_others_at_what_is_most_likely_there(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    root, trusts = generator.normal(size=(3, 3)), np.array([15.0, 15.0, -0.5])
+    doubts = root @ root.T + 0.1 * np.eye(3)
+    precision = np.linalg.inv(doubts)
+    nearest = trusts[:2] - np.linalg.solve(precision[:2, :2], precision[:2, 2]) * (0.0 - trusts[2])
+    bound(trusts, doubts, 0.0)
+    np.testing.assert_allclose(trusts, [*np.clip(nearest, 0.0, arrays.MOST_TRUST), 0.0], rtol=1e-6)
+
+
+@few
+@given(stream=streams)
+def test_a_class_that_was_never_right_is_neither_rare_nor_common_and_all_rows_that_were_right_are_usual(
+    stream: Stream,
+) -> None:
+    space, _ = walked(stream)
+    space.counts[0] = 0.0
+    score(space, stream.rows, 3, np.zeros(3 * stream.classes))
+    common = space.said[arrays.COMMON]
+    assert common[0] == 0.0
+    assert space.counts @ common == pytest.approx(0.0, abs=1e-9 * (1.0 + space.counts.sum()))
+    assert (np.diff(common[1:][np.argsort(space.counts[1:])][(space.counts[1:] == 0.0).sum() :]) >= 0.0).all()
 
 
 @few
@@ -162,17 +188,18 @@ def test_room_for_more_changes_nothing_of_what_is_known(stream: Stream, more: in
 def test_a_class_far_behind_all_others_is_still_possible() -> None:
     stream = Stream(1, 3)
     space, _ = walked(stream)
-    space.facts[arrays.TRUST_SCORE] = 1e6  # as no answers could make it
+    space.trusts[arrays.SCORE] = 1e6  # as no answers could make it
     said = np.zeros(9)
     assert np.isfinite(score(space, stream.rows, 0, said))
     assert (said[:3] > 0.0).all()
     absorb(space, stream.rows, 0, stream.heard(0, np.arange(3)), 1.0)
     assert np.isfinite(space.facts).all()
+    assert np.isfinite(space.trusts).all()
 
 
 def test_what_is_no_number_is_seen() -> None:
     stream = Stream(2, 3)
-    for name in ("weights", "constants", "counts", "facts"):
+    for name in ("weights", "constants", "counts", "facts", "trusts"):
         space, _ = walked(stream)
         getattr(space, name).flat[:] = np.nan
         assert np.isnan(score(space, stream.rows, 0, np.zeros(9))), name

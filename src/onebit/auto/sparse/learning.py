@@ -8,10 +8,8 @@ from onebit.auto.heard import ABOUT, LABEL, REWARD, RIGHT
 from onebit.auto.sparse.arrays import (
     BACKGROUND,
     BELIEF,
+    COMMON,
     CONSTANT,
-    COV_BAYES,
-    COV_BOTH,
-    COV_SCORE,
     EVIDENCE,
     FACTOR,
     LATELY,
@@ -21,6 +19,7 @@ from onebit.auto.sparse.arrays import (
     LENGTHS,
     MOST_TRUST,
     OPINION,
+    OPINIONS,
     RESIDUALS,
     ROUNDS,
     ROWS,
@@ -28,8 +27,6 @@ from onebit.auto.sparse.arrays import (
     SCORE,
     SEEN,
     SIZE,
-    TRUST_BAYES,
-    TRUST_SCORE,
     VARIANCE,
     WEIGHT,
     AutoSparseArrays,
@@ -53,35 +50,58 @@ def absorb(space: AutoSparseArrays, rows: SparseRows, row: int, heard: Vector, s
             asked += 1
             other = other if head == label else head
     known = label if right else other if asked == 2 else -1  # which class is right, as far as can be told
-    weigh(space.facts, space.said, heard, label, reward)
+    weigh(space, heard, label, reward)
     noise = space.facts[RESIDUALS] / space.facts[ROUNDS]
     movers = regress(space, heard, label, right, reward, asked, noise)
     move(space, rows, row, movers, 2 if asked == 2 else 1, known, noise)
 
 
-def weigh(facts: Vector, said: Matrix, heard: Vector, label: int, reward: float) -> None:
+def weigh(space: AutoSparseArrays, heard: Vector, label: int, reward: float) -> None:
     """Move the trusts by one step of a logistic regression of the answer on the leads: what is said of the label, less what of the others."""
-    by_bayes, by_score = facts[TRUST_BAYES], facts[TRUST_SCORE]
-    rest, bayes, score = 0.0, 0.0, 0.0
-    for head in range(said.shape[1]):
+    facts, trusts, doubts, said = space.facts, space.trusts, space.doubts, space.said
+    own, rest = said[BELIEF, label], 0.0
+    bayes, score, common = 0.0, 0.0, 0.0
+    for head in range(space.heads):
         if heard[head] == ABOUT and head != label:
-            rest += said[BELIEF, head]
-            bayes += said[BELIEF, head] * said[OPINION, head]
-            score += said[BELIEF, head] * said[SCORE, head]
-    bayes, score = said[OPINION, label] - bayes / rest, said[SCORE, label] - score / rest
-    chance = said[BELIEF, label] / (said[BELIEF, label] + rest)
-    first = facts[COV_BAYES] * bayes + facts[COV_BOTH] * score
-    second = facts[COV_BOTH] * bayes + facts[COV_SCORE] * score
-    curvature = chance * rest / (said[BELIEF, label] + rest)
-    whole = 1.0 + curvature * (first * bayes + second * score)
-    facts[COV_BAYES] -= curvature * first * first / whole
-    facts[COV_BOTH] -= curvature * first * second / whole
-    facts[COV_SCORE] -= curvature * second * second / whole
-    facts[TRUST_BAYES] = min(MOST_TRUST, max(0.0, by_bayes + (reward - chance) * first / whole))
-    facts[TRUST_SCORE] = min(MOST_TRUST, max(0.0, by_score + (reward - chance) * second / whole))
+            belief = said[BELIEF, head]
+            rest += belief
+            bayes += belief * said[OPINION, head]
+            score += belief * said[SCORE, head]
+            common += belief * said[COMMON, head]
+    bayes, score, common = (
+        said[OPINION, label] - bayes / rest,
+        said[SCORE, label] - score / rest,
+        said[COMMON, label] - common / rest,
+    )
     rounds = min(LATELY, facts[ROUNDS])
-    facts[LED_BAYES] += (abs(by_bayes * bayes) - facts[LED_BAYES]) / rounds
-    facts[LED_SCORE] += (abs(by_score * score) - facts[LED_SCORE]) / rounds
+    facts[LED_BAYES] += (abs(trusts[OPINION] * bayes) - facts[LED_BAYES]) / rounds
+    facts[LED_SCORE] += (abs(trusts[SCORE] * score) - facts[LED_SCORE]) / rounds
+    along = (
+        doubts[OPINION, OPINION] * bayes + doubts[OPINION, SCORE] * score + doubts[OPINION, COMMON] * common,
+        doubts[SCORE, OPINION] * bayes + doubts[SCORE, SCORE] * score + doubts[SCORE, COMMON] * common,
+        doubts[COMMON, OPINION] * bayes + doubts[COMMON, SCORE] * score + doubts[COMMON, COMMON] * common,
+    )
+    chance = own / (own + rest)
+    curvature = chance * rest / (own + rest)
+    whole = 1.0 + curvature * (along[OPINION] * bayes + along[SCORE] * score + along[COMMON] * common)
+    for one in range(OPINIONS):
+        trusts[one] += (reward - chance) * along[one] / whole
+        for other in range(OPINIONS):
+            doubts[one, other] -= along[one] * along[other] * curvature / whole
+    bound(trusts, doubts, -MOST_TRUST if space.heads == 2 else 0.0)
+
+
+def bound(trusts: Vector, doubts: Matrix, least_common: float) -> None:
+    """Keep trusts within bounds. Where the trust in how common classes are ends at its own, the others become what is most likely there.
+
+    With more than two classes that is 0. Below, rare classes would be preferred, and those that were never right be tried too late: texts ask for it.
+    """
+    beyond = trusts[COMMON] - least_common
+    if beyond < 0.0:
+        for one in range(OPINIONS):
+            trusts[one] -= doubts[one, COMMON] / doubts[COMMON, COMMON] * beyond
+    for one in range(OPINIONS):
+        trusts[one] = min(MOST_TRUST, max(least_common if one == COMMON else 0.0, trusts[one]))
 
 
 def regress(

@@ -8,7 +8,9 @@ from typing import Any
 from onebit.auto.sparse.arrays import (
     BACKGROUND,
     BELIEF,
+    COMMON,
     CONSTANT,
+    COUNTED,
     EVIDENCE,
     FACTOR,
     FARTHEST,
@@ -22,8 +24,6 @@ from onebit.auto.sparse.arrays import (
     SCORE,
     SEEN,
     SIZE,
-    TRUST_BAYES,
-    TRUST_SCORE,
     VARIANCE,
     WEIGHT,
     AutoSparseArrays,
@@ -56,10 +56,10 @@ def look(space: AutoSparseArrays, rows: SparseRows, row: int) -> float:
                 scale += trusted * size / float(known[SIZE])
                 trust += trusted
     if nonzeros == 0:
-        space.row[SCALE], space.row[LENGTH], space.row[FACTOR] = 0.0, 0.0, 0.0
+        space.row[SCALE], space.row[LENGTH], space.row[FACTOR], space.row[COUNTED] = 0.0, 0.0, 0.0, 0.0
         return 0.0
     scale = scale / trust if trust > 0.0 else plain / nonzeros
-    squares, length, total = 0.0, 0.0, 0.0
+    squares, length, total, unknown = 0.0, 0.0, 0.0, 0.0
     for entry in range(count):
         size = abs(float(rows.values[start + entry])) / scale
         if size > 0.0:
@@ -70,21 +70,25 @@ def look(space: AutoSparseArrays, rows: SparseRows, row: int) -> float:
             size = 1.25 * size / (1.0 + 0.25 * size)
             squares += size * size
             length += size
+            unknown += size if seen == 0.0 else 0.0
         space.sizes[entry] = size
     space.row[SCALE] = scale * total / nonzeros
     space.row[LENGTH] = length
     space.row[FACTOR] = 1.0 / math.sqrt(squares)
+    # What is new speaks against all known classes, and for one that is still to be found; of two there is none.
+    space.row[COUNTED] = length - unknown if space.heads == 2 else length
     return norm
 
 
 def score(space: AutoSparseArrays, rows: SparseRows, row: int, scores: Vector) -> float:
     """Write beliefs, hopes (the same, until they are asked for) and logits; the squared norm of the row, NaN where one is not finite."""
-    heads, facts, said = space.heads, space.facts, space.said
+    heads, said = space.heads, space.said
     norm = look(space, rows, row)
     add_up(space, rows, row)
-    by_bayes, by_score, top = facts[TRUST_BAYES], facts[TRUST_SCORE], -math.inf
+    by_bayes, by_score, by_common = space.trusts[OPINION], space.trusts[SCORE], space.trusts[COMMON]
+    top = -math.inf
     for head in range(heads):
-        logit = by_bayes * said[OPINION, head] + by_score * said[SCORE, head]
+        logit = by_bayes * said[OPINION, head] + by_score * said[SCORE, head] + by_common * said[COMMON, head]
         scores[2 * heads + head] = logit
         top = max(top, logit)
     for head in range(heads):
@@ -106,7 +110,7 @@ def hope(space: AutoSparseArrays, scores: Vector, candidates: Labels) -> None:
     """
     heads, facts, said, everything = space.heads, space.facts, space.said, candidates.shape[0] == 0
     count = heads if everything else candidates.shape[0]
-    variance = facts[TRUST_SCORE] * facts[TRUST_SCORE] * facts[RESIDUALS] / facts[ROUNDS]
+    variance = space.trusts[SCORE] * space.trusts[SCORE] * facts[RESIDUALS] / facts[ROUNDS]
     total, highest = 0.0, -math.inf
     for place in range(count):
         head = place if everything else candidates[place]
@@ -124,13 +128,13 @@ def hope(space: AutoSparseArrays, scores: Vector, candidates: Labels) -> None:
 
 
 def add_up(space: AutoSparseArrays, rows: SparseRows, row: int) -> None:
-    """Write scores, variances and opinions. From a row of zeros nothing is learnt, so there is nothing to hope for."""
+    """Write scores, variances, opinions, and how common classes are. From a row of zeros nothing is learnt, so there is nothing to hope for."""
     stride, start, said, sums, length = space.stride, rows.starts[row], space.said, space.sums, space.row[LENGTH]
     noise, any_values = space.facts[RESIDUALS] / space.facts[ROUNDS], length > 0.0
     kind = space.weights.dtype.type
     for index in range(3 * stride):
         sums[index] = 0.0
-    root, background = 0.0, 0.0
+    root, background, right, usual = 0.0, 0.0, 0.0, 0.0
     if any_values:
         count, factor = rows.starts[row + 1] - start, kind(space.row[FACTOR])
         space.sizes[count] = 0.0
@@ -139,10 +143,15 @@ def add_up(space: AutoSparseArrays, rows: SparseRows, row: int) -> None:
         root, background = 1.0 / math.sqrt(length), background_of(space.facts, length)
     for head in range(space.heads):
         weight, evidence = space.constants[head, WEIGHT], space.constants[head, EVIDENCE]
-        heard = length * math.log(kind(1.0 + space.counts[head] * background))
+        heard = math.log(kind(1.0 + space.counts[head] * background))
+        right += space.counts[head]
+        usual += space.counts[head] * heard
         said[SCORE, head] = sums[head] + CONSTANT * weight
         said[VARIANCE, head] = sums[stride + head] + CONSTANT * CONSTANT / (noise + evidence) if any_values else 0.0
-        said[OPINION, head] = root * (sums[2 * stride + head] - heard)
+        said[OPINION, head] = root * (sums[2 * stride + head] - space.row[COUNTED] * heard)
+        said[COMMON, head] = heard
+    for head in range(space.heads):  # a class that was never right is as common as is usual
+        said[COMMON, head] = said[COMMON, head] - usual / right if space.counts[head] > 0.0 else 0.0
 
 
 def add_two(

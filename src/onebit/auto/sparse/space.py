@@ -12,8 +12,10 @@ likely, whatever the features are.
 **Naive Bayes** counts in which rows a class was right, against the background of all rows: the logarithm of how much more often feature
 j comes with class i is G_ji = log(1 + H_ji). Its opinion is g_i = sum_j b_j G_ji - l log(1 + n_i background), over the root of l = sum_j b_j.
 
-**Together** they believe in p = softmax(t1 g + t2 s), and hope for as much as there is of a class whose score is one deviation up. The trusts t
-are weights of a logistic regression of the answers: how far the class played leads by g and by s says how likely it was right.
+**How common** a class is, c_i, is the logarithm of how often it was right, against what is usual; 0 where it never was.
+
+**Together** they believe in p = softmax(t1 g + t2 s + t3 c), and hope for as much as there is of a class whose score is one deviation up. The
+trusts t are weights of a logistic regression of the answers: how far the class played leads by g, s and c says how likely it was right.
 
 What is known of features and of the background stays when everything else is forgotten.
 """
@@ -28,7 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.sparse.arrays import (
+    COMMON,
     CONSTANT,
+    COUNTED,
     FACTOR,
     FACTS,
     FIRST,
@@ -36,8 +40,9 @@ from onebit.auto.sparse.arrays import (
     LED_BAYES,
     LED_SCORE,
     LENGTH,
-    TRUST_BAYES,
-    TRUST_SCORE,
+    OPINION,
+    OPINIONS,
+    SCORE,
     WEIGHT,
     AutoSparseArrays,
     begin,
@@ -68,7 +73,7 @@ class AutoSparse(AutoSparseArrays, Space):
     """The space of `auto` for sparse rows."""
 
     __slots__ = ()
-    SAVED = ("weights", "features", "constants", "counts", "facts")
+    SAVED = ("weights", "features", "constants", "counts", "facts", "trusts", "doubts")
     example_rows = staticmethod(SparseSpace.example_rows)
 
     @classmethod
@@ -81,8 +86,10 @@ class AutoSparse(AutoSparseArrays, Space):
             np.zeros((heads, 2)),
             np.zeros(heads),
             np.zeros(FACTS),
-            np.zeros(3),
-            np.zeros((4, heads)),
+            np.zeros(OPINIONS),
+            np.zeros((OPINIONS, OPINIONS)),
+            np.zeros(4),
+            np.zeros((5, heads)),
             np.zeros(FIRST, dtype=dtype),
             np.zeros(3 * stride, dtype=dtype),
             np.zeros(heads, dtype=np.int64),
@@ -121,8 +128,10 @@ class AutoSparse(AutoSparseArrays, Space):
             "constants": ArraySpec((heads, 2), NUMBERS),
             "counts": ArraySpec((heads,), NUMBERS),
             "facts": ArraySpec((FACTS,), NUMBERS),
-            "row": ArraySpec((3,), NUMBERS),
-            "said": ArraySpec((4, heads), NUMBERS),
+            "trusts": ArraySpec((OPINIONS,), NUMBERS),
+            "doubts": ArraySpec((OPINIONS, OPINIONS), NUMBERS),
+            "row": ArraySpec((4,), NUMBERS),
+            "said": ArraySpec((5, heads), NUMBERS),
             "sizes": ArraySpec((FIRST,), dtype),
             "sums": ArraySpec((3 * stride,), dtype),
             "moving": ArraySpec((heads,), np.int64),
@@ -170,16 +179,17 @@ class AutoSparse(AutoSparseArrays, Space):
         How much was heard of a class is no feature's doing: that is the constant, and a feature that was never seen adds nothing.
         """
         length, values, constant = self.row[LENGTH], np.zeros(len(rows.values)), 0.0
-        by_bayes = self.facts[TRUST_BAYES] / math.sqrt(length) if length > 0.0 else 0.0
-        by_score, background = self.facts[TRUST_SCORE], background_of(self.facts, length) if length > 0.0 else 0.0
+        by_bayes = self.trusts[OPINION] / math.sqrt(length) if length > 0.0 else 0.0
+        by_score, background = self.trusts[SCORE], background_of(self.facts, length) if length > 0.0 else 0.0
         sizes = self.sizes[: len(rows.values)].astype(np.float64)
         view = np.where(rows.values >= 0.0, sizes, -sizes) * self.row[FACTOR]
         cells = self.weights[rows.columns].astype(np.float64)
         for position, weight in contrast:
             head = position - 2 * self.heads  # logits come last
             values += weight * (by_score * view * cells[:, head] + by_bayes * sizes * cells[:, 2 * self.stride + head])
-            heard = length * math.log(1.0 + self.counts[head] * background)
+            heard = self.row[COUNTED] * math.log(1.0 + self.counts[head] * background)
             constant += weight * (by_score * CONSTANT * self.constants[head, WEIGHT] - by_bayes * heard)
+            constant += weight * self.trusts[COMMON] * self.said[COMMON, head]
         return Contributions(values, float(constant))
 
 
