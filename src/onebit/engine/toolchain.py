@@ -16,19 +16,17 @@ from onebit.engine.reach import code_in
 
 # All that has a hand in it. They import the compiler, so they are read and not imported.
 _MODULES = (
-    *(
-        "compile",
-        "lane_code",
-        "linking",
-        "lowering",
-        "machine_code",
-        "native_entry",
-        "passes",
-        "references",
-        "resolution",
-        "short_forms",
-        "words",
-    ),
+    "compile",
+    "lane_code",
+    "linking",
+    "lowering",
+    "machine_code",
+    "native_entry",
+    "passes",
+    "references",
+    "resolution",
+    "short_forms",
+    "words",
 )
 _SETTINGS = ".numba_config.yaml"  # which Numba reads in the folder where a process was started
 _OF_OTHER_THINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CUDA_")
