@@ -23,10 +23,10 @@ def padded(size: int) -> int:
     return -(-size // TILE) * TILE
 
 
-def times(row: NDArray[Any], matrix: NDArray[Any], begin: int, end: int, out: NDArray[Any]) -> None:
-    """Write the columns of row @ matrix from a multiple of a tile to another; the matrix may have more lines than the row has numbers."""
-    width, lines, nothing = matrix.shape[1], row.shape[0], spread(row.dtype.type(0))
-    while begin + 4 * TILE <= end:
+def times(row: NDArray[Any], matrix: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write row @ matrix, as many tiles of it as there is room for; the matrix may have more lines than the row has numbers."""
+    width, lines, nothing, begin = matrix.shape[1], row.shape[0], spread(row.dtype.type(0)), 0
+    while begin + 4 * TILE <= out.shape[0]:
         a, b, c, d, place = nothing, nothing, nothing, nothing, begin
         for line in range(lines):
             value = spread(row[line])
@@ -40,7 +40,7 @@ def times(row: NDArray[Any], matrix: NDArray[Any], begin: int, end: int, out: ND
         put(out, begin + 2 * TILE, c)
         put(out, begin + 3 * TILE, d)
         begin += 4 * TILE
-    while begin < end:  # four lines at a time: a sum is not waited for
+    while begin < out.shape[0]:  # four lines at a time: a sum is not waited for
         a, b, c, d, place, line = nothing, nothing, nothing, nothing, begin, 0
         while line + 4 <= lines:
             a = fused(spread(row[line]), load(matrix, place), a)

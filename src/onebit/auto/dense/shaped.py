@@ -21,7 +21,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from onebit.auto.dense.algebra import TILE, padded, times
+from onebit.auto.dense.algebra import padded, times
 from onebit.auto.dense.shaped_arrays import (
     FREEDOM,
     GRADIENTS,
@@ -72,8 +72,7 @@ def score_shaped(shaped: Shaped, z: NDArray[Any], scores: Vector, variances: Vec
     distances, behind, said = shaped.distances, shaped.behind, shaped.said
     shorten(shaped, z)
     for which in range(2 if shares(shaped) else 0):
-        factor, out = shaped.factors[2 * copy_of(shaped, False) + which], shaped.away[which]
-        times(shaped.row, factor, 0, out.shape[0], out)
+        times(shaped.row, shaped.factors[2 * copy_of(shaped, False) + which], shaped.away[which])
     behind[heads] = 1.0
     for head in range(heads):
         behind[head] = 0.0 if about[head] > 0.0 and shaped.counts[head] > 0.0 else 1.0
@@ -117,7 +116,8 @@ def add_distance(shaped: Shaped, place: int, begin: int, end: int) -> None:
         away, off = shaped.away[0], shaped.off[:end]
         for index in range(end):
             off[index] = row[index] - there[index]
-        times(off, shaped.factors[place], begin // TILE * TILE, padded(end), away)
+        # From the first component on: whole lines of a matrix are read in less time than parts of them.
+        times(off, shaped.factors[place], away[: padded(end)])
         for index in range(begin, end):
             total += away[index] * away[index]
     shaped.distances[place] += float(total) * shaped.widths[NARROW, place]

@@ -133,7 +133,7 @@ def locate(shaped: Shaped, place: int, coming: bool) -> None:
         off, away = shaped.off, shaped.away[0]
         for index in range(components):
             off[index] = drawn[index]
-        times(off, shaped.factors[factor_of(shaped, place, coming)], 0, away.shape[0], away)
+        times(off, shaped.factors[factor_of(shaped, place, coming)], away)
         for index in range(components):
             there[index] = away[index]
     width = 1.0 + 1.0 / (count + prior)

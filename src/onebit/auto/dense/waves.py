@@ -44,7 +44,7 @@ class Waves(NamedTuple):
 def write_waves(waves: Waves, row: NDArray[Any], factor: float, view: NDArray[Any]) -> None:
     """Write the cosines of the row times `factor`, of length one together at most, and the constant behind them."""
     number, kind = waves.phases.shape[0], view.dtype.type
-    times(row, waves.directions, 0, waves.angles.shape[0], waves.angles)
+    times(row, waves.directions, waves.angles)
     exact, height, half = kind(factor), kind(1.0 / math.sqrt(number)), kind(0.5)
     a, b, c, d = kind(COSINE[0]), kind(COSINE[1]), kind(COSINE[2]), kind(COSINE[3])
     e, f, g = kind(COSINE[4]), kind(COSINE[5]), kind(COSINE[6])
