@@ -94,7 +94,7 @@ def weigh(space: AutoSparseArrays, heard: Vector, label: int, reward: float) -> 
 def bound(trusts: Vector, doubts: Matrix, least_common: float) -> None:
     """Keep trusts within bounds. Where the trust in how common classes are ends at its own, the others become what is most likely there.
 
-    With more than two classes that is 0. Below, rare classes would be preferred, and those that were never right be tried too late: texts ask for it.
+    With more than two classes that is 0. Below, rare classes would be preferred to those that were never right, which then are tried too late.
     """
     beyond = trusts[COMMON] - least_common
     if beyond < 0.0:
