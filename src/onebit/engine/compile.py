@@ -161,7 +161,8 @@ def _say(what: str) -> None:
 
 def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
     """Machine code: from another process where this one is compiling already and has helpers, else from this one."""
-    from onebit.engine.elsewhere import helpers_for, written  # which need modules that a process without compiling does not
+    # They need modules that a process which compiles nothing does not.
+    from onebit.engine.elsewhere import helpers_for, written
 
     helpers = helpers_for(rule)
     if helpers is None or folder is None:
