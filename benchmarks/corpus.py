@@ -45,10 +45,10 @@ from benchmarks.measuring import where_and_when, write_block
 from benchmarks.recipes import SHIPPED, held
 
 from onebit.cli.options import growing_bar
+from onebit.engine.processes import cores
 from onebit.errors import OnebitError, nearest
 from onebit.rules import registry
 from onebit.trials.records import Record, Records
-from onebit.trials.trial import cores
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "auto.md"
 BLOCK = "the table of the corpus"

@@ -23,9 +23,9 @@ from benchmarks.measuring import (
 from benchmarks.peers_vw import VowpalWabbit
 from benchmarks.workloads import dense
 
+from onebit.engine.processes import cores
 from onebit.experiments.run import run
 from onebit.experiments.sweep import sweep
-from onebit.trials.trial import cores
 
 SIDES = (8, 16)  # of the grids: 64 and 256 settings
 RUNS = 100

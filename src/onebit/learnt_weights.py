@@ -160,17 +160,20 @@ class LearntWeights:
 
     def size(self, classes: int, columns: int, dense: bool) -> int:
         """How many bytes the arrays would take with so many classes and features, as large as they may become. Nothing is allocated."""
-        params, memory = self.rule.settle(classes, self.options)
-        heads = self.rule.heads(params)
-        forms = {dense}
+        _, memory = self.rule.settle(classes, self.options)
+        layouts = [one.layout for one in self.blueprints(classes, columns, dense)]
+        buffers = (engine.BUFFERS * max(one.width, classes) * memory.itemsize for one in layouts)
+        return max(layout.nbytes + more for layout, more in zip(layouts, buffers, strict=True)) + memory.nbytes
+
+    def blueprints(self, classes: int, columns: int, dense: bool) -> list[Blueprint]:
+        """The spaces that this learner may have with so many classes and features: the second is the form in which rows may be treated later."""
+        params, _ = self.rule.settle(classes, self.options)
+        heads, forms = self.rule.heads(params), [dense]
         if self.space_choice.routes and dense and Routing("dense").may_move(columns):
-            forms.add(False)
-        sizes = []
-        for one in forms:
-            form = Form(one, max(1, columns), bool(self.features.named), self.features.dtype)
-            layout = self.space_choice.blueprint(params, form, heads, self.planned or heads).layout
-            sizes.append(layout.nbytes + engine.BUFFERS * max(layout.width, classes) * memory.itemsize)
-        return max(sizes) + memory.nbytes
+            forms.append(False)
+        named, dtype = bool(self.features.named), self.features.dtype
+        wanted = [Form(one, max(1, columns), named, dtype) for one in forms]
+        return [self.space_choice.blueprint(params, form, heads, self.planned or heads) for form in wanted]
 
     def refuse_unstorable(self, rows: int) -> None:
         """Refuse to learn from so many rows where a kernel without a budget may store all of them, and there is no memory for it."""

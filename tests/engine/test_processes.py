@@ -118,9 +118,10 @@ def test_one_that_takes_too_long_is_given_up(module: str, tmp_path: Path, monkey
     assert all(gone(pid) for pid in pids(tmp_path / "mark"))
 
 
-def test_whoever_waits_hears_that_all_ends(module: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("own_session", [True, False])
+def test_whoever_waits_hears_that_all_ends(own_session: bool, module: str, tmp_path: Path) -> None:
     mark, heard = tmp_path / "mark", list[object]()
-    some = CompilingProcesses(module, 1)
+    some = CompilingProcesses(module, 1, own_session=own_session)
 
     def asks() -> None:
         try:
@@ -132,6 +133,7 @@ def test_whoever_waits_hears_that_all_ends(module: str, tmp_path: Path) -> None:
     for one in asking:
         one.start()
     until(lambda: pids(mark))
+    assert (os.getsid(pids(mark)[0]) == os.getsid(0)) is not own_session
     some.stop()
     for one in asking:
         one.join(PATIENCE_S)

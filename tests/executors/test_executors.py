@@ -15,7 +15,7 @@ import pytest
 import onebit
 from onebit.checks import rows as some_rows
 from onebit.engine.elsewhere import helpers_for
-from onebit.engine.processes import CompilingProcesses
+from onebit.engine.processes import CompilingProcesses, cores
 from onebit.errors import OnebitError
 from onebit.executors import EXECUTORS, Executor, checked_on, executor_of
 from onebit.executors.threads import ThreadsExecutor, processor, threads_executor
@@ -26,7 +26,7 @@ from onebit.experiments.summary import whose_speed
 from onebit.rules import rule_named
 from onebit.trials.cost import Cost, Resource, in_words
 from onebit.trials.records import FILE, Record, Records, read_records
-from onebit.trials.trial import Progress, Trial, cores, entry_of
+from onebit.trials.trial import Progress, Trial, entry_of
 
 DEVICE = "Imagined 9000"
 SHORT: dict[str, Any] = {"rounds": 120, "runs": 2}

@@ -44,8 +44,8 @@ def execute(chosen: argparse.Namespace) -> None:
 def examined() -> dict[str, Any]:
     """All that there is to say, as plain values."""
     from onebit.engine.gpu import device
+    from onebit.engine.processes import cores
     from onebit.executors.threads import processor
-    from onebit.trials.trial import cores
 
     folder = clone()
     trouble = device.trouble()

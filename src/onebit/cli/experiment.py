@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from onebit.cli.options import positive, progress_bar
+from onebit.engine.processes import cores
 from onebit.errors import OnebitError
 from onebit.executors import EXECUTORS, checked_on
 from onebit.experiments.failures import FailedRunsWarning, failures_by_data
@@ -20,7 +21,6 @@ from onebit.experiments.saving import save_page
 from onebit.report.parts import Page
 from onebit.trials.cost import number_of
 from onebit.trials.records import Record
-from onebit.trials.trial import cores
 
 RESULTS = "onebit-results"  # the folder for results where none is named
 

@@ -17,10 +17,9 @@ from onebit.contract.rule import Rule
 from onebit.engine import elsewhere
 from onebit.engine.compile import form_of, is_compiled, loop_for
 from onebit.engine.elsewhere import is_known, written
-from onebit.engine.processes import CompilingProcesses
+from onebit.engine.processes import CompilingProcesses, cores
 from onebit.rules import rule_named, usual_rules
 from onebit.spaces.choose import USUAL, Form, choose
-from onebit.trials.trial import cores
 
 FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, and sparse ones
 

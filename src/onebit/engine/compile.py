@@ -28,7 +28,6 @@ from onebit.contract.rule import Rule
 from onebit.contract.surety import surety_of
 from onebit.engine import generic
 from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
-from onebit.engine.elsewhere import helpers_for, written
 from onebit.engine.lanes import OPERATIONS
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.reach import fingerprint, reach
@@ -163,6 +162,9 @@ def _say(what: str) -> None:
 
 def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
     """Machine code: from another process where this one is compiling already and has helpers, else from this one."""
+    # They need modules that a process which compiles nothing does not.
+    from onebit.engine.elsewhere import helpers_for, written
+
     helpers = helpers_for(rule)
     if helpers is None or folder is None:
         return _made_here(rule, space, loop, folder)

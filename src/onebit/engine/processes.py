@@ -29,6 +29,13 @@ LONGEST_S = 600.0
 ENDING_S = 1.0  # for a process to end when it is told to, before it is killed
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class TookTooLongError(OnebitError):
     """A process was at it for `LONGEST_S`, and was ended."""
 
@@ -40,11 +47,12 @@ class StoppedError(Exception):
 class CompilingProcesses:
     """Processes that carry out orders, at most so many at a time (any number, where none is given), started as they are needed.
 
-    Where they are `lasting`, one that is done waits for the next order, and need not import the compiler again. All end with `stop`.
+    Where they are `lasting`, one that is done waits for the next order, and need not import the compiler again. All end with `stop`. In sessions of
+    their own they hear nothing of Ctrl-C; otherwise whoever ends this process and all that it has started ends them, too.
     """
 
-    def __init__(self, module: str, most: int | None = None, *, lasting: bool = True) -> None:
-        self._module, self._lasting = module, lasting
+    def __init__(self, module: str, most: int | None = None, *, lasting: bool = True, own_session: bool = True) -> None:
+        self._module, self._lasting, self._own_session = module, lasting, own_session
         self._free = None if most is None else threading.BoundedSemaphore(most)
         self._lock = threading.Lock()
         self._stopping = False
@@ -100,7 +108,7 @@ class CompilingProcesses:
                 raise StoppedError
             if self._idle:
                 return self._idle.pop()
-            process = _Process(self._module)
+            process = _Process(self._module, self._own_session)
             self._all.add(process)
             return process
 
@@ -121,16 +129,16 @@ class CompilingProcesses:
 class _Process:
     """One of them."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, own_session: bool) -> None:
+        self._own_session = own_session
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 -- closed with the process
-        # In a session of its own, it can be ended with all that it has started, and hears nothing of Ctrl-C.
         try:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
-                start_new_session=True,
+                start_new_session=own_session,
             )
         except OSError:
             self._errors.close()
@@ -166,7 +174,7 @@ class _Process:
         self.end()
 
     def end(self) -> None:
-        """End it and all that it has started: it is told to, and killed where it does not."""
+        """End it, and all that it has started if it has a session: it is told to, and killed where it does not."""
         self.is_alive = False
         self._signal(signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -183,7 +191,10 @@ class _Process:
 
     def _signal(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in its session
-            os.killpg(self._process.pid, number)
+            if self._own_session:
+                os.killpg(self._process.pid, number)
+            else:
+                self._process.send_signal(number)
 
 
 def carry_out_orders(carry_out: Callable[[str], Any]) -> None:

@@ -21,13 +21,13 @@ from typing import NamedTuple
 from onebit.data.sources import Source
 from onebit.engine import elsewhere
 from onebit.engine.elsewhere import helped_by
-from onebit.engine.processes import CompilingProcesses
+from onebit.engine.processes import CompilingProcesses, cores
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, record_of
 from onebit.trials.room import refuse_what_does_not_fit
 from onebit.trials.shared_data import SharedData, Tables, by_shared_data
-from onebit.trials.trial import Outcome, Progress, Trial, cores
+from onebit.trials.trial import Outcome, Progress, Trial
 
 LOG = logging.getLogger("onebit.executors")
 

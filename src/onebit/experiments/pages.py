@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from onebit.data.streams import Stream
+from onebit.engine.processes import cores
 from onebit.executors.threads import processor
 from onebit.experiments.compare import Comparison, DataResult
 from onebit.experiments.drawing import (
@@ -46,7 +47,7 @@ from onebit.report.parts import (
 )
 from onebit.trials.cost import Cost, quantity
 from onebit.trials.records import REWARDS, Record
-from onebit.trials.trial import cores, shown
+from onebit.trials.trial import shown
 from onebit.version import VERSION
 
 MOST_ROWS = 500  # of settings in the table of a page

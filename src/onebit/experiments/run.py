@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from onebit.contract.parameters import checked_flag, named_parameters, refuse_unknown
 from onebit.data.sources import columns_or_values
 from onebit.data.streams import Stream, stream
+from onebit.engine.processes import cores
 from onebit.errors import InputError
 from onebit.executors.threads import execute
 from onebit.experiments.finding import constant_said
@@ -26,7 +27,7 @@ from onebit.learner import Learner
 from onebit.options import MEANINGS
 from onebit.rules import DEFAULT, is_rule
 from onebit.trials.room import refuse_what_does_not_fit
-from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, cores, entry_of
+from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, entry_of
 from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """Compiling in a process of its own: Numba would hold up everything else in this one for seconds.
 
-Another process makes the learner that is described to it, and so leaves its machine code in the cache, from which this process loads it.
+Another process makes the learner that is described to it, and so leaves its machine code in the cache, from which this process loads it. It has
+several loops to compile, and does so with processes of its own beside it.
 """
 
 from __future__ import annotations
@@ -8,14 +9,19 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from onebit.engine.processes import CompilingProcesses, StoppedError, TookTooLongError, carry_out_orders
+from onebit.engine import elsewhere
+from onebit.engine.compile import loop_for
+from onebit.engine.elsewhere import helped_by
+from onebit.engine.processes import CompilingProcesses, StoppedError, TookTooLongError, carry_out_orders, cores
+from onebit.engine.stream import lessons, stream
 from onebit.learner import Learner
 from onebit.rules import add_rule
 from onebit.serve.errors import UnavailableError
 from onebit.serve.inputs import Inputs
-from onebit.serve.tasks import learner_of, warm
+from onebit.serve.tasks import check_learner, learner_of, warm
 from onebit.validation import ClassName
 
 LOG = logging.getLogger("onebit.serve")
@@ -61,7 +67,29 @@ def _compile_here(order: str) -> None:
     told = json.loads(order)
     for given in told["rules"]:
         add_rule(given)
-    Compiler(apart=False).learner(told["detail"], told["classes"], Inputs(**told["inputs"]))
+    detail, classes, inputs = told["detail"], told["classes"], Inputs(**told["inputs"])
+    _compile_side_by_side(check_learner(detail, classes, inputs), inputs)
+    Compiler(apart=False).learner(detail, classes, inputs)
+
+
+def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
+    """Compile the loops that a task may come to need: to decide and to learn, to take corrections, and the same for rows that turn out to be sparse."""
+    runtime = learner.runtime
+    loops = [stream, lessons] if runtime.corrects else [stream]
+    blueprints = runtime.model.blueprints(len(learner.classes), inputs.columns, inputs.kind == "numbers")
+    wanted = [(one.make(), loop) for one in blueprints for loop in loops]
+    count = min(cores(), len(wanted))
+
+    def compile_one(one: tuple[Any, Any]) -> None:
+        with helped_by(others):
+            loop_for(runtime.rule, *one)
+
+    # Whoever ends this process ends all in its session.
+    with (
+        CompilingProcesses(elsewhere.__name__, max(1, count - 1), own_session=False) as others,
+        ThreadPoolExecutor(count) as pool,
+    ):
+        list(pool.map(compile_one, wanted))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -188,13 +187,6 @@ def marks_for(rounds: int) -> NDArray[np.int64]:
     """The rounds at which a curve has its points: evenly spaced, and evenly spaced in the logarithm."""
     linear = np.linspace(1, rounds, min(LINEAR_MARKS, rounds))
     return np.unique(np.concatenate([linear, np.geomspace(1, rounds, LOGARITHMIC_MARKS)]).round().astype(np.int64))
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def shown(options: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from multiprocessing import resource_tracker
 from typing import TYPE_CHECKING, Any
 
 from onebit.data.sources import Source
+from onebit.engine.processes import cores
 from onebit.errors import InputError, NetworkError
 from onebit.executors.cluster.executor import (
     CONNECT_S,
@@ -27,7 +28,6 @@ from onebit.executors.cluster.executor import (
 )
 from onebit.executors.cluster.worker import Shipment, TrialBatch, WorkerVersion, run_batch, worker_version
 from onebit.trials.records import Record
-from onebit.trials.trial import cores
 
 if TYPE_CHECKING:
     from distributed import Client, Future, LocalCluster

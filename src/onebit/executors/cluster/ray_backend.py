@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.data.sources import Source
+from onebit.engine.processes import cores
 from onebit.errors import InputError, NetworkError, brief, lines_of
 from onebit.executors.cluster.executor import (
     BREATH_S,
@@ -29,7 +30,6 @@ from onebit.executors.cluster.executor import (
 )
 from onebit.executors.cluster.worker import Shipment, TrialBatch, WorkerVersion, run_batch, worker_version
 from onebit.trials.records import Record
-from onebit.trials.trial import cores
 
 LOG = logging.getLogger("onebit.executors")
 

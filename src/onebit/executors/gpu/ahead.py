@@ -15,9 +15,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from onebit.engine.gpu.build import kept_for, kernel_for
 from onebit.engine.gpu.device import spoken
 from onebit.engine.gpu.layout import Layout, Shape, Variances
-from onebit.engine.processes import CompilingProcesses, carry_out_orders
+from onebit.engine.processes import CompilingProcesses, carry_out_orders, cores
 from onebit.rules import registry, rule_named
-from onebit.trials.trial import cores
 
 LOG = logging.getLogger("onebit.executors")
 

@@ -27,6 +27,7 @@ from onebit.engine.gpu.launch import (
     walk,
 )
 from onebit.engine.gpu.layout import Layout, Shape
+from onebit.engine.processes import cores
 from onebit.engine.schedule import Schedule
 from onebit.errors import OnebitError
 from onebit.executors.gpu.ahead import Kernel, KernelBuilder
@@ -37,7 +38,7 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 from onebit.trials.records import Record, record_of
 from onebit.trials.shared_data import SharedData, Tables
-from onebit.trials.trial import Outcome, Progress, Trial, cores, marks_for
+from onebit.trials.trial import Outcome, Progress, Trial, marks_for
 
 MOST_BYTES = 3 * 2**29  # bytes drawn for the seeds that are run at once; the host has as many for the next ones
 REFUSED = "rows have names, or are refused"
