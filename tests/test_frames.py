@@ -160,13 +160,18 @@ def test_the_cell_that_is_no_number_is_named() -> None:
     frame = pd.DataFrame({"height": [1.0, 2.0], "colour": [3.0, "red"]})
     row = frame.iloc[1]
     assert refused(lambda: learner.decide(row)).startswith("'colour' of x is 'red', but must be a number")
-    assert refused(lambda: learner.decide(row.to_numpy())) == "x has 'red' as feature 1, but must be made of numbers"
+    assert (
+        refused(lambda: learner.decide(row.to_numpy()))
+        == "x has 'red' as feature 1 (dtype object), but must be made of numbers"
+    )
     assert (
         refused(lambda: learner.decide(pd.Series([1.0, None]))) == "feature 1 of x has no value, but must have a number"
     )
     sentence = refused(lambda: learner.decide_many(frame))
     assert sentence.startswith("column 'colour' of X, row 1, is 'red', but must be a number")
-    assert refused(lambda: learner.decide_many(frame.to_numpy())).startswith("x has 'red' as feature 1 in row 1, but")
+    assert refused(lambda: learner.decide_many(frame.to_numpy())).startswith(
+        "x has 'red' as feature 1 in row 1 (dtype object), but"
+    )
     gap = pd.DataFrame({"height": [1.0, 2.0], "colour": [3.0, None]})
     assert refused(lambda: learner.decide(gap.iloc[1])) == "'colour' of x has no value, but must have a number"
     assert (

@@ -236,8 +236,10 @@ def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
         raise InputError(f"x is not an array of numbers: {error}") from None
     if given.dtype.kind not in "fiub":
         # Among texts, NumPy makes texts of numbers too.
+        strange = _no_number(np.asarray(x, dtype=object))
+        typed = f" (dtype {given.dtype})" if isinstance(x, np.ndarray) else ""
         raise InputError(
-            f"x {_no_number(np.asarray(x, dtype=object)) or f'has dtype {given.dtype}'}, but must be made of numbers"
+            f"x {strange or f'has dtype {given.dtype}'}{typed if strange else ''}, but must be made of numbers"
         )
     return cast_to(given, dtype, copy)
 

@@ -20,11 +20,11 @@ from onebit.trials.trial import entry_of
 X, Y = rows(60)
 
 
-def summary(name: str, *errors: float) -> Summary:
+def summary(name: str, *errors: float, **options: Any) -> Summary:
     """Runs with these errors."""
     curve = {"rounds": np.array([1, 9]), "played": np.array([1, 2]), "greedy": np.array([1, 2])}
     common = {"greedy_error": 0.1, "curve": curve, "seconds": 1.0, "on": "CPU", "stream": {"rounds": 9}, "why": None}
-    entry = entry_of(name)
+    entry = entry_of(name, options)
     hears = "the label" if name in ("perceptron", "arow") else "one bit"
     given = {"learner": name, "options": {}, "hears": hears, **common}
     return Summary(entry, [Record({**given, "seed": seed, "error": error}) for seed, error in enumerate(errors)])
@@ -95,6 +95,13 @@ def test_where_naming_one_class_gets_more_than_every_learner_it_is_said() -> Non
 
 def test_who_has_full_information_is_no_rival() -> None:
     assert rivals(on("iris", summary("auto", 0.1, 0.2), summary("perceptron", 0.1, 0.2))) == []
+
+
+def test_a_setting_of_a_rival_is_no_learner_of_its_own() -> None:
+    """Without colours and backticks it read "bpa, bpa, aggressiveness=0.1 cannot be distinguished"."""
+    near = [summary("bpa", 0.11, 0.3), summary("bpa", 0.12, 0.3, aggressiveness=0.1)]
+    said = finding([on("iris", summary("auto", 0.1, 0.3), *near)])
+    assert said.endswith("; `bpa` and `bpa` (aggressiveness=0.1) cannot be distinguished from it with 2 runs.")
 
 
 def test_many_rivals_are_counted() -> None:

@@ -267,6 +267,10 @@ def test_actions_are_numbers_or_texts(shown: list[Any], tmp_path: Path) -> None:
 def test_files_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(onebit.InputError, match="is not a log by its ending"):
         read_log(tmp_path / "log.txt")
+    with pytest.raises(
+        onebit.InputError, match="is a folder, but must be a file, or a folder that `onebit archive` has"
+    ):
+        read_log(tmp_path)
     with pytest.raises(onebit.InputError, match="there is no file"):
         read_log(tmp_path / "log.csv")
     for name in ("log.csv", "log.parquet", "log.csv.gz"):

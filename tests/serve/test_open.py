@@ -254,6 +254,7 @@ def test_what_contradicts_the_task_that_is_there_is_refused(where: Where) -> Non
 def test_bad_options_leave_no_task(tmp_path: Path, options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(OnebitError, match=sentence):
         onebit.open(tmp_path / "fruit", **options)
+    assert list(tmp_path.iterdir()) == [], "and no folder, as one with a wrong name would be"
     onebit.open(tmp_path / "fruit", **SMALL).close()  # the folder is free, and called as the task
     assert [json.loads(row[0])["name"] for row in rows_of(tmp_path / "fruit", "SELECT detail FROM changes")] == [
         "fruit"
@@ -304,6 +305,22 @@ def test_databases_that_cannot_be_used(postgres: Server) -> None:
         with pytest.raises(OnebitError, match=sentence):
             onebit.open(address, task, **anything)  # type: ignore[arg-type]
     assert everything_in(address) == before
+
+
+def test_a_file_in_the_place_of_the_folder_is_called_one(tmp_path: Path) -> None:
+    path = tmp_path / "fruit"
+    path.write_text("apples")
+    with pytest.raises(InputError, match="fruit is a file, but must be a folder, or the name of a new one"):
+        onebit.open(path, **SMALL)
+    assert path.read_text() == "apples"
+
+
+def test_what_is_no_text_is_shown_as_it_is(tmp_path: Path) -> None:
+    """Whatever was neither a list nor a text was called an object, as JSON calls a dict."""
+    with onebit.open(tmp_path / "fruit", classes=2, text=True, learner="banditron") as task:
+        for x, words in ((5, "x is 5, but"), (None, "x is None, but"), ({"a": 1}, "x is an object, but")):
+            with pytest.raises(OnebitError, match=f"^{words} must be a text"):
+                task.decide(x)
 
 
 def test_a_folder_that_is_called_as_no_task(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def _several(decided: Sequence[tuple[DataResult, Summary]], count: int) -> list[
 
 def _untold(near: Sequence[Summary]) -> str:
     """Who they are, and that a paired test over so many runs does not tell them from the best."""
-    names = [f"`{one.entry.title}`" for one in near]
+    names = [f"`{one.entry.rule.name}`" + (f" ({one.entry.said})" if one.entry.said else "") for one in near]
     if len(names) > MOST_NAMED:
         names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
     return f"{listed(names)} cannot be distinguished from it with {near[0].runs} runs"

@@ -171,6 +171,8 @@ def read_log(
     path = Path(path)
     name = path.name.lower()
     is_table = name.endswith(TABLES) or is_archive(path)
+    if path.is_dir() and not is_archive(path):
+        raise InputError(f"{path} is a folder, but must be a file, or a folder that `onebit archive` has written")
     if not is_table and not name.endswith(ENDINGS):
         raise InputError(f"{path} is not a log by its ending, which may be {', '.join(ENDINGS)}")
     if not path.exists():

@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from onebit.errors import brief
 from onebit.named_features import WORD
 from onebit.serve.errors import InvalidError, TooLargeError
 from onebit.validation import is_text
@@ -162,4 +163,6 @@ def _refuse_bytes(kept: bytes, field: str, most: int) -> None:
 
 
 def _named(x: object) -> str:
-    return "a list" if isinstance(x, list) else "a text" if isinstance(x, str) else "an object"
+    """What x is, in the words of JSON; what JSON has none for, in a program, as it is."""
+    names = {list: "a list", str: "a text", dict: "an object"}
+    return next((name for kind, name in names.items() if isinstance(x, kind)), brief(x))

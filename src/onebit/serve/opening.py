@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -106,8 +106,14 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     }
     if is_address(str(path)):
         return _joined(Settings(data=Path(), log=str(path), **options), task, given, durable == "soon")
+    settings = Settings(data=Path(path), **options)
+    if settings.data.is_file():
+        raise InputError(f"{path} is a file, but must be a folder, or the name of a new one")
+    if not settings.data.exists():  # it is made only for a task that can be made
+        _refuse_incomplete(str(path), task, [], given)
+        _new(settings, task, given, 1, 0.0)
     try:
-        folder = OpenFolder.entered(Settings(data=Path(path), **options), durable == "soon")
+        folder = OpenFolder.entered(settings, durable == "soon")
         with ExitStack() as undo:
             undo.callback(folder.leave)
             made = _opened(folder, task, given)
@@ -208,8 +214,14 @@ def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) 
     found = [one for one in there if name in (None, one.name)]
     if found:
         return found[0]
+    _refuse_incomplete(where, name, there, given)
+    return None
+
+
+def _refuse_incomplete(where: str, name: str | None, there: Sequence[TaskInfo], given: Mapping[str, Any]) -> None:
+    """Refuse to create a task of which too little was said."""
     if "classes" in given and "features" in given:
-        return None
+        return
     missing = "features (the number of them, text=True, or features='dict')" if "classes" in given else "classes"
     if name is None or not there:
         raise InputError(f"there is no task in {where} yet: give {missing}, to create one")
@@ -219,16 +231,9 @@ def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) 
 
 def _created(reader: Reader, folder: OpenFolder, name: str | None, given: dict[str, Any]) -> TaskInfo:
     """Create a task: it is on disk when this returns, and its learner is compiled."""
-    if name is None:
-        name = folder.settings.data.resolve().name
-        if not NAME.fullmatch(name):
-            raise InputError(
-                f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
-            )
     tasks, damaged = reader.tasks()
     number = 1 + max([*(one.number for one in tasks), *(one.number for one in damaged)], default=0)
-    info = task_of(checked(NewTask, {"name": name, **given}), number, folder.clock.now())
-    check_new(info, folder.settings.max_task_memory)
+    info = _new(folder.settings, name, given, number, folder.clock.now())
     with about("parameters"):
         Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
     with folder.whole():
@@ -237,6 +242,19 @@ def _created(reader: Reader, folder: OpenFolder, name: str | None, given: dict[s
     created = reader.task(number, folder.commits.last)
     assert created is not None, "a task that was created is in the log"
     return created
+
+
+def _new(settings: Settings, name: str | None, given: dict[str, Any], number: int, now: float) -> TaskInfo:
+    """A task as it will be created, in a folder whose name it has unless it has one of its own; what cannot be created is refused."""
+    if name is None:
+        name = settings.data.resolve().name
+        if not NAME.fullmatch(name):
+            raise InputError(
+                f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
+            )
+    info = task_of(checked(NewTask, {"name": name, **given}), number, now)
+    check_new(info, settings.max_task_memory)
+    return info
 
 
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
