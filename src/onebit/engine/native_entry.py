@@ -7,7 +7,7 @@ a hundred arrays, that was a tenth of all there was to compile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 from llvmlite import ir
@@ -142,7 +142,9 @@ def _array_in(context: Any, builder: Any, kind: Any, record: Any, place: Any = N
     return array
 
 
+@cache
 def _itemsize(context: Any, kind: Any) -> int:
+    """How many bytes an element takes; LLVM makes a module to find out."""
     return int(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
 
 
