@@ -1,7 +1,7 @@
 """Arrays and ranges in fewer instructions than Numba writes for them.
 
 Numba puts the record of an array into memory wherever it is indexed, reads every field of it, and builds each `range` and each pair of an iterator
-there: nine in ten instructions of a loop were of that kind. LLVM finds out that nothing of it is needed, which takes as long as writing it. Here values
+there: more than half of all instructions were of that kind. LLVM finds out that nothing of it is needed, which takes as long as writing it. Here values
 stay values, and only what is used is read. What is computed is the same: an index below zero counts from the end, and slices end with the array.
 """
 
