@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -215,6 +217,23 @@ def test_registries_are_loaded_once_and_what_is_added_to_them_is_found() -> None
     assert "refresh" not in vars(context.typing_context)
 
 
+def test_scipy_is_not_imported_to_compile_and_is_there_for_who_multiplies_matrices() -> None:
+    program = """
+import sys, numba, numpy as np
+from onebit.engine.resolution import registries_loaded_once
+with registries_loaded_once(numba.core.registry.cpu_target.target_context):
+    pass
+from numba.np import arraymath, linalg
+assert "scipy.linalg" not in sys.modules
+assert arraymath._HAVE_BLAS
+assert arraymath.ensure_blas is linalg.ensure_blas
+assert linalg.ensure_blas.__module__ == linalg.__name__
+linalg.ensure_blas()
+assert "scipy.linalg" in sys.modules
+"""
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
 def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     library = codegen.JITCodeLibrary
     for method in ("finalize", "add_ir_module", "_get_module_for_linking", "_finalize_final_module"):
@@ -232,7 +251,8 @@ def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     assert isinstance(NativeLowering.lowering_class, property), "Numba has moved what engine.native_entry lowers with"
     assert callable(PassManager._runPass), "Numba has moved _runPass, which engine.passes replaces"
     lowering = inspect.getsource(Lower)
-    for name in ("_singly_assigned_vars", "_blk_local_varmap", "self._cur_ir_block = block", "def alloca_lltype("):
+    own = ("_singly_assigned_vars", "_blk_local_varmap", "self._cur_ir_block = block", "def alloca_lltype(")
+    for name in (*own, "def lower_expr(self, resty, expr)", "def lower_setitem(", "def _cast_var(self, var, ty)"):
         assert name in lowering, f"Numba has moved {name} of Lower, which engine.lowering uses"
     assert "self._alloca_var(" in inspect.getsource(Lower.getvar), (
         "Numba no longer makes room for a variable on first use"

@@ -10,7 +10,7 @@ it has been written there. To take a hundred arrays apart for every row takes lo
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 from llvmlite import ir
@@ -159,7 +159,9 @@ def _array_in(context: Any, builder: Any, kind: Any, record: Any, place: Any = N
     return array
 
 
+@cache
 def _itemsize(context: Any, kind: Any) -> int:
+    """How many bytes an element takes; LLVM makes a module to find out."""
     return int(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
 
 

@@ -1,7 +1,7 @@
 """Arrays and ranges in fewer instructions than Numba writes for them.
 
 Numba puts the record of an array into memory wherever it is indexed, reads every field of it, and builds each `range` and each pair of an iterator
-there: nine in ten instructions of a loop were of that kind. LLVM finds out that nothing of it is needed, which takes as long as writing it. Here values
+there: more than half of all instructions were of that kind. LLVM finds out that nothing of it is needed, which takes as long as writing it. Here values
 stay values, and only what is used is read. What is computed is the same: an index below zero counts from the end, and slices end with the array.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.types import Array, BaseTuple, Integer, SliceType  # type: ignore[attr-defined]
-from numba.np.arrayobj import get_itemsize, load_item, store_item
+from numba.np.arrayobj import load_item, store_item
 
 _WORD = ir.IntType(64)
 _ZERO, _ONE = _WORD(0), _WORD(1)
@@ -38,7 +38,7 @@ class Indexed:
     """A place in an array, or a part of it."""
 
     def __init__(self, context: Any, builder: Any, array: Any, value: Any, kind: Any, index: Any) -> None:
-        self._context, self._builder, self._array = context, builder, array
+        self._context, self._builder, self._array, self._value = context, builder, array, value
         self.lengths: list[Any] = []  # of the part that is meant, none for a single place
         self.strides: list[Any] = []
         lengths = [builder.extract_value(value, (SHAPE, axis)) for axis in range(array.ndim)]
@@ -50,9 +50,9 @@ class Indexed:
             else:
                 first, length = self._span(given, lengths[axis])
                 begin.append(first)
-                self._keep(value, axis, length)
+                self._keep(axis, length)
         for axis in range(len(kinds), array.ndim):
-            self._keep(value, axis, lengths[axis])
+            self._keep(axis, lengths[axis])
         offset = _ZERO
         for axis, first in enumerate(begin):
             step = reduce(builder.mul, lengths[axis + 1 :]) if axis + 1 < array.ndim else None
@@ -60,9 +60,9 @@ class Indexed:
             offset = part if offset is _ZERO else builder.add(offset, part)
         self._place = builder.gep(builder.extract_value(value, DATA), [offset])
 
-    def _keep(self, value: Any, axis: int, length: Any) -> None:
+    def _keep(self, axis: int, length: Any) -> None:
         self.lengths.append(length)
-        self.strides.append(self._builder.extract_value(value, (STRIDES, axis)))
+        self.strides.append(self._builder.extract_value(self._value, (STRIDES, axis)))
 
     def _counted(self, kind: Any, index: Any, length: Any) -> Any:
         """An index from the beginning."""
@@ -105,7 +105,7 @@ class Indexed:
         builder = self._builder
         made = ir.Constant(self._context.get_value_type(kind), None)
         made = builder.insert_value(made, reduce(builder.mul, self.lengths), NITEMS)
-        made = builder.insert_value(made, _WORD(get_itemsize(self._context, kind)), ITEMSIZE)
+        made = builder.insert_value(made, builder.extract_value(self._value, ITEMSIZE), ITEMSIZE)
         made = builder.insert_value(made, self._place, DATA)
         for axis, (length, stride) in enumerate(zip(self.lengths, self.strides, strict=True)):
             made = builder.insert_value(made, length, (SHAPE, axis))
