@@ -249,7 +249,8 @@ def pairs_against_banditron(found: list[dict[str, Any]]) -> Iterator[str]:
 
 def late_against_immediate(found: list[dict[str, Any]]) -> Iterator[str]:
     """Where nothing is late, a walk over events should do four fifths of the rounds a second of one over rounds."""
-    rates = {(one["rule"], one["delay"]): one["rounds_per_second"] for one in found if one["features"] == 100}
+    plain = [one for one in found if one["features"] == 100 and not one["options"]]
+    rates = {(one["rule"], one["delay"]): one["rounds_per_second"] for one in plain}
     for (rule, delay), rate in rates.items():
         if delay is not None and (rule, None) in rates:
             yield f"{rule}, {delay} rounds late: {rate / rates[rule, None]:.2f} of the rounds a second without events (bar 0.80 where none is late)"

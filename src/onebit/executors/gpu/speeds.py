@@ -1,9 +1,7 @@
 """How fast a GPU and a core beside it are: what `--on auto` decides by, and `onebit doctor` prints.
 
 Each number is the least-squares fit of a constant to the logarithms of what was measured with 10 classes and 100 features, that is, their
-geometric mean; `benchmarks/gpu.py` prints it below its table. The GPU was an H200, the core one of its host; second-order rules were
-measured on a core of another machine, as a share of Banditron (0.48). The last fit is of second-order rules on the GPU, after their lanes
-had come to share what is computed class by class; first-order rules have become some percent faster since theirs.
+geometric mean; `benchmarks/gpu.py` prints it below its table. The GPU was an H200, the core one of its host (18 November 2026).
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ class Speeds(NamedTuple):
 
 
 FITTED = {
-    "first-order": Speeds(310_000, 4200, 2_550_000),
-    "second-order": Speeds(277_000, 2250, 1_150_000),
+    "first-order": Speeds(309_000, 4050, 2_150_000),
+    "second-order": Speeds(294_000, 2250, 1_180_000),
 }
 
 
