@@ -4,7 +4,7 @@
     python benchmarks/auto.py --jobs 16                # so many streams side by side; speeds are then those of a busy machine
     python benchmarks/auto.py --only mnist --seeds 3 --json mnist.json
     python benchmarks/auto.py --unseen                 # against LinUCB, logistic regression and BPA
-    python benchmarks/auto.py --write                  # and the table into docs/explanation/auto.md
+    python benchmarks/auto.py --write                  # and the table into its page in docs/explanation
 
 Errors are those of the label played, in % of all rounds from the first, with 95 % intervals of the mean over seeds. `auto` gets the
 rows as they are. What it is compared with gets rows of length one: AROW (diagonal, ridge 0.01) and the perceptron have full
@@ -41,8 +41,11 @@ from onebit.errors import OnebitError, nearest
 from onebit.experiments.run import Result, run
 from onebit.experiments.statistics import estimate
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "auto.md"
-TABLE, UNSEEN_TABLE = "the table of errors", "the table of unseen streams"  # the blocks of the page
+PAGES = Path(__file__).resolve().parents[1] / "docs" / "explanation"
+TABLE, UNSEEN_TABLE = (
+    "the table of errors",
+    "the table of unseen streams",
+)  # blocks of `auto.md` and of `auto-corpus.md`
 FIRST_SEED = 1000  # those below were used while auto was built
 
 
@@ -250,7 +253,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, metavar="N", help="at most so many rounds of each stream, for a look")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="streams side by side (default 1)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write everything to this file")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/auto.md")
+    parser.add_argument("--write", action="store_true", help="put the table into its page in docs/explanation")
     chosen = parser.parse_args()
     if chosen.write and (chosen.only or chosen.rounds):
         parser.error("--write is for the whole table: leave out --only and --rounds")
@@ -282,7 +285,8 @@ def main() -> None:
     for name, why in failed.items():
         print(f"\n{name} was not measured: {why}")
     if chosen.write:
-        write_block(PAGE, UNSEEN_TABLE if chosen.unseen else TABLE, [where_and_when(), "", *lines])
+        page, block = ("auto-corpus.md", UNSEEN_TABLE) if chosen.unseen else ("auto.md", TABLE)
+        write_block(PAGES / page, block, [where_and_when(), "", *lines])
     if chosen.json:
         report = {
             **circumstances(),

@@ -3,7 +3,7 @@
     python benchmarks/corpus.py --list                         # the streams, their halves and their seeds
     python benchmarks/corpus.py --half choose --jobs 16        # those that constants may be chosen on
     python benchmarks/corpus.py --only digits --only iris
-    python benchmarks/corpus.py --jobs 16 --write              # all of it, and the table into docs/explanation/auto.md
+    python benchmarks/corpus.py --jobs 16 --write              # all of it, and the table into docs/explanation/auto-corpus.md
     python benchmarks/corpus.py --table                        # what the runs so far say; nothing is run
 
 Errors are those of the label played, in % of all rounds from the first, no parameter given. The fixed rules are all rules with bandit
@@ -50,7 +50,7 @@ from onebit.errors import OnebitError, nearest
 from onebit.rules import registry
 from onebit.trials.records import Record, Records
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "auto.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "auto-corpus.md"
 BLOCK = "the table of the corpus"
 RESULTS = Path("onebit-results") / "corpus"
 PACKED = ("digits", "iris", *SHIPPED)
@@ -182,7 +182,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=cores(), metavar="N", help="processes (default: one for each core)")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER", help=f"default {RESULTS}")
     parser.add_argument("--table", action="store_true", help="run nothing, and show what the runs so far say")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/auto.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/auto-corpus.md")
     parser.add_argument("--list", action="store_true", help="show the streams")
     parser.add_argument("--pack", type=Path, metavar="FOLDER", help="write the data that scikit-learn ships there")
     chosen = parser.parse_args()

@@ -183,7 +183,7 @@ def _comment(text: str, indent: str) -> list[str]:
 def _package() -> str:
     about = {
         "name": "onebit-client",
-        "version": re.sub(r"\.dev(\d+)$", r"-dev.\1", VERSION),
+        "version": re.sub(r"\.?(a|b|rc|dev)(\d+)$", r"-\1.\2", VERSION),  # as npm writes what comes before a release
         "description": "The client of `onebit serve`: decide, hear right or wrong, learn. No dependencies.",
         "license": "MIT",
         "type": "module",

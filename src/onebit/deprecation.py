@@ -11,7 +11,7 @@ from typing import Any
 
 def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
     """Warn whoever called the caller that a name will go."""
-    warnings.warn(f"{old} is now {new}; the old name goes with the next version", DeprecationWarning, stacklevel)
+    warnings.warn(f"{old} is now {new}; the old name goes after 1.0", DeprecationWarning, stacklevel)
 
 
 class Renamed:
@@ -23,7 +23,7 @@ class Renamed:
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     Sweep().standings, str(caught[0].message)
-    ([1, 2], 'Sweep.standings is now Sweep.summaries; the old name goes with the next version')
+    ([1, 2], 'Sweep.standings is now Sweep.summaries; the old name goes after 1.0')
     """
 
     def __init__(self, new: str) -> None:

@@ -2,8 +2,9 @@
 
 import re
 
-VERSION = "0.4.0.dev0"
-# By the version that gave the name of a rule to another one: what the former is called since. It is kept for what was written before.
+VERSION = "1.0.0rc1"
+# By the version that gave the name of a rule to another one: what the former is called since. It is kept for what was written before. 0.4.0 was the
+# working title of 1.0.0: files of its development say so.
 RENAMED_RULES = {"0.4.0": {"auto": "auto-0.3"}}
 
 

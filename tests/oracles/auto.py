@@ -1,6 +1,6 @@
 """Auto: on dense rows ten members, weighed by what they gave to what was heard; on sparse rows the twin is `auto_sparse.py`.
 
-Specification: docs/explanation/auto.md#dense-rows and docs/explanation/auto.md#candidates-rewards-and-truths. Written out here alone: that bounds move as often as a variance is asked for in
+Specification: docs/explanation/auto-method.md#dense-rows and docs/explanation/auto-method.md#candidates-rewards-and-truths. Written out here alone: that bounds move as often as a variance is asked for in
 learning; that after a restart the components in use, and what waves are of, stay until the next are ready; and that of members which are not there yet none is the best.
 """
 

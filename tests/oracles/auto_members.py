@@ -1,6 +1,6 @@
 """What the new `auto` knows of dense rows, and its members that are linear or clusters, one class at a time.
 
-Specification: docs/explanation/auto.md#dense-rows. What is kept is of the precision of the rows (`kind`), sums are of NumPy. The members on principal components
+Specification: docs/explanation/auto-method.md#dense-rows. What is kept is of the precision of the rows (`kind`), sums are of NumPy. The members on principal components
 that have a shape are in `auto_shaped.py`.
 """
 

@@ -1,6 +1,6 @@
 """Principal components, and classes that are normal distributions on them, from their formulas (`auto.dense.basis`, `auto.dense.shaped`).
 
-Specification: docs/explanation/auto.md#dense-rows.
+Specification: docs/explanation/auto-method.md#dense-rows.
 
 What stands there in loops and pieces is here a decomposition of NumPy, of all rows at once: the means and scatters of classes are those of lists of rows.
 What is stale there is stale here: a factor is that of the rows up to the round in which it was taken.

@@ -1,6 +1,6 @@
 """Auto on sparse rows: a regression and a naive Bayes on the non-zeros of a row, and how common classes are, weighed by a logistic regression of the answers.
 
-Specification: docs/explanation/auto.md#sparse-rows. How naive Bayes counts, and the order of the updates, is written out here alone. Everything
+Specification: docs/explanation/auto-method.md#sparse-rows. How naive Bayes counts, and the order of the updates, is written out here alone. Everything
 is kept as tables of features by classes, in the precision that is asked for; all sums are in float64.
 """
 
@@ -91,7 +91,7 @@ class Oracle(SlowTwin):
         return np.stack([g, s, self.common(b)]), q
 
     def parts(self, x: Array, label: int, rival: int) -> tuple[Array, float]:
-        """What each column adds to the lead of a class over another, and the constant; docs/explanation/auto.md#why-this-class."""
+        """What each column adds to the lead of a class over another, and the constant; docs/explanation/auto-method.md#why-this-class."""
         total, constant = np.zeros(len(x)), self.t[1] * 0.5 * (self.c[label] - self.c[rival])
         if not x.any():
             return total, constant

@@ -1,6 +1,6 @@
 """The slow twin of the change detector, which `auto` has for dense and for sparse rows.
 
-Specification: docs/explanation/auto.md#when-the-stream-changes, with its letters but for the level, ps, and the length of a bucket, len.
+Specification: docs/explanation/auto-method.md#the-change-detector, with its letters but for the level, ps, and the length of a bucket, len.
 """
 
 from __future__ import annotations

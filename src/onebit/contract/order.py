@@ -1,4 +1,4 @@
-"""The former name of `onebit.contract.covariance`: it works for one more version, with a warning."""
+"""The former name of `onebit.contract.covariance`: it works until after 1.0, with a warning."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ USUAL = {
     "x": ("x",),
 }  # the columns that are taken where none is named
 EXPORTED = ("id", "x", "label", "right", "propensity", "probabilities", "late", "shown", "shown_propensity")
-SINCE = ("among", "complete", "reward", "truth")  # what `onebit export` has written since 0.4
+SINCE = ("among", "complete", "reward", "truth")  # what `onebit export` has written since 1.0
 BITS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
