@@ -285,8 +285,8 @@ def main() -> None:
     for name, why in failed.items():
         print(f"\n{name} was not measured: {why}")
     if chosen.write:
-        page, block = ("auto-corpus.md", UNSEEN_TABLE) if chosen.unseen else ("auto.md", TABLE)
-        write_block(PAGES / page, block, [where_and_when(), "", *lines])
+        block = UNSEEN_TABLE if chosen.unseen else TABLE
+        write_block(PAGES / PAGE_OF[block], block, [where_and_when(), "", *lines])
     if chosen.json:
         report = {
             **circumstances(),

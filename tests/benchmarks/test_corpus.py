@@ -333,9 +333,10 @@ def test_a_block_of_a_page_is_written_and_nothing_else(tmp_path: Path) -> None:
     assert page.read_text() == once
     with pytest.raises(ValueError, match="has no block"):
         write_block(page, "another", [])
-    for block in (corpus.BLOCK, auto.TABLE, auto.UNSEEN_TABLE):
-        assert corpus.PAGE.read_text().count(f"<!-- {block} begins -->\n") == 1
-        assert corpus.PAGE.read_text().count(f"<!-- {block} ends -->\n") == 1
+    users, many = auto.PAGES / auto.PAGE_OF[auto.TABLE], auto.PAGES / auto.PAGE_OF[auto.UNSEEN_TABLE]
+    for page, block in ((corpus.PAGE, corpus.BLOCK), (users, auto.TABLE), (many, auto.UNSEEN_TABLE)):
+        assert page.read_text().count(f"<!-- {block} begins -->\n") == 1
+        assert page.read_text().count(f"<!-- {block} ends -->\n") == 1
 
 
 def test_a_stream_that_is_not_there_is_refused_with_the_nearest(

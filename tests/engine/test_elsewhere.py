@@ -18,7 +18,7 @@ from onebit.engine import elsewhere
 from onebit.engine.code_cache import keep_code
 from onebit.engine.compile import cache_folder
 from onebit.engine.elsewhere import helped_by, is_known, read, written
-from onebit.engine.processes import CompilingProcesses, StoppedError
+from onebit.engine.processes import CompilingProcesses, CompilingStoppedError
 from onebit.engine.stream import lessons, stream
 from onebit.rules import rule_named
 from onebit.spaces.choose import Form, choose
@@ -150,9 +150,9 @@ def test_what_another_process_does_not_leave_is_compiled_here(compiled_here: lis
 
 def test_whoever_is_stopped_compiles_nothing(busy: None, compiled_here: list[str]) -> None:
     def ask(order: str, what: str) -> bool:
-        raise StoppedError
+        raise CompilingStoppedError
 
-    with helped_by(Processes(ask)), pytest.raises(StoppedError):
+    with helped_by(Processes(ask)), pytest.raises(CompilingStoppedError):
         loop_for(RULE, space())
     assert compiled_here == []
 

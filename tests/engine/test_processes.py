@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from onebit.engine import processes
-from onebit.engine.processes import CompilingProcesses, StoppedError, TookTooLongError
+from onebit.engine.processes import CompilingProcesses, CompilingStoppedError, TookTooLongError
 
 PATIENCE_S = 60.0
 
@@ -126,7 +126,7 @@ def test_whoever_waits_hears_that_all_ends(own_session: bool, module: str, tmp_p
     def asks() -> None:
         try:
             heard.append(some.ask(f"hang {mark}", "it"))
-        except StoppedError as error:
+        except CompilingStoppedError as error:
             heard.append(error)
 
     asking = [threading.Thread(target=asks) for _ in range(2)]  # one of which waits for the other's process
@@ -137,9 +137,9 @@ def test_whoever_waits_hears_that_all_ends(own_session: bool, module: str, tmp_p
     some.stop()
     for one in asking:
         one.join(PATIENCE_S)
-    assert [type(one) for one in heard] == [StoppedError, StoppedError]
+    assert [type(one) for one in heard] == [CompilingStoppedError, CompilingStoppedError]
     assert all(gone(pid) for pid in pids(mark))
-    with pytest.raises(StoppedError):
+    with pytest.raises(CompilingStoppedError):
         some.ask(f"do {mark}", "it")
 
 

@@ -40,7 +40,7 @@ class TookTooLongError(OnebitError):
     """A process was at it for `LONGEST_S`, and was ended."""
 
 
-class StoppedError(Exception):
+class CompilingStoppedError(Exception):
     """Nothing is compiled any more: whoever has asked is to end, too."""
 
 
@@ -56,8 +56,8 @@ class CompilingProcesses:
         self._free = None if most is None else threading.BoundedSemaphore(most)
         self._lock = threading.Lock()
         self._stopping = False
-        self._idle: list[_Process] = []
-        self._all: set[_Process] = set()
+        self._idle: list[_CompilingProcess] = []
+        self._all: set[_CompilingProcess] = set()
 
     def __enter__(self) -> CompilingProcesses:
         """Nothing is started yet."""
@@ -78,7 +78,7 @@ class CompilingProcesses:
             except OSError as error:  # too many processes or open files
                 why = error.strerror or str(error)
         if self._stopping:
-            raise StoppedError
+            raise CompilingStoppedError
         if why:
             said = "%s could not be compiled in another process, and is in this one: %s"
             LOG.warning(said, what, why, extra={"event": "compiling-failed"})
@@ -102,17 +102,17 @@ class CompilingProcesses:
         for process in idle:  # of the others, who has asked them sees to it
             self._forget(process)
 
-    def _taken(self) -> _Process:
+    def _taken(self) -> _CompilingProcess:
         with self._lock:
             if self._stopping:
-                raise StoppedError
+                raise CompilingStoppedError
             if self._idle:
                 return self._idle.pop()
-            process = _Process(self._module, self._own_session)
+            process = _CompilingProcess(self._module, self._own_session)
             self._all.add(process)
             return process
 
-    def _given_back(self, process: _Process) -> None:
+    def _given_back(self, process: _CompilingProcess) -> None:
         with self._lock:
             if process.is_alive and self._lasting and not self._stopping:
                 self._idle.append(process)
@@ -120,13 +120,13 @@ class CompilingProcesses:
         process.end()
         self._forget(process)
 
-    def _forget(self, process: _Process) -> None:
+    def _forget(self, process: _CompilingProcess) -> None:
         process.close()
         with self._lock:
             self._all.discard(process)
 
 
-class _Process:
+class _CompilingProcess:
     """One of them."""
 
     def __init__(self, module: str, own_session: bool) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 from onebit.engine import elsewhere
 from onebit.engine.compile import loop_for
 from onebit.engine.elsewhere import helped_by
-from onebit.engine.processes import CompilingProcesses, StoppedError, TookTooLongError, carry_out_orders, cores
+from onebit.engine.processes import CompilingProcesses, CompilingStoppedError, TookTooLongError, carry_out_orders, cores
 from onebit.engine.stream import lessons, stream
 from onebit.learner import Learner
 from onebit.rules import add_rule
@@ -55,7 +55,7 @@ class Compiler:
             self._processes.ask(about, name)
         except TookTooLongError as error:
             raise UnavailableError(str(error)) from None
-        except StoppedError:
+        except CompilingStoppedError:
             raise UnavailableError("the service is ending") from None
 
     def stop(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onebit.engine.gpu.layout import Layout, Shape
-from onebit.engine.processes import CompilingProcesses, StoppedError
+from onebit.engine.processes import CompilingProcesses, CompilingStoppedError
 from onebit.executors.gpu import ahead
 from onebit.executors.gpu.ahead import Kernel, KernelBuilder
 from onebit.rules import rule_named
@@ -45,7 +45,7 @@ class Processes:
         self.asked.set()
         while not self.going.wait(0.01):
             if self.stopped.is_set():
-                raise StoppedError
+                raise CompilingStoppedError
         self.built.append(ahead.read(order))
         return True
 
