@@ -42,10 +42,8 @@ from onebit.experiments.run import Result, run
 from onebit.experiments.statistics import estimate
 
 PAGES = Path(__file__).resolve().parents[1] / "docs" / "explanation"
-TABLE, UNSEEN_TABLE = (
-    "the table of errors",
-    "the table of unseen streams",
-)  # blocks of `auto.md` and of `auto-corpus.md`
+TABLE, UNSEEN_TABLE = "the table of errors", "the table of unseen streams"
+PAGE_OF = {TABLE: "auto.md", UNSEEN_TABLE: "auto-corpus.md"}  # which they are blocks of
 FIRST_SEED = 1000  # those below were used while auto was built
 
 
