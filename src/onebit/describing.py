@@ -27,7 +27,7 @@ def description_of(runtime: Runtime) -> Description:
         return Description(
             learner=runtime.rule.title,
             learnt=runtime.ledger.moment,
-            taught_nothing=runtime.ledger.moment - int(model.memory[LEARNT]),
+            taught_nothing=max(0, runtime.ledger.moment - int(model.memory[LEARNT])),  # whatever a stranger's file says
             right=None if np.isnan(right) else float(right) if runtime.rewarded else int(right),
             rewarded=runtime.rewarded,
             settings=runtime.settings,

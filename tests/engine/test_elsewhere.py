@@ -18,7 +18,7 @@ from onebit.engine import elsewhere
 from onebit.engine.code_cache import keep_code
 from onebit.engine.compile import cache_folder
 from onebit.engine.elsewhere import helped_by, is_known, read, written
-from onebit.engine.processes import CompilingProcesses, CompilingStoppedError
+from onebit.engine.processes import CompilingProcesses, CompilingStoppedError, TookTooLongError
 from onebit.engine.stream import lessons, stream
 from onebit.rules import rule_named
 from onebit.spaces.choose import Form, choose
@@ -146,6 +146,30 @@ def test_what_another_process_does_not_leave_is_compiled_here(compiled_here: lis
         assert loop_for(RULE, space()) == b"machine code"
     other.join()
     assert compiled_here == ["stream"]
+
+
+def test_what_takes_another_process_too_long_is_compiled_here(
+    compiled_here: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    free, begun = threading.Event(), threading.Event()
+
+    def compiles() -> None:
+        with compiling._lock:
+            begun.set()
+            free.wait(PATIENCE_S)
+
+    def ask(order: str, what: str) -> bool:
+        free.set()
+        raise TookTooLongError(f"compiling {what} took longer than 600 s, and was given up")
+
+    other = threading.Thread(target=compiles)
+    other.start()
+    assert begun.wait(PATIENCE_S)
+    with helped_by(Processes(ask)):
+        assert loop_for(RULE, space()) == b"machine code"
+    other.join()
+    assert compiled_here == ["stream"]
+    assert "was given up; it is compiled in this process" in caplog.text
 
 
 def test_whoever_is_stopped_compiles_nothing(busy: None, compiled_here: list[str]) -> None:

@@ -70,6 +70,20 @@ def gone(pid: int) -> bool:
     return False
 
 
+def test_what_the_start_of_a_python_prints_is_no_answer(
+    module: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As an import hook or a `sitecustomize` may."""
+    (tmp_path / "sitecustomize.py").write_text('print("welcome")\n')
+    mark = tmp_path / "mark"
+    with CompilingProcesses(module, 1) as some:
+        assert some.ask(f"do {mark}", "a loop")
+        assert not some.ask(f"fail {mark}", "another loop"), "each order has its own answer"
+        assert some.ask(f"do {mark}", "a third")
+    assert len(set(pids(mark))) == 1
+    assert "another loop could not be compiled in another process, and is in this one: it cannot be done" in caplog.text
+
+
 def test_a_process_is_used_again_and_ended(module: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     mark = tmp_path / "mark"
     with CompilingProcesses(module, 2) as some:

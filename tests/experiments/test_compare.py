@@ -14,8 +14,10 @@ import pytest
 
 import onebit
 from onebit.checks import refused, rows
+from onebit.experiments import compare as compare_module
 from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
 from onebit.experiments.failures import causes_said
+from onebit.experiments.runner import Interrupted, collect
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.report.html import page_html
 from onebit.rules import registry, usual_rules
@@ -344,3 +346,32 @@ def test_parameters_that_differ_little_are_two_learners() -> None:
 def test_options_of_any_learner_are_checked_before_anything_runs(tmp_path: Path, options: dict[str, Any]) -> None:
     (name,) = options
     assert name in refused(lambda: onebit.compare("synsep9", [("bpa", options)], rounds=50, runs=1, out=tmp_path))
+
+
+# --- stopped -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_that_was_stopped_has_the_page_of_the_whole_and_calls_nothing_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What has not run is said to be that; the whole one, later, takes the place of its page."""
+    learners = ["banditron", "bpa"]
+
+    def stopped_after_the_first(trials: Any, records: Any, executor: Any, progress: Any) -> Any:
+        done = [one for one in trials if one.stream.name == "synsep9" and one.entry.rule.name == "bpa"]
+        raise Interrupted(collect(done, records, executor, progress))
+
+    def compared() -> Any:
+        return onebit.compare(["synsep9", "synnonsep9"], learners, rounds=300, runs=2, out=tmp_path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compare_module, "collect", stopped_after_the_first)
+        with pytest.raises(onebit.Stopped) as stopped:
+            compared()
+    partly = stopped.value.result
+    assert "On synnonsep9 no learner has run to the end." in partly.finding
+    first = partly.save()
+    assert "failed" not in first.read_text()
+    assert "not run" in first.read_text()
+    assert compared().save() == first
+    assert "not run" not in first.read_text()

@@ -60,9 +60,11 @@ def test_one_run_and_no_run_are_said() -> None:
     assert finding([single]) == (
         "`auto` is best on iris, with an error of 10.00 %. One run has no interval: more runs would say how sure this is."
     )
-    assert finding([CLEAR, on("digits")]) == (
-        "`auto` is best on 1 of 2: iris. On digits no learner was run without a failure."
-    )
+    stopped = on("digits")
+    failed = dataclasses.replace(stopped, failures=[Record({"why": "it does not settle"})])
+    best = "`auto` is best on 1 of 2: iris."
+    assert finding([CLEAR, failed]) == f"{best} On digits no learner was run without a failure."
+    assert finding([CLEAR, stopped]) == f"{best} On digits no learner has run to the end."
 
 
 def test_a_rival_may_be_far_outside_of_the_interval_of_the_best() -> None:

@@ -278,9 +278,9 @@ class Oracle(SlowTwin):
         self.loss[m] += loss * self.stride[m]
         self.rate[m] += (loss - self.rate[m]) / min(max(30.0, 500.0 / self.stride[m]), self.rounds + 1)
 
-    def learn_members(self, a: int, right: bool, A: Sequence[int]) -> None:
+    def learn_members(self, a: int, right: bool, A: Sequence[int], number: int = 0) -> None:
         fine = max(1e-3, min(3e-2, 1e-3 / max(1e-3, self.mistakes) ** 2))
-        u = draws(0, self.rounds, 1)(self.replayed)
+        u = draws(0, self.rounds, 1)(number)
         for m in LINEAR:
             if m in self.p:
                 self.linear[m].learn(self.p[m], A, a, right, fine if self.loss[m] < 15.0 else 8.0 * fine, u)
@@ -329,4 +329,4 @@ class Oracle(SlowTwin):
         self.judge(row, row, [m for m in based if self.replayed % self.stride[m] == 0])
         self.replayed += 1
         self.pending = self.replayed < len(self.basis.rows)
-        self.learn_members(a, right, range(self.K))
+        self.learn_members(a, right, range(self.K), self.replayed)

@@ -56,11 +56,13 @@ def known_by(task: onebit.OpenTask) -> Any:
 
 
 def settle(task: onebit.OpenTask) -> None:
-    """Wait until what was said is written, and what was revised has been learnt."""
+    """Wait until what was said is written and counted, and what was revised has been learnt."""
     task.flush()
+    last = max((one["seq"] for one in task.decisions(limit=1)), default=0)
 
     async def work() -> None:
-        await until(lambda: task._core.served.follower.revised_from is None)
+        served = task._core.served
+        await until(lambda: served.has_followed(last) and served.follower.revised_from is None)
 
     run(work())
 

@@ -164,6 +164,7 @@ def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None,
     """Machine code: from another process where this one is compiling already and has helpers, else from this one."""
     # They need modules that a process which compiles nothing does not.
     from onebit.engine.elsewhere import helpers_for, written
+    from onebit.engine.processes import TookTooLongError
 
     helpers = helpers_for(rule)
     if helpers is None or folder is None:
@@ -173,7 +174,10 @@ def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None,
             return _made_here(rule, space, loop, folder)
         finally:
             _lock.release()
-    helpers.ask(written(rule, space, loop), what)
+    try:
+        helpers.ask(written(rule, space, loop), what)
+    except TookTooLongError as error:  # here nobody waits for an answer
+        LOG.warning("%s; it is compiled in this process", error, extra={"event": "compiling-failed"})
     return kept_code(folder) or _made_here(rule, space, loop, folder)
 
 

@@ -2,8 +2,8 @@
 
     python -P -m MODULE
 
-reads orders, a line each, and answers each with a line: nothing, or why it could not be carried out. What it makes it leaves in the cache,
-from which whoever has asked loads it. With -P Python does not look for code in the folder in which it is started, where anybody may have put
+reads orders, a line each, and answers each with a line: nothing, or why it could not be carried out. Lines that are no answers, as what the
+start of a Python may print, are passed over. What it makes it leaves in the cache, from which whoever has asked loads it. With -P Python does not look for code in the folder in which it is started, where anybody may have put
 some.
 """
 
@@ -26,6 +26,7 @@ from onebit.errors import OnebitError, lines_of
 LOG = logging.getLogger("onebit.engine")
 
 LONGEST_S = 600.0
+ANSWER = b"onebit answers "  # what a line begins with that is one
 ENDING_S = 1.0  # for a process to end when it is told to, before it is killed
 
 
@@ -150,6 +151,9 @@ class _CompilingProcess:
         given, answers = self._process.stdin, self._process.stdout
         assert given is not None
         assert answers is not None
+        self.is_alive = (
+            False  # until it has answered: an answer that nobody waited for would be taken for that to the next order
+        )
         late = threading.Timer(LONGEST_S, self._give_up)
         late.daemon = True
         late.start()
@@ -157,12 +161,13 @@ class _CompilingProcess:
             with contextlib.suppress(BrokenPipeError):
                 given.write(f"{order}\n".encode())
                 given.flush()
-            answer = answers.readline()
+            lines = iter(answers.readline, b"")
+            answer = next((line for line in lines if line.startswith(ANSWER) and line.endswith(b"\n")), None)
         finally:
             late.cancel()
-        if answer.endswith(b"\n"):
-            return str(json.loads(answer))
-        self.is_alive = False
+        if answer is not None:
+            self.is_alive = True
+            return str(json.loads(answer.removeprefix(ANSWER)))
         if self._gave_up:
             raise TookTooLongError(f"compiling {what} took longer than {LONGEST_S:.0f} s, and was given up")
         self._errors.seek(0)
@@ -207,4 +212,4 @@ def carry_out_orders(carry_out: Callable[[str], Any]) -> None:
             why = ""
         except Exception as error:
             why = (lines_of(str(error)) or [type(error).__name__])[-1]
-        print(json.dumps(why), file=answers, flush=True)
+        print(f"{ANSWER.decode()}{json.dumps(why)}", file=answers, flush=True)

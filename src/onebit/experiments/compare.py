@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +87,7 @@ class Comparison:
     command: str
     folder: Path | None = field(repr=False)
     cost: Cost
+    entries: Sequence[ComparisonEntry] = field(repr=False, default=())  # all that were to run
 
     scenes = Renamed("results")
     effort = Renamed("cost")
@@ -230,7 +231,7 @@ def compare(
                 if good and len(good) == len(found):
                     summaries.append(Summary(entry, good))
             results.append(DataResult(one, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
-        return Comparison(results, runs, seed, command, folder, collected.cost)
+        return Comparison(results, runs, seed, command, folder, collected.cost, entries)
 
     with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
         try:

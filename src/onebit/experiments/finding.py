@@ -51,9 +51,13 @@ def finding(results: Sequence[DataResult]) -> str:
         )
         if constant:
             said.append(f"On {result.stream.name} {constant}, more than every learner.")
-    without = [result.stream.name for result in results if result.best is None]
-    if without:
-        said.append(f"On {listed(without)} no learner was run without a failure.")
+    without = [result for result in results if result.best is None]
+    for some, why in (
+        ([one for one in without if one.failures], "no learner was run without a failure"),
+        ([one for one in without if not one.failures], "no learner has run to the end"),
+    ):
+        if some:
+            said.append(f"On {listed([one.stream.name for one in some])} {why}.")
     if any(math.isnan(best.error.low) for _, best in decided):
         said.append("One run has no interval: more runs would say how sure this is.")
     return " ".join(said)

@@ -47,7 +47,7 @@ from onebit.report.parts import (
 )
 from onebit.trials.cost import Cost, quantity
 from onebit.trials.records import REWARDS, Record
-from onebit.trials.trial import shown
+from onebit.trials.trial import ComparisonEntry, shown
 from onebit.version import VERSION
 
 MOST_ROWS = 500  # of settings in the table of a page
@@ -78,11 +78,9 @@ def comparison_page(found: Comparison) -> Page:
     body: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*sections, _overview(found)]
     parts = [Text(found_words(found.finding, found.failures)), *body]
     title = "Learners compared on " + ", ".join(result.stream.name for result in found.results)
-    learners = {(one.entry.rule.name, one.entry.said) for result in found.results for one in result.summaries}
-    learners |= {(record.fields["learner"], shown(record.fields["options"])) for record in found.failures}
     asked = {
         "compare": [asked_of(result.stream) for result in found.results],
-        "learners": sorted(learners),
+        "learners": sorted((entry.rule.name, entry.said) for entry in found.entries),
         "runs": found.runs,
         "seed": found.seed,
     }
@@ -203,10 +201,17 @@ def _overview(found: Comparison) -> Section:
         cells: list[Any] = [title]
         for result in found.results:
             there = next((one for one in result.summaries if one.entry.title == title), None)
-            cells.append(Number(None, "failed") if there is None else _overview_cell(result, there))
+            cells.append(_absent(result, sample.entry) if there is None else _overview_cell(result, there))
         rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
     mixed = " or mean reward" if any(result.rewarded for result in found.results) else ""
     return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, rows)])
+
+
+def _absent(result: DataResult, entry: ComparisonEntry) -> Number:
+    """A learner without a mean: a run failed, or the comparison was stopped before it had run."""
+    who = (entry.rule.name, entry.said)
+    failed = any((one.fields["learner"], shown(one.fields["options"])) == who for one in result.failures)
+    return Number(None, "failed" if failed else "not run")
 
 
 def _overview_cell(result: DataResult, there: Summary) -> Number:

@@ -10,6 +10,7 @@ whose weights have grown out of their range has them, and refuses every row.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ class ArraySpec(NamedTuple):
 
 NUMBERS = np.float64
 SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST)
+LAST_NUMBER = sys.float_info.max  # beyond which there is only infinity
 MOST_COUNTED = 2**62  # which nobody reaches by counting, so that one more is a number too
 REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
 

@@ -331,7 +331,7 @@ def test_one_commit_for_threads_that_wait_together(tmp_path: Path) -> None:
 
 def test_the_folder_of_a_task_must_be_one(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
-    with pytest.raises(InputError, match="cannot be used"):
+    with pytest.raises(InputError, match="is a file, but must be a folder"):
         onebit.open(tmp_path / "file", classes=2, features=2)
 
 

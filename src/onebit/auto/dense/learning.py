@@ -77,7 +77,7 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
         hear_of(space.clusters, space.taken, found)
         shape_grown(space.clusters, space.statistics, found)
     keep(space.basis, space.taken, label, right, reward)
-    learn_members(space, about, label, right, found)
+    learn_members(space, about, label, right, found, 0)
     rest(mixture, right, space.basis.generation[0] > 0, space.progress[PENDING] == 1.0)
     if work(space.basis) == READY:
         start_on_basis(space)
@@ -87,7 +87,8 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
             index = max(0, min(int(space.progress[REPLAYED]), space.basis.rows.shape[0] - 1))
             recall(space, index)
             label, right = int(space.basis.heard[index, 0]), space.basis.heard[index, 1] == 1.0
-            learn_members(space, space.everything, label, right, found_class(space.everything, label, right, heads))
+            found = found_class(space.everything, label, right, heads)
+            learn_members(space, space.everything, label, right, found, index + 1)
     if see(space.statistics, space.taken):
         part(space.clusters, space.statistics)
     if watch(space.statistics, rows.values[row]):
@@ -105,12 +106,12 @@ def found_class(about: Vector, label: int, right: bool, count: int) -> int:
     return -1
 
 
-def learn_members(space: AutoDenseArrays, about: Vector, label: int, right: bool, found: int) -> None:
-    """Let the linear members and the shaped clusters that are awake learn."""
+def learn_members(space: AutoDenseArrays, about: Vector, label: int, right: bool, found: int, number: int) -> None:
+    """Let the linear members and the shaped clusters that are awake learn: the row of the round, number 0, or one of those kept, numbered from 1 on."""
     mixture, heads = space.mixture, space.everything.shape[0]
     mistakes = max(mixture.facts[MISTAKES], FEWEST_MISTAKES)
     fine = max(FINE, min(COARSE, FINE / (mistakes * mistakes)))
-    draw = uniform(Draws(ANY_KEY, np.uint64(mixture.facts[ROUNDS]), LEARNING), int(space.progress[REPLAYED]))
+    draw = uniform(Draws(ANY_KEY, np.uint64(mixture.facts[ROUNDS]), LEARNING), number)
     for member in range(LINEAR):
         if mixture.awake[member] == 1:
             beliefs = mixture.beliefs[member * heads : (member + 1) * heads]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import NUMBERS, ArraySpec
+from onebit.spaces.layout import LAST_NUMBER, NUMBERS, ArraySpec
 
 # The members: those that are linear, and those that have a distribution for each class.
 DIRECTED, CENTRED, STANDARDISED, WAVED, COMPONENTS, CORRECTED, CLUSTERS, SHAPED = range(8)
@@ -73,7 +73,7 @@ class Mixture(NamedTuple):
         members = ArraySpec((MEMBERS,), NUMBERS)
         return {
             "there": ArraySpec((MEMBERS,), np.int64, ABSENT, BASED),
-            "losses": members,
+            "losses": ArraySpec((MEMBERS,), NUMBERS, 0.0, LAST_NUMBER),
             "rates": members,
             "strides": ArraySpec((MEMBERS,), NUMBERS, 1.0, LONGEST_SLEEP),
             "trusts": ArraySpec((MEMBERS,), NUMBERS, LEAST_TRUST, MOST_TRUST),

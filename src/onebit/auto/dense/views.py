@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.layout import NUMBERS, ArraySpec
+from onebit.spaces.layout import LAST_NUMBER, NUMBERS, ArraySpec
 
 CONSTANT = math.sqrt(0.5)
 FARTHEST = 3.0  # rows that are more than so many times as long as usual are shortened
@@ -58,7 +58,7 @@ class FeatureStatistics(NamedTuple):
             "columns": ArraySpec((2, features), NUMBERS),
             "scales": ArraySpec((2, features), dtype),
             "sizes": ArraySpec((features,), NUMBERS),
-            "rows": ArraySpec((8,), NUMBERS),
+            "rows": ArraySpec((8,), NUMBERS, -LAST_NUMBER, LAST_NUMBER),
         }
 
 
