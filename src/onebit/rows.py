@@ -237,10 +237,11 @@ def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
     if given.dtype.kind not in "fiub":
         # Among texts, NumPy makes texts of numbers too.
         strange = _no_number(np.asarray(x, dtype=object))
-        typed = f" (dtype {given.dtype})" if isinstance(x, np.ndarray) else ""
-        raise InputError(
-            f"x {strange or f'has dtype {given.dtype}'}{typed if strange else ''}, but must be made of numbers"
-        )
+        if strange is None:
+            strange = f"has dtype {given.dtype}"
+        elif isinstance(x, np.ndarray):
+            strange += f" (dtype {given.dtype})"
+        raise InputError(f"x {strange}, but must be made of numbers")
     return cast_to(given, dtype, copy)
 
 

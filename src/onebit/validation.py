@@ -14,11 +14,7 @@ from onebit.memory import refuse_beyond_memory
 ClassName = str | int
 IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id of a decision
 MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
-
-
-MOST_COUNTED = (
-    10**15
-)  # rounds, which machine code counts in quarters; of what is run one by one nobody waits for as many
+MOST_COUNTED = 10**15  # rounds, which machine code counts in quarters; nobody waits for as many of anything else
 CLASS_BYTES = 250  # of the name of a class alone, where it is known
 MOST_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh seeds from so far on
 

@@ -50,8 +50,8 @@ class Processes(CompilingProcesses):
 
 
 @pytest.fixture
-def busy() -> Iterator[None]:
-    """This process is compiling something."""
+def busy() -> Iterator[threading.Event]:
+    """This process is compiling something, until the event is set."""
     begun, done = threading.Event(), threading.Event()
 
     def compiles() -> None:
@@ -62,7 +62,7 @@ def busy() -> Iterator[None]:
     other = threading.Thread(target=compiles)
     other.start()
     assert begun.wait(PATIENCE_S)
-    yield
+    yield done
     done.set()
     other.join()
 
@@ -112,7 +112,7 @@ def test_one_loop_is_compiled_here_though_there_are_helpers(compiled_here: list[
     assert compiled_here == ["stream"]
 
 
-def test_while_this_process_compiles_another_one_does(busy: None, compiled_here: list[str]) -> None:
+def test_while_this_process_compiles_another_one_does(busy: threading.Event, compiled_here: list[str]) -> None:
     asked = list[Any]()
 
     def ask(order: str, what: str) -> bool:
@@ -126,53 +126,30 @@ def test_while_this_process_compiles_another_one_does(busy: None, compiled_here:
     assert (asked, compiled_here) == (["Perceptron, dense float64, for teaching"], [])
 
 
-def test_what_another_process_does_not_leave_is_compiled_here(compiled_here: list[str]) -> None:
-    free = threading.Event()
-    begun = threading.Event()
-
-    def compiles() -> None:
-        with compiling._lock:
-            begun.set()
-            free.wait(PATIENCE_S)
-
+def test_what_another_process_does_not_leave_is_compiled_here(busy: threading.Event, compiled_here: list[str]) -> None:
     def ask(order: str, what: str) -> bool:
-        free.set()  # it fails, and so this process has to
+        busy.set()  # it fails, and so this process has to
         return False
 
-    other = threading.Thread(target=compiles)
-    other.start()
-    assert begun.wait(PATIENCE_S)
     with helped_by(Processes(ask)):
         assert loop_for(RULE, space()) == b"machine code"
-    other.join()
     assert compiled_here == ["stream"]
 
 
 def test_what_takes_another_process_too_long_is_compiled_here(
-    compiled_here: list[str], caplog: pytest.LogCaptureFixture
+    busy: threading.Event, compiled_here: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    free, begun = threading.Event(), threading.Event()
-
-    def compiles() -> None:
-        with compiling._lock:
-            begun.set()
-            free.wait(PATIENCE_S)
-
     def ask(order: str, what: str) -> bool:
-        free.set()
+        busy.set()
         raise TookTooLongError(f"compiling {what} took longer than 600 s, and was given up")
 
-    other = threading.Thread(target=compiles)
-    other.start()
-    assert begun.wait(PATIENCE_S)
     with helped_by(Processes(ask)):
         assert loop_for(RULE, space()) == b"machine code"
-    other.join()
     assert compiled_here == ["stream"]
     assert "was given up; it is compiled in this process" in caplog.text
 
 
-def test_whoever_is_stopped_compiles_nothing(busy: None, compiled_here: list[str]) -> None:
+def test_whoever_is_stopped_compiles_nothing(busy: threading.Event, compiled_here: list[str]) -> None:
     def ask(order: str, what: str) -> bool:
         raise CompilingStoppedError
 
@@ -217,7 +194,7 @@ def test_threads_that_need_the_same_loop_wait_for_one(
 
 
 @slow
-def test_another_process_compiles_it_really(busy: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_process_compiles_it_really(busy: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
     with CompilingProcesses(elsewhere.__name__, 1) as processes, helped_by(processes):
         code = loop_for(RULE, space())
     assert len(code) > 1000

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from onebit.errors import InputError
 from onebit.files import whole_file
-from onebit.report.html import mark_of, page_html
+from onebit.report.html import MARK, mark_of, page_html
 from onebit.report.parts import Page
 
 PAGE, FIGURES = "page", "figures"
-MARK = "onebit-asked"
 HEAD = 1000  # bytes of a page that have its mark, if it has one
 
 

@@ -32,6 +32,7 @@ from onebit.report.scatter import scatter_svg
 from onebit.report.tables import heat_map_html, rich, table_html
 
 SHOWN_AT_FIRST = 8  # more curves than this and a chart is hard to read; the others are one click away
+MARK = "onebit-asked"  # the name of what a page answers, in its head
 DIGITS = 4  # of the largest value in a chart: values up to 100 % are kept to 0.01 %
 
 _MEASURES = {"played": "errors of the labels that were played", "greedy": "errors of the greedy labels"}
@@ -91,7 +92,7 @@ def page_html(page: Page) -> str:
 def mark_of(page: Page) -> str:
     """The line near the top of a page by which another that answers the same is recognised."""
     asked = json.dumps(page.asked, sort_keys=True, default=str)
-    return f'<meta name="onebit-asked" content="{hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()}">'
+    return f'<meta name="{MARK}" content="{hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()}">'
 
 
 class _Writer:
