@@ -132,8 +132,7 @@ class Service(TaskViews):
         self._learner_thread.start()
         self.store.start()
         keeps = self.store.lease is not None
-        if keeps:
-            self._admin.resume()
+        self._admin.resume()
         self.drift_watch.start(self._served.values())
         try:
             await in_thread(self.drift_watch.keep, keeps)
