@@ -104,6 +104,8 @@ def explanation_of(
     speaking = [int(place) for place in order if found.values[place] != 0.0]
     parts = [FeatureContribution(names[one], float(values[one]), float(found.values[one])) for one in speaking[:most]]
     constant = float(found.constant)  # spaces add it up in NumPy's numbers, which are not JSON
+    if not (np.isfinite(found.values).all() and math.isfinite(constant)):
+        raise InputError("what a feature adds cannot be told: it is beyond the range of numbers")
     return Explanation(
         label=runtime.classes[number],
         rival=runtime.classes[rival],
