@@ -164,7 +164,12 @@ class PostgresStore:
     def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
         """What adds rows. Whoever follows the log is told of this node's rows, and of those of others, by the tail."""
         self._appender = PostgresAppender(
-            self.address, lambda: self._tail.position if self._tail else 0, self._clock.set, self._watch, self._soon
+            self.address,
+            lambda: self._tail.position if self._tail else 0,
+            lambda: self._tail is not None and self._tail.is_replaced,
+            self._clock.set,
+            self._watch,
+            self._soon,
         )
         self._tail = Tail(
             self.address, self._appender.log, self._appender.last, committed, self._join, self._look, self._watch
