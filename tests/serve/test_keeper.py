@@ -26,7 +26,7 @@ SECRET = base64.b64encode(bytes(range(32))).decode()
 
 
 def keeper_and_other(services: list[Service]) -> tuple[Service, Service]:
-    (keeper,) = (one for one in services if one.store.keeps)
+    (keeper,) = (one for one in services if one.store.lease)
     return keeper, next(one for one in services if one is not keeper)
 
 
@@ -77,7 +77,7 @@ def test_another_node_trains_where_the_keeper_has_gone(postgres: Server, monkeyp
         held = threading.Event()
         async with contextlib.AsyncExitStack() as stack:
             first = await stack.enter_async_context(node(address))
-            await until(lambda: first.store.keeps)
+            await until(lambda: first.store.lease)
             async with node(address) as second:
                 await first.create(new_task())
                 await taught(first, 0, 30)
