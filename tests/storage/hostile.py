@@ -319,6 +319,7 @@ def rows_for(learner: Learner) -> list[Any]:
 
 def require_sound(decision: Decision) -> None:
     """Fail on a decision whose numbers are none, or whose probabilities are no distribution."""
+    assert decision.probabilities is not None
     assert math.isclose(sum(decision.probabilities.values()), 1.0, abs_tol=1e-6), decision.probabilities
     decision.to_json()
 

@@ -18,7 +18,6 @@ from onebit.serve.log.postgres.database import PostgresDatabase
 from onebit.serve.log.postgres.fence import Fence
 from onebit.serve.log.postgres.filling import filled
 from onebit.serve.log.postgres.inquiry import ThreadedInquiry
-from onebit.serve.log.postgres.outbox import PostgresOutbox
 from onebit.serve.log.postgres.schema import (
     LOCKS,
     NODES,
@@ -217,10 +216,6 @@ class PostgresStore:
         tokens = PostgresTokens(self.address, self._tokens)
         tokens.load()
         return tokens
-
-    def outbox(self) -> PostgresOutbox:
-        """A row of the database."""
-        return PostgresOutbox(self.address)
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""
