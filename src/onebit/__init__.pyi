@@ -80,26 +80,6 @@ class Auto(Learner):
         seed: int = ...,
     ) -> None: ...
 
-class Auto03(Learner):
-    """the default up to 0.3, kept for its existing files and tasks; replaced by auto"""
-
-    def __init__(
-        self,
-        classes: int | Iterable[str | int],
-        *,
-        features: int | None = ...,
-        space: str | None = ...,
-        bias: bool = ...,
-        dtype: str = ...,
-        text: bool = ...,
-        hash_bits: int | None = ...,
-        kernel: str | None = ...,
-        max_support: int | str | None = ...,
-        when_full: str = ...,
-        exploration_floor: float = ...,
-        seed: int = ...,
-    ) -> None: ...
-
 class BanditPerceptron(Learner):
     """guesses when no class says yes; for strongly separable classes"""
 

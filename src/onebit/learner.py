@@ -21,7 +21,6 @@ from onebit.contract.parameters import Real, refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.deciding import Among, asked_many, asked_once, decided, decided_many, decided_on_array
 from onebit.decision import Decision
-from onebit.deprecation import FormerNames
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
@@ -39,7 +38,7 @@ from onebit.validation import ClassName, IdLike, checked_id, checked_ids, checke
 PROPENSITY = Real("(0, 1]", "the probability with which a label was played")
 
 
-class Learner(InspectableLearner, FormerNames):
+class Learner(InspectableLearner):
     """Learns to classify from feedback that says right or wrong.
 
     `onebit.Banditron(classes=...)` and the other learner classes are this class with the rule filled in; pass a `Rule` of your own as `rule`. The

@@ -197,8 +197,8 @@ def test_a_learner_that_does_not_settle_is_one_line_and_1(call: Call) -> None:
 def test_a_comparison_of_all_learners_that_leaves_one_out_is_done(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """It ended with 1 on raw digits, where `pab` does not settle, though nobody had asked for that, and did not say on which data."""
     few = {name: rule_named(name) for name in ("perceptron", "pab")}
-    monkeypatch.setattr("onebit.experiments.compare.usual_rules", lambda: few)
-    monkeypatch.setattr("onebit.cli.compare.usual_rules", lambda: few)
+    monkeypatch.setattr("onebit.experiments.compare.chosen_rules", lambda: few)
+    monkeypatch.setattr("onebit.cli.compare.chosen_rules", lambda: few)
     arguments = ["compare", "digits", "synsep9", "--rounds", "1797", "--runs", "2"]
     code, out, err = call(*arguments)
     assert code == 0, "whoever compares all learners is told which one is best"

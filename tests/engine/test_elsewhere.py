@@ -91,7 +91,7 @@ def kernel_space() -> Any:
 
 
 @pytest.mark.parametrize("loop", [stream, lessons])
-@pytest.mark.parametrize("name", ["banditron", "linucb", "auto", "auto-0.3"])
+@pytest.mark.parametrize("name", ["banditron", "linucb", "auto"])
 def test_another_process_reads_the_same_loop(name: str, loop: Callable[..., int]) -> None:
     rule = rule_named(name)
     for given in [*spaces(rule, "float32"), *([kernel_space()] if name == "banditron" else [])]:

@@ -116,9 +116,6 @@ def seeds() -> Iterator[tuple[str, Learner]]:
         ("auto", Learner("auto", classes=3), X[:, :2]),
         ("auto-wide", Learner("auto", classes=3), wide),
         ("auto-sparse", Learner("auto", classes=3, text=True), text_rows(10)),
-        ("auto-03", Learner("auto-0.3", classes=3), X[:, :2]),
-        ("auto-03-wide", Learner("auto-0.3", classes=3), wide),
-        ("auto-03-sparse", Learner("auto-0.3", classes=3, text=True), text_rows(10)),
         ("new", Learner("bpa", classes=3), []),
         ("new-text", Learner("bpa", classes=3, text=True), []),
     ]

@@ -15,7 +15,6 @@ import pytest
 
 import onebit
 from onebit.auto import rule as auto_rule
-from onebit.auto_03 import rule as auto_03_rule
 from onebit.learner import Learner, copy_of, learner_on
 from onebit.state import from_state, state_of
 from tests.slow import slow
@@ -197,11 +196,9 @@ def test_a_memory_that_no_learner_has(tmp_path: Path, place: int, value: float) 
     assert "'memory' has" in refusal(tmp_path, trained("offset-tree"), put("memory", place, value))
 
 
-@pytest.mark.parametrize("name", ["auto", pytest.param("auto-0.3", marks=pytest.mark.long)])
-def test_counts_of_auto_that_no_learner_has(name: str, tmp_path: Path) -> None:
-    module = {"auto": auto_rule, "auto-0.3": auto_03_rule}[name]
-    for place, value in ((module.EXPLORED, np.inf), (module.EXPLORED_RIGHT, 1e6), (module.RESTARTS, np.nan)):
-        assert "'memory' has" in refusal(tmp_path, trained(name, space="sparse"), put("memory", place, value))
+def test_counts_of_auto_that_no_learner_has(tmp_path: Path) -> None:
+    for place, value in ((auto_rule.EXPLORED, np.inf), (auto_rule.EXPLORED_RIGHT, 1e6), (auto_rule.RESTARTS, np.nan)):
+        assert "'memory' has" in refusal(tmp_path, trained("auto", space="sparse"), put("memory", place, value))
 
 
 def test_variances_below_nothing_are_refused(tmp_path: Path) -> None:
@@ -295,17 +292,6 @@ def test_names_that_were_read_and_not_learnt_are_saved(tmp_path: Path) -> None:
     learner.save(tmp_path / "read.onebit")
     assert onebit.load(tmp_path / "read.onebit").features == 10
     assert copy_of(learner).features == 10
-
-
-@pytest.mark.long
-def test_a_class_is_added_to_an_auto_03_whose_clusters_no_rows_have_made() -> None:
-    """The sum of their logarithms is taken in Python there, where that of a number below 0 is an error."""
-    manifest, arrays = state_of(trained("auto-0.3", space="dense").runtime)
-    arrays["clusters.columns"][:] = -2.0
-    learner = learner_on(from_state(manifest, arrays))
-    learner.add_class("one more")
-    with pytest.raises(onebit.OnebitError):
-        learner.decide(X[0])
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0, 1e9])

@@ -206,12 +206,6 @@ def test_a_full_disk_is_a_sentence_and_what_was_there_is_kept(tmp_path: Path) ->
     assert len(list(read_records(tmp_path / FILE))) == 5
 
 
-def test_auto_in_the_results_of_an_older_version_is_auto_03() -> None:
-    """Two learners with two seeds each, as 0.3.0 wrote them."""
-    folder = Path(__file__).parents[1] / "golden" / "0.3.0" / "auto" / "results"
-    assert sorted(frame(folder)["learner"]) == ["auto-0.3", "auto-0.3", "bpa", "bpa"]
-
-
 # --- foreign files, unusable folders -----------------------------------------------------------------------------------
 
 FOREIGN: dict[str, bytes] = {

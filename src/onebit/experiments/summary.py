@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.deprecation import Renamed
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.trials.records import Record
 from onebit.trials.trial import CPU, ComparisonEntry
@@ -21,9 +20,6 @@ class Summary:
 
     entry: ComparisonEntry
     records: list[Record]
-
-    rows = Renamed("records")
-    hears_labels = Renamed("full_information")
 
     @property
     def runs(self) -> int:
