@@ -40,7 +40,7 @@ def _compiled() -> None:
 def call(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run a command in this process and in an empty folder, without drawing figures: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("onebit.report.figures.save_figures", lambda page, folder, processes: [])
+    monkeypatch.setattr("onebit.report.figures.save_figures", lambda page, folder: [])
 
     return call
 
@@ -433,7 +433,7 @@ PROGRAM = (
     "hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"  # many cores are too quick
     "signal.signal(signal.SIGINT, signal.default_int_handler);"  # it is ignored by what is started in the background
     "import onebit.report.figures as figures;"
-    "figures.save_figures = lambda page, folder, processes: [];"  # drawing takes seconds
+    "figures.save_figures = lambda page, folder: [];"  # drawing takes seconds
     "from onebit.cli import main; sys.exit(main())"
 )
 LONG = [
@@ -607,7 +607,7 @@ def test_in_a_log_file_progress_is_a_line_now_and_then(call: Call, monkeypatch: 
 def test_ctrl_c_while_the_page_is_written_says_that_the_runs_are_kept(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stopped(page: Any, folder: Any, processes: int) -> Path:
+    def stopped(page: Any, folder: Any) -> Path:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("onebit.cli.experiment.save_page", stopped)
