@@ -239,7 +239,7 @@ def test_plain_values_are_json_and_say_it_all() -> None:
             assert said["learner"] == one.entry.rule.name
             assert said["errors"] == one.errors.tolist()
             assert said["error"] == one.error._asdict()
-            assert said["hears"] == ("the label" if said["learner"] == "perceptron" else "one bit")
+            assert said["feedback"] == ("full information" if said["learner"] == "perceptron" else "bandit")
             assert said["difference_to_best"]["mean"] == result.difference(one).mean
 
 

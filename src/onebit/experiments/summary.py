@@ -106,7 +106,7 @@ class Summary:
         return {
             "learner": self.entry.rule.name,
             "options": self.entry.options,
-            "hears": self.records[0].fields["hears"],
+            "feedback": self.records[0].fields["feedback"],
             "runs": self.runs,
             "error": self.error.to_dict(),
             "greedy_error": self.greedy_error.to_dict(),

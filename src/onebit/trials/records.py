@@ -69,8 +69,8 @@ class Record:
 
     @property
     def full_information(self) -> bool:
-        """Whether the class was revealed to the learner in every round; on disk `hears` says so."""
-        return bool(self.fields["hears"] == "the label")
+        """Whether the class was revealed to the learner in every round."""
+        return bool(self.fields["feedback"] == "full information")
 
     @property
     def on(self) -> str:
@@ -109,7 +109,7 @@ def record_of(outcome: Outcome) -> Record:
         "params": settings,
         "stream": trial.stream.described(),
         "seed": trial.seed,
-        "hears": None if learner is None else "the label" if learner.runtime.needs_labels else "one bit",
+        "feedback": None if learner is None else "full information" if learner.runtime.needs_labels else "bandit",
         "why": None if outcome.why is None else str(outcome.why),
         "error": None,
         "greedy_error": None,
