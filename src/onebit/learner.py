@@ -62,7 +62,6 @@ class Learner(InspectableLearner):
         hash_bits: int | None = None,
         kernel: str | None = None,
         max_support: int | str | None = USUAL,
-        when_full: str = "merge",
         exploration_floor: float = 0.0,
         seed: int = 0,
         **parameters: Any,
@@ -72,7 +71,7 @@ class Learner(InspectableLearner):
             raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
         refuse_unknown(found.title, parameters, {**found.parameters, **MEANINGS})
         form = (features, space, bias, dtype, text, hash_bits)
-        options = Options(*form, kernel, max_support, when_full, exploration_floor, seed)
+        options = Options(*form, kernel, max_support, exploration_floor, seed)
         # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
         self.runtime = Runtime(found, classes, parameters, options)
 

@@ -89,7 +89,6 @@ OPTIONAL: dict[str, tuple[Check, str]] = {
     "kernel": _OBJECT,
     "kernel.kernel": _WORDS,
     "kernel.max_support": (_or_none(is_whole), "a whole number or null"),
-    "kernel.when_full": _WORDS,
 }
 
 

@@ -107,7 +107,7 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     features, ledger, model = runtime.features, runtime.ledger, runtime.model
     read = manifest["features"]
     counted = read["hash_bits"] is None and not read["named"]
-    routing = _routing_of(manifest) if rule.routes else None
+    routing = _routing_of(manifest) if rule.composite else None
     size, space = read["size"] if counted else None, None if read["named"] or routing else read["space"]
     features.options = (size, space, read["dtype"], read["text"], read["hash_bits"])
     features.reset()

@@ -30,7 +30,7 @@ DENSE = ["directed", "centred", "standardised", "waved", "components", "correcte
 def described_members(learner: Learner) -> dict[str, MemberReport]:
     found = learner.describe()
     assert found.composition is not None
-    assert found.members == found.composition.shares
+    assert found.members == {one.name: one.share for one in found.composition.members}
     return {one.name: one for one in found.composition.members}
 
 

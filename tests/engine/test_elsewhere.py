@@ -85,7 +85,7 @@ def compiled_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
 
 def kernel_space() -> Any:
     rule = rule_named("banditron")
-    choice = choose(rule, bias=True, seed=0, kernel="rbf", max_support=5, when_full="merge")
+    choice = choose(rule, bias=True, seed=0, kernel="rbf", max_support=5)
     params, _ = rule.settle(3, {})
     return choice.blueprint(params, Form(True, 4, False, np.dtype(np.float64)), 3, 3).make()
 

@@ -80,7 +80,7 @@ def spaces(rule: Rule, dtype: str) -> list[Any]:
         ways = [(diagonal, narrow), (full, narrow), (diagonal, sparse)]
     else:
         ways = [(params, narrow), (params, sparse)]
-    choice = choose(rule, bias=False, seed=0, kernel=None, max_support=USUAL, when_full="merge")
+    choice = choose(rule, bias=False, seed=0, kernel=None, max_support=USUAL)
     heads = rule.heads(params)
     return [choice.blueprint(settled, form, heads, heads).make() for settled, form in ways]
 

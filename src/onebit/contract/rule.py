@@ -114,8 +114,8 @@ class Rule:
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
-    say of them, from the record, the memory and that space; `routes` says that it settles by the first rows learnt whether rows are treated as dense or as
-    sparse (`spaces.routing`). `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
+    say of them, from the record, the memory and that space; by the first rows learnt it settles whether rows are treated as
+    dense or as sparse (`spaces.routing`). `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
     (`contract.belief`); None says that the rule has scores alone. `surety` says how sure the rule is of a label, on any scale (None: the margin of
     its score, `contract.surety`). `contrast` is how much more one class is preferred than another, as a
     sum of scores (`contract.contrast`; it gives None where that is no such sum), and need not be said where there is one head a class. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
@@ -145,7 +145,6 @@ class Rule:
     second_order: Callable[[Any], Order] | None = None
     notes_the_label: bool = False
     composite: Callable[..., Any] | None = None
-    routes: bool = False
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Any], Mapping[str, Any]] | None = None
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None

@@ -27,7 +27,7 @@ from onebit.validation import ClassName, checked_classes, listed
 from onebit.version import VERSION
 
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
-OPTIONS = ("bias", "dtype", "kernel", "max_support", "when_full")  # of a learner, beside the parameters of its rule
+OPTIONS = ("bias", "dtype", "kernel", "max_support")  # of a learner, beside the parameters of its rule
 
 
 @dataclass
