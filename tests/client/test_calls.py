@@ -58,7 +58,7 @@ LOGGED = {
     **dict.fromkeys(("reward", "truth", "revised_time", "raw", "sure", "decided_at", "feedback_at", "revised_at")),
     "complete": False,
 }
-STATS = {
+STATS: dict[str, Any] = {
     **dict.fromkeys(("generation", "learnt", "position", "queue", "decisions", "feedback", "right", "late"), 0),
     **dict.fromkeys(("silences", "refused", "revised", "withdrawn", "rewards", "truths"), 0),
     "task": "news",
@@ -588,7 +588,7 @@ def test_replies_that_are_not_the_services(kind: str, monkeypatch: pytest.Monkey
 
 @both
 def test_that_a_service_is_not_ready_is_an_answer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fine = {"ready": True, "reason": None, "set_aside": [], "warnings": []}
+    fine: dict[str, Any] = {"ready": True, "reason": None, "set_aside": [], "warnings": []}
     found, _ = follow(kind, monkeypatch, [answer(200, fine)], lambda c: c.ready())
     assert found
     starting = {**fine, "ready": False, "reason": "it starts"}

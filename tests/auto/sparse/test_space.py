@@ -89,7 +89,7 @@ def test_beliefs_are_probabilities_and_trusts_are_a_regression(stream: Stream) -
     assert (space.trusts <= arrays.MOST_TRUST).all()
     np.testing.assert_array_equal(space.doubts, space.doubts.T)
     assert (np.linalg.eigvalsh(space.doubts) > 0.0).all()
-    assert sum(space.report().shares.values()) == pytest.approx(1.0)
+    assert sum(one.share for one in space.report().members) == pytest.approx(1.0)
 
 
 @few
