@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 import onebit
 from onebit.learner import Learner
-from onebit.rules import usual_rules
+from onebit.rules import chosen_rules
 
 SEEDS = 5
 LETTERS, FEATURES, STYLES = 26, 16, 2  # as in UCI's letters: 16 numbers from 0 to 15 for each of 26 classes
@@ -45,7 +45,7 @@ def candidates() -> None:
     """Every learner with bandit feedback, with 26 classes and with 5 candidates."""
     X, y = letters(10_000)
     print(f"{'learner':24}{'26 classes':>14}{'5 candidates':>14}")
-    for name in usual_rules():
+    for name in chosen_rules():
         all_classes, few = (
             onebit.run(name, X, y, prepare="scale", runs=SEEDS, candidates=count) for count in (None, 5)
         )

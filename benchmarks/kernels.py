@@ -58,11 +58,10 @@ def merging(effort: Effort) -> list[Measurement]:
         workload = dense(budget + effort.rounds // 50)
         with TemporaryDirectory() as folder:
             contenders = {
-                f"{name}, {budget} rows, {policy}": make
-                for policy in ("merge", "stop")
+                f"{name}, {budget} rows": make
                 for name, make in (
-                    ("onebit", _kernel_pass(workload, budget, policy)),
-                    ("C loop", _c_pass(Path(folder), workload, budget, policy)),
+                    ("onebit", _kernel_pass(workload, budget)),
+                    ("C loop", _c_pass(Path(folder), workload, budget)),
                 )
                 if make is not None
             }
@@ -70,26 +69,22 @@ def merging(effort: Effort) -> list[Measurement]:
         for name, outcome in best.items():
             remark = f"error {100 * outcome.error:.2f} %"
             measured.append(Measurement(name, outcome.seconds / workload.rounds * 1e6, "us a round", remark=remark))
-        if f"C loop, {budget} rows, merge" not in best:
+        if f"C loop, {budget} rows" not in best:
             continue
-        spent = {name: best[f"{name}, {budget} rows, merge"].seconds for name in ("onebit", "C loop")}
+        spent = {name: best[f"{name}, {budget} rows"].seconds for name in ("onebit", "C loop")}
         whole = spent["C loop"] / spent["onebit"]
         measured.append(Measurement(f"onebit : C, {budget} rows", whole, "times", at_least(0.7)))
-        step = {name: spent[name] - best[f"{name}, {budget} rows, stop"].seconds for name in spent}
-        remark = "what merge takes beyond stop: victim, kernel values of it, target"
-        ratio = step["C loop"] / step["onebit"]
-        measured.append(Measurement(f"the merge step alone, {budget} rows", ratio, "times", at_least(0.7), remark))
     return measured
 
 
-def _kernel_pass(workload: Workload, budget: int, policy: str) -> Contender:
-    options = {"kernel": f"rbf:{MERGE_GAMMA}", "max_support": budget, "when_full": policy, "exploration": EXPLORATION}
+def _kernel_pass(workload: Workload, budget: int) -> Contender:
+    options = {"kernel": f"rbf:{MERGE_GAMMA}", "max_support": budget, "exploration": EXPLORATION}
     return onebit_pass("banditron", options, workload)
 
 
-def _c_pass(folder: Path, workload: Workload, budget: int, policy: str) -> Contender | None:
+def _c_pass(folder: Path, workload: Workload, budget: int) -> Contender | None:
     try:
-        return c_kernel_pass(compiled(folder), workload, MERGE_GAMMA, budget, EXPLORATION, policy == "merge")
+        return c_kernel_pass(compiled(folder), workload, MERGE_GAMMA, budget, EXPLORATION, True)
     except PeerMissingError:
         return None
 
@@ -112,7 +107,7 @@ def feature_maps(effort: Effort) -> list[Measurement]:
 
 
 def budgets(effort: Effort) -> list[Measurement]:
-    """What gives way to a new row: MNIST, 20,000 rounds, RBF, at most 500 and 2,000 rows; and the linear learner."""
+    """A budget of stored rows: MNIST, 20,000 rounds, RBF, at most 500 and 2,000 rows; and the linear learner."""
     if not os.environ.get("ONEBIT_DATA"):
         return [Measurement("MNIST", None, "%", remark="ONEBIT_DATA names no folder")]
     rows = stream("mnist", prepare="scale", order="shuffle", rounds=MNIST_ROUNDS)
@@ -121,9 +116,8 @@ def budgets(effort: Effort) -> list[Measurement]:
     for rule in ("bpa", "conservative-ova"):
         measured.append(_error(f"{rule}, linear", run(rule, rows, runs=2, **options)))
         for size in (500, 2000):
-            for policy in ("merge", "project", "oldest", "stop"):
-                found = run(rule, rows, runs=2, kernel=f"rbf:{GAMMA}", max_support=size, when_full=policy, **options)
-                measured.append(_error(f"{rule}, {size} rows, {policy}", found))
+            found = run(rule, rows, runs=2, kernel=f"rbf:{GAMMA}", max_support=size, **options)
+            measured.append(_error(f"{rule}, {size} rows", found))
     return measured
 
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.measuring import Effort, Ended, Measurement, at_most, onebit_command, timed_python
 
 from onebit.contract.rule import Rule
-from onebit.rules import rule_named, usual_rules
+from onebit.rules import chosen_rules, rule_named
 
 WITHOUT_SCIPY = (
     "import sys; sys.modules['scipy'] = None"  # as `pip install onebit` leaves it; Numba imports it if it can
@@ -57,7 +57,7 @@ def cold_uses(effort: Effort) -> list[Measurement]:
     banditron = rule_named("banditron")
     if not effort.all_rules:
         return [waited("first use of banditron, cold", cold_use(banditron), 2.5)]
-    cold = {rule: cold_use(rule) for rule in usual_rules().values()}
+    cold = {rule: cold_use(rule) for rule in chosen_rules().values()}
     heaviest = max(cold, key=lambda rule: cold[rule].cpu)
     for _ in range(effort.starts - 1):
         for rule in (banditron, heaviest):

@@ -142,9 +142,9 @@ def main() -> None:
 
 
 def _names() -> list[str]:
-    from onebit.rules import usual_rules
+    from onebit.rules import chosen_rules
 
-    return list(usual_rules())
+    return list(chosen_rules())
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from benchmarks.peers_vw import EPSILON, VowpalWabbit
 from benchmarks.workloads import Workload, dense, onebit_pass, sparse
 
 from onebit.errors import OnebitError
-from onebit.rules import usual_rules
+from onebit.rules import chosen_rules
 
 SPEED = "million rounds/s"
 AGGRESSIVENESS = 1.0
@@ -41,7 +41,7 @@ END_TO_END = "file to error rate"
 def rules(effort: Effort) -> list[Measurement]:
     """Every rule on dense and on sparse rows."""
     measured = []
-    for rule in usual_rules().values():
+    for rule in chosen_rules().values():
         for workload in (dense(effort.rounds), sparse(effort.rounds)):
             name = f"{rule.name}, {workload.name}"
             try:

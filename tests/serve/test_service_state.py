@@ -146,8 +146,8 @@ def test_every_rule_with_its_options(where: Where, rule: str, options: dict[str,
 @pytest.mark.parametrize(
     "options",
     [
-        {"learner": "banditron", "parameters": {"kernel": "rbf:0.5", "max_support": 20, "when_full": "merge"}},
-        {"learner": "banditron", "parameters": {"kernel": "polynomial:2", "max_support": 15, "when_full": "oldest"}},
+        {"learner": "banditron", "parameters": {"kernel": "rbf:0.5", "max_support": 20}},
+        {"learner": "banditron", "parameters": {"kernel": "polynomial:2", "max_support": 15}},
         {"learner": "soba", "parameters": {"matrix": "full", "bias": True}},
         {"learner": "banditron", "parameters": {"bias": True, "dtype": "float64"}},
     ],
