@@ -81,7 +81,7 @@ reproduction: .venv/ready
 	$(BIN)/onebit reproduce all --markdown docs/explanation/reproduction.md || [ $$? -eq 3 ]
 
 bench: .venv/ready-bench
-	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python -m benchmarks throughput
 
 docs: .venv/ready-docs
 	$(BIN)/sphinx-build -b html -W --keep-going -q docs site
