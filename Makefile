@@ -119,7 +119,7 @@ docs: .venv/ready-docs
 	$(PYTHON) -m venv .venv-lowest
 	$(PYTHON) tools/lowest.py > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
-	  -e '.[experiments,theory,serve,client,completion,gpu,dask,ray]' pytest pytest-xdist hypothesis cvxpy
+	  -e '.[experiments,theory,serve,client,gpu,dask,ray]' pytest pytest-xdist hypothesis cvxpy
 	@touch $@
 
 clean:

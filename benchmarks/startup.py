@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measuring import FULL, QUICK, Ended, Table, timed_python
-from onebit.rules import rule_named, chosen_rules
+from onebit.rules import chosen_rules, rule_named
 
 DENSE, SPARSE = "[0.5] * 100", "{'a': 1.0}"
 IMPORT = (

@@ -46,7 +46,10 @@ def test_a_benchmark_runs_and_its_tables_are_kept(
 
 
 def test_numbers_are_for_people_and_on_the_right() -> None:
-    rows: list[dict[str, Any]] = [{"what": "a", "value": 0.071234, "many": 20_000}, {"what": "b", "value": None, "many": 3}]
+    rows: list[dict[str, Any]] = [
+        {"what": "a", "value": 0.071234, "many": 20_000},
+        {"what": "b", "value": None, "many": 3},
+    ]
     assert markdown(Table("t", rows)) == [
         "| what | value | many |",
         "|---|---:|---:|",
