@@ -16,7 +16,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-from benchmarks.measuring import Table, circumstances, markdown, where_and_when
+from benchmarks.measuring import Table, describe_machine, machine_facts, markdown
 from onebit.errors import OnebitError
 
 FOLDER = Path(__file__).parent
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the tables to this file")
     parser.add_argument("--write", action="store_true", help="also put the tables into benchmarks/RESULTS.md")
     options = parser.parse_args(rest)
-    facts = circumstances()  # before the benchmark makes the machine busy
+    facts = machine_facts()  # before the benchmark makes the machine busy
     try:
         tables: list[Table] = module.measure(options)
     except OnebitError as error:
@@ -78,7 +78,7 @@ def main(arguments: list[str]) -> int:
         options.json.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     if options.write:
         replace_section(
-            RESULTS, name, [f"`python -m benchmarks {' '.join(arguments)}`: {where_and_when(facts)}", "", *lines]
+            RESULTS, name, [f"`python -m benchmarks {' '.join(arguments)}`: {describe_machine(facts)}", "", *lines]
         )
     return 0
 

@@ -131,7 +131,9 @@ REFERENCES = (
 )
 
 
-def measured(problem: Problem, contenders: Sequence[Contender], seeds: range, rounds: int | None) -> dict[str, Result]:
+def run_contenders(
+    problem: Problem, contenders: Sequence[Contender], seeds: range, rounds: int | None
+) -> dict[str, Result]:
     """Run all contenders on one stream, one after the other on one thread."""
     results = {}
     for contender in contenders:
@@ -145,21 +147,21 @@ def measured(problem: Problem, contenders: Sequence[Contender], seeds: range, ro
     return results
 
 
-def row(problem: Problem, results: Mapping[str, Result]) -> dict[str, Any]:
+def table_row(problem: Problem, results: Mapping[str, Result]) -> dict[str, Any]:
     """Return a row of the table."""
     auto, full, perceptron = results.values()
     return {
         "stream": problem.name,
-        "`auto`": interval(auto),
+        "`auto`": show_interval(auto),
         "tuned peers": problem.peers,
-        "AROW, full information": interval(full),
-        "perceptron, full information": interval(perceptron),
+        "AROW, full information": show_interval(full),
+        "perceptron, full information": show_interval(perceptron),
         "`auto` - AROW": f"{100 * (auto.error - full.error):+.2f}",
         "thousand rounds/s": auto.rounds_per_second / 1e3,
     }
 
 
-def interval(result: Result) -> str:
+def show_interval(result: Result) -> str:
     """Return a mean error in % with its 95 % interval."""
     found = estimate(100 * result.errors)
     return f"{found.mean:.2f}" + (f" ± {found.high - found.mean:.2f}" if result.runs > 1 else "")
@@ -177,14 +179,16 @@ def measure(options: argparse.Namespace) -> list[Table]:
     """Run the streams that were asked for; those whose data are not here have a sentence in place of figures."""
     if options.seeds < 1 or options.jobs < 1:
         raise OnebitError("--seeds and --jobs must be at least 1")
-    problems = chosen_problems(options.only)
+    problems = find_problems(options.only)
     seeds = range(FIRST_SEED, FIRST_SEED + options.seeds)
     rows, missing = [], []
     with ThreadPoolExecutor(options.jobs) as pool:  # threads, since compiled loops do not hold the interpreter
-        started = [(one, pool.submit(measured, one, (AUTO, *REFERENCES), seeds, options.rounds)) for one in problems]
+        started = [
+            (one, pool.submit(run_contenders, one, (AUTO, *REFERENCES), seeds, options.rounds)) for one in problems
+        ]
         for problem, results in started:
             try:
-                rows.append(row(problem, results.result()))
+                rows.append(table_row(problem, results.result()))
             except OnebitError as error:
                 missing.append({"stream": problem.name, "why": str(error)})
     return [
@@ -193,7 +197,7 @@ def measure(options: argparse.Namespace) -> list[Table]:
     ]
 
 
-def chosen_problems(names: Sequence[str] | None) -> list[Problem]:
+def find_problems(names: Sequence[str] | None) -> list[Problem]:
     """Return the streams of these names, all without any."""
     known = {problem.name: problem for problem in TARGETS}
     for name in names or ():

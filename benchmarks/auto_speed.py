@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.measuring import FULL, QUICK, Measurement, Outcome, Table, interleaved, measurements
+from benchmarks.measuring import FULL, QUICK, Measurement, Outcome, Table, best_in_turns, measurement_table
 from benchmarks.peers import vw_pass
-from benchmarks.steps import stepped
+from benchmarks.steps import time_steps
 from benchmarks.streams.recipes import absent, at_hand
-from benchmarks.throughput import VW, present
+from benchmarks.throughput import VW, available_contenders
 from benchmarks.workloads import SEED, Workload, dense, onebit_pass, resampled, shuffled
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
@@ -59,15 +59,15 @@ def measure(options: argparse.Namespace) -> list[Table]:
         workload = make(effort.rounds)
         measured += [*_rates(name, workload, effort.repeats), _slowest(name, workload)]
         measured.append(Measurement(f"{name}, arrays of the learner", held_bytes(AUTO, workload) / 1e6, "MB"))
-    return [measurements("`auto`", [*measured, _python_step(effort.repeats)])]
+    return [measurement_table("`auto`", [*measured, _python_step(effort.repeats)])]
 
 
 def _rates(name: str, workload: Workload, repeats: int) -> list[Measurement]:
     with TemporaryDirectory() as folder:
-        found, missing = present(
+        found, missing = available_contenders(
             {AUTO: lambda: onebit_pass(AUTO, {}, workload), VW: lambda: vw_pass(workload, Path(folder))}
         )
-        best = interleaved(found, repeats)
+        best = best_in_turns(found, repeats)
     rates = {contender: workload.rounds / outcome.seconds / 1e3 for contender, outcome in best.items()}
     remark = f"error {100 * best[AUTO].error:.2f} %; {workload.rounds:,} rounds"
     measured = [Measurement(f"{name}, auto", rates[AUTO], "thousand rounds/s", remark)]
@@ -119,9 +119,9 @@ def _python_step(repeats: int) -> Measurement:
     def steps() -> Outcome:
         learner = Learner(AUTO, classes=workload.classes, seed=SEED)
         learner.runtime.fix_features(workload.X)
-        return stepped(learner, rows, workload)
+        return time_steps(learner, rows, workload)
 
-    best = interleaved({"steps": steps, "loop": onebit_pass(AUTO, {}, workload)}, repeats)
+    best = best_in_turns({"steps": steps, "loop": onebit_pass(AUTO, {}, workload)}, repeats)
     took, inside = (1e6 * best[name].seconds / workload.rounds for name in ("steps", "loop"))
     remark = f"{took:.1f} us, and {inside:.1f} in the compiled loop; SynSep10, {workload.rounds:,} rounds"
     return Measurement("decide and learn from Python, beyond the compiled round", took - inside, "us", remark)

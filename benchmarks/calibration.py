@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.auto import FIRST_SEED, Problem, chosen_problems
+from benchmarks.auto import FIRST_SEED, Problem, find_problems
 from benchmarks.measuring import Table
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
@@ -47,10 +47,12 @@ def measure(options: argparse.Namespace) -> list[Table]:
     if options.seeds < 1 or options.rounds < EARLY:
         raise OnebitError(f"--seeds must be at least 1, and --rounds at least {EARLY}")
     rows, missing = [], []
-    for problem in chosen_problems(options.only):
+    for problem in find_problems(options.only):
         for rule in options.learner or ("auto", "linucb"):
             try:
-                rows.append(measured(problem, rule, range(FIRST_SEED, FIRST_SEED + options.seeds), options.rounds))
+                rows.append(
+                    measure_stream(problem, rule, range(FIRST_SEED, FIRST_SEED + options.seeds), options.rounds)
+                )
                 print(rows[-1], file=sys.stderr, flush=True)
             except OnebitError as error:
                 missing.append({"stream": problem.name, "learner": rule, "why": str(error)})
@@ -60,12 +62,12 @@ def measure(options: argparse.Namespace) -> list[Table]:
     ]
 
 
-def measured(problem: Problem, rule: str, seeds: range, rounds: int) -> dict[str, Any]:
+def measure_stream(problem: Problem, rule: str, seeds: range, rounds: int) -> dict[str, Any]:
     """Return a row for one learner on one stream; `auto` gets the rows as they are, others rows of length one."""
     stream = problem.stream(rounds, *(() if rule == "auto" else ("unit-norm",)))
     found = []
     for seed in seeds:
-        confidences, thresholds, rewards = walked(rule, stream, seed)
+        confidences, thresholds, rewards = walk_stream(rule, stream, seed)
         half, sure = len(rewards) // 2, confidences >= thresholds
         early = slice(min(half, EARLY // 2), min(len(rewards), EARLY))
         found.append(
@@ -92,7 +94,7 @@ def measured(problem: Problem, rule: str, seeds: range, rounds: int) -> dict[str
     }
 
 
-def walked(rule: str, stream: Stream, seed: int) -> tuple[Numbers, Numbers, Numbers]:
+def walk_stream(rule: str, stream: Stream, seed: int) -> tuple[Numbers, Numbers, Numbers]:
     """Return the confidence of every round, that from which it is sure, and the reward; before any feedback there is none."""
     learner = Learner(rule, classes=stream.data(seed).classes, seed=seed)
     found = []

@@ -1,4 +1,4 @@
-"""The same sweep on one thread, on two threads, and on two workers of Dask and of Ray.
+"""The same sweep on one thread, on two threads, and by Dask and Ray on two cores.
 
     python -m benchmarks clusters            # some minutes
     python -m benchmarks clusters --quick    # shorter streams
@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.measuring import FULL, QUICK, Measurement, Table, measurements
+from benchmarks.measuring import FULL, QUICK, Measurement, Table, measurement_table
 from onebit.data.streams import stream
 from onebit.errors import OnebitError
 from onebit.executors import Executor, executor_of
@@ -31,14 +31,14 @@ CORES = 2
 THREADS = "two threads"
 
 
-def sweep_of(rounds: int) -> list[Trial]:
+def make_sweep(rounds: int) -> list[Trial]:
     """BPA on SynSep10 over a grid of 16 x 16; rows are drawn afresh for each seed."""
     grid = Grid("bpa", {"exploration": f"0.001..0.3:log:{SIDE}", "aggressiveness": f"0.0001..1:log:{SIDE}"}, {})
     streamed = stream("synsep10", rounds=rounds)
     return [Trial(entry, streamed, seed) for seed in range(SEEDS) for entry in grid.entries]
 
 
-def timed(executor: Executor, trials: list[Trial]) -> float:
+def time_sweep(executor: Executor, trials: list[Trial]) -> float:
     """Return how long an executor takes for these trials."""
     with TemporaryDirectory() as folder:
         rows = Records(folder)
@@ -58,15 +58,15 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def measure(options: argparse.Namespace) -> list[Table]:
     """Start every executor that is here, and time the sweep on each in turn."""
     effort = QUICK if options.quick else FULL
-    trials, measured = sweep_of(effort.rounds), []
+    trials, measured = make_sweep(effort.rounds), []
     passes: dict[str, list[float]] = {}
     # Two cores for this process and all that it starts, so that every executor has the same.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     executors: dict[str, Callable[[], Executor]] = {
         THREADS: lambda: executor_of("threads", CORES),
         "one thread": lambda: executor_of("threads", 1),
-        "two workers of Dask": lambda: executor_of("dask"),
-        "two workers of Ray": lambda: executor_of("ray"),
+        "Dask, two cores": lambda: executor_of("dask"),
+        "Ray, two cores": lambda: executor_of("ray"),
     }
     with ExitStack() as open_ones:
         started: dict[str, Executor] = {}
@@ -77,12 +77,12 @@ def measure(options: argparse.Namespace) -> list[Table]:
             except OnebitError as error:
                 measured.append(Measurement(name, None, remark=str(error)))
                 continue
-            timed(started[name], sweep_of(100)[:: SIDE * 4])  # compiled, or read from the cache, by now
+            time_sweep(started[name], make_sweep(100)[:: SIDE * 4])  # compiled, or read from the cache, by now
             seconds = time.perf_counter() - began
             measured.append(Measurement(f"{name}, start", seconds, "s", "with the first trials"))
         for _ in range(effort.repeats):
             for name, executor in started.items():
-                passes.setdefault(name, []).append(timed(executor, trials))
+                passes.setdefault(name, []).append(time_sweep(executor, trials))
     done = effort.rounds * len(trials) / 1e6
     for name, took in passes.items():
         remark = f"best of {len(took)}; the slowest {done / max(took):.3g}"
@@ -91,4 +91,4 @@ def measure(options: argparse.Namespace) -> list[Table]:
         shares = [100 * own / other for own, other in zip(passes[THREADS], passes[name], strict=True)]
         remark = f"median of {len(shares)} turns from {min(shares):.0f} to {max(shares):.0f}"
         measured.append(Measurement(f"{name} : {THREADS}", median(shares), "%", remark))
-    return [measurements("A sweep of 256 settings", measured)]
+    return [measurement_table("A sweep of 256 settings", measured)]

@@ -31,9 +31,9 @@ from benchmarks.corpus_runs import (
     choice_units,
     compared_units,
     errors_of,
-    lacking,
+    missing_units,
     run_units,
-    size_of,
+    total_size,
 )
 from benchmarks.measuring import Table
 from benchmarks.streams.corpus import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
@@ -68,38 +68,38 @@ def measure(options: argparse.Namespace) -> list[Table]:
     streams = [one for one in asked if not one.recipe.lacking]
     records = Records(options.results)
     try:
-        failed = measured(streams, records, options.jobs, options.seeds)
+        failed = run_missing_units(streams, records, options.jobs, options.seeds)
     finally:
         records.close()
     judgements = []
     for stream in streams:
-        judgement = judged(stream, records, options.seeds)
+        judgement = judge_stream(stream, records, options.seeds)
         if judgement is None:
             left_out.append({"stream": stream.name, "why": "runs of `auto`, or of all fixed rules, have failed"})
         else:
             judgements.append(judgement)
     tables = [
-        Table("Error in %", rows(judgements)),
-        Table("By halves", halves(judgements)),
-        Table("The same rows in another form", forms(judgements)),
-        Table("Rules that failed", failures(failed)),
+        Table("Error in %", stream_rows(judgements)),
+        Table("By halves", half_rows(judgements)),
+        Table("The same rows in another form", form_rows(judgements)),
+        Table("Rules that failed", failure_rows(failed)),
         Table("Left out", left_out),
     ]
     return [table for table in tables if table.rows]
 
 
-def measured(streams: Sequence[CorpusStream], records: Records, jobs: int, seeds: int | None) -> list[Record]:
+def run_missing_units(streams: Sequence[CorpusStream], records: Records, jobs: int, seeds: int | None) -> list[Record]:
     """Run what is lacking: first what the best fixed rules are chosen by, then what is compared. Those that failed are given back."""
     with growing_bar("the stress corpus", quiet=False) as (began, progress):
-        first = lacking(choice_units(streams), records)
-        began(size_of(first) + size_of(lacking(compared_units(streams, records, seeds), records)))
+        first = missing_units(choice_units(streams), records)
+        began(total_size(first) + total_size(missing_units(compared_units(streams, records, seeds), records)))
         failed = run_units(first, records, jobs, progress)
-        second = lacking(compared_units(streams, records, seeds), records)  # now that the best ones are known
-        began(size_of(first) + size_of(second))
+        second = missing_units(compared_units(streams, records, seeds), records)  # now that the best ones are known
+        began(total_size(first) + total_size(second))
         return failed + run_units(second, records, jobs, progress)
 
 
-def failures(failed: Sequence[Record]) -> list[dict[str, Any]]:
+def failure_rows(failed: Sequence[Record]) -> list[dict[str, Any]]:
     """Return a row for each rule that refused rows or did not settle, with the first of its reasons."""
     by_rule: dict[str, list[Record]] = {}
     for record in failed:
@@ -174,7 +174,7 @@ class Judgement:
         return ratio_of(self.ours, self.theirs)
 
 
-def judged(one: CorpusStream, records: Records, seeds: int | None) -> Judgement | None:
+def judge_stream(one: CorpusStream, records: Records, seeds: int | None) -> Judgement | None:
     """Return the judgement on one stream; None where runs are lacking."""
     best = best_fixed(one, records)
     if best is None:
@@ -183,7 +183,7 @@ def judged(one: CorpusStream, records: Records, seeds: int | None) -> Judgement 
     return None if ours is None or theirs is None else Judgement(one, best, ours, theirs)
 
 
-def rows(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+def stream_rows(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
     """Return a row per stream."""
     return [
         {
@@ -202,7 +202,7 @@ def rows(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
     ]
 
 
-def halves(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+def half_rows(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
     """Return how many streams each half has, the geometric mean of the ratios, and the misses by name."""
     found = []
     for half in (CHOOSE, REPORT):
@@ -214,7 +214,7 @@ def halves(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
     return found
 
 
-def forms(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+def form_rows(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
     """Return how many times as often `auto` errs on the same rows in another form."""
     errors = {one.stream.name: one.ours for one in judgements}
     pairs = [(name, other) for name, other in FORMS.items() if name in errors and other in errors]

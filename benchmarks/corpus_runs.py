@@ -80,7 +80,7 @@ def _entry(rule: str) -> ComparisonEntry:
 # --- running ------------------------------------------------------------------------------------------------------------
 
 
-def lacking(units: Iterable[Unit], records: Records) -> list[Unit]:
+def missing_units(units: Iterable[Unit], records: Records) -> list[Unit]:
     """What of these has no record yet, the longest first."""
     found = []
     for unit in units:
@@ -91,7 +91,7 @@ def lacking(units: Iterable[Unit], records: Records) -> list[Unit]:
     return sorted(found, key=lambda unit: -CORPUS[unit.stream].rounds)
 
 
-def done(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
+def run_unit(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
     """The records of a unit, one trial after the other; fewer where it was stopped."""
     found = []
     for trials in by_shared_data(unit.trials()):
@@ -104,17 +104,17 @@ def done(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
 
 def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Progress) -> list[Record]:
     """Run what has no record yet, in so many processes; Ctrl-C leaves what is done in the records. Those that failed are given back."""
-    waiting, failed = lacking(units, records), list[Record]()
+    waiting, failed = missing_units(units, records), list[Record]()
     if not waiting:
         return failed
     context = get_context("spawn")
     stop = context.Event()
-    with _single_threaded(), ProcessPoolExecutor(min(jobs, len(waiting)), context, _begin, (stop,)) as pool:
+    with _single_threaded(), ProcessPoolExecutor(min(jobs, len(waiting)), context, _start_worker, (stop,)) as pool:
         try:
             if len(waiting) > 4 * jobs:
                 rules = {entrant.rule for unit in waiting for entrant in unit.entrants}
-                list(pool.map(_compiled, sorted(rules)))  # each once, or every process would begin with all of them
-            sizes = {pool.submit(_done_here, unit): _size(unit) for unit in waiting}
+                list(pool.map(_compile_rule, sorted(rules)))  # each once, or every process would begin with all of them
+            sizes = {pool.submit(_run_in_pool, unit): _size(unit) for unit in waiting}
             for future in _as_they_come(set(sizes)):
                 come = [records.add(Record(fields)) for fields in future.result()]
                 failed += [record for record in come if record.failed]
@@ -139,7 +139,7 @@ def _single_threaded() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def size_of(units: Iterable[Unit]) -> int:
+def total_size(units: Iterable[Unit]) -> int:
     """How much there is to run, in rounds of a fixed rule."""
     return sum(map(_size, units))
 
@@ -157,19 +157,19 @@ def _as_they_come(left: set[Future[list[dict[str, Any]]]]) -> Iterator[Future[li
 _stop: Event | None = None
 
 
-def _begin(stop: Event) -> None:
+def _start_worker(stop: Event) -> None:
     """In a process of the pool: Ctrl-C is for the one that began it, which sets `stop`."""
     global _stop  # noqa: PLW0603 - what a process is begun with reaches its tasks in no other way
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _stop = stop
 
 
-def _done_here(unit: Unit) -> list[dict[str, Any]]:
+def _run_in_pool(unit: Unit) -> list[dict[str, Any]]:
     assert _stop is not None
-    return done(unit, _stop)
+    return run_unit(unit, _stop)
 
 
-def _compiled(rule: str) -> None:
+def _compile_rule(rule: str) -> None:
     """Compile a rule for dense and for sparse rows; what it refuses is said by its trials."""
     for x in ([0.5, 0.25], [0.5] * WIDE, {"a": 1.0}):
         try:

@@ -121,7 +121,7 @@ def kernel_of(line: Line) -> tuple[Shape, Layout]:
     return shape, layout
 
 
-def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSchedules, launch.Replicates]:
+def prepare_walk(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSchedules, launch.Replicates]:
     shape, layout = kernel_of(line)
     params, memory = shape.rule.settle(line.classes, line.options)
     values, labels = rows_of(line.classes, line.features)
@@ -142,12 +142,12 @@ def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSched
     return shape, layout, schedules, replicates
 
 
-def measured(line: Line) -> dict[str, Any]:
-    shape, layout, schedules, replicates = prepared(line, 2000)
+def measure_line(line: Line) -> dict[str, Any]:
+    shape, layout, schedules, replicates = prepare_walk(line, 2000)
     count = len(replicates.keys)
     trial = launch.walk(shape, layout, schedules, replicates, marks_for(2000), lambda done: None)
     rounds = int(np.clip(2000 * SECONDS / trial.seconds, 2000, 1_000_000))
-    shape, layout, schedules, replicates = prepared(line, rounds)
+    shape, layout, schedules, replicates = prepare_walk(line, rounds)
     counts = [launch.walk(shape, layout, schedules, replicates, marks_for(rounds), lambda done: None) for _ in range(3)]
     seconds = min(one.seconds for one in counts)
     (kernel,) = kernel_for(shape, layout).overloads.values()
@@ -177,7 +177,7 @@ def core_rate(line: Line) -> float | None:
     return gpu_executor().core_rate(Trial(entry_of(line.rule, line.options), streamed, 0))
 
 
-def row(one: dict[str, Any]) -> dict[str, Any]:
+def table_row(one: dict[str, Any]) -> dict[str, Any]:
     """Return a line of the table."""
     options = one["options"] | ({} if one["delay"] is None else {"delay": one["delay"]})
     return {
@@ -216,7 +216,7 @@ def late_against_immediate(found: list[dict[str, Any]]) -> Iterator[str]:
             yield f"{rule}, {delay} rounds late: {rate / rates[rule, None]:.2f} of the rounds a second without events"
 
 
-def fitted(found: list[dict[str, Any]]) -> Iterator[str]:
+def fitted_speeds(found: list[dict[str, Any]]) -> Iterator[str]:
     """What `--on auto` should reckon with (`executors/gpu/speeds.py`): geometric means over the rules of a family, K = 10, d = 100."""
     families: dict[str, list[dict[str, Any]]] = {}
     for one in found:
@@ -237,7 +237,7 @@ def geometric_mean(numbers: np.ndarray[Any, Any]) -> float:
 # --- sparse rows --------------------------------------------------------------------------------------------------------
 
 
-def newsgroups() -> tuple[SparseRows, np.ndarray[Any, Any], str]:
+def load_newsgroups() -> tuple[SparseRows, np.ndarray[Any, Any], str]:
     """Return the rows, their labels, and what they are."""
     if at_hand("20newsgroups"):
         X, labels = held("20newsgroups")
@@ -254,7 +254,7 @@ def newsgroups() -> tuple[SparseRows, np.ndarray[Any, Any], str]:
     return SparseRows(values, columns.astype(np.int32), starts.astype(np.int64), WORDS), labels, said
 
 
-def on_device(rows: SparseRows, labels: np.ndarray[Any, Any]) -> float:
+def rate_on_device(rows: SparseRows, labels: np.ndarray[Any, Any]) -> float:
     """Rounds a second of all settings and seeds on the GPU, as many at a time as it has room for."""
     rule = rule_named("banditron")
     settled = [rule.settle(GROUPS, {"exploration": float(one)}) for one in np.geomspace(0.001, 0.5, SETTINGS)]
@@ -278,7 +278,7 @@ def on_device(rows: SparseRows, labels: np.ndarray[Any, Any]) -> float:
     return len(beginnings) * rows.height / seconds
 
 
-def on_threads(rows: SparseRows, labels: np.ndarray[Any, Any], threads: int) -> float:
+def rate_on_threads(rows: SparseRows, labels: np.ndarray[Any, Any], threads: int) -> float:
     """Rounds a second of so many learners at a time, each on its own thread."""
     made = learner_class(rule_named("banditron"))
 
@@ -322,16 +322,16 @@ def measure(options: argparse.Namespace) -> list[Table]:
         for kernel in kernels:
             builder.wait(kernel)
     for line in lines:
-        found.append(measured(line))
-        print(row(found[-1]), file=sys.stderr, flush=True)
-    sentences = [*pairs_against_banditron(found), *late_against_immediate(found), *fitted(found)]
+        found.append(measure_line(line))
+        print(table_row(found[-1]), file=sys.stderr, flush=True)
+    sentences = [*pairs_against_banditron(found), *late_against_immediate(found), *fitted_speeds(found)]
     tables = [
-        Table(f"{device.name()}, walks of {SECONDS:g} s", [row(one) for one in found]),
+        Table(f"{device.name()}, walks of {SECONDS:g} s", [table_row(one) for one in found]),
         Table("What follows", [{"what": sentence} for sentence in sentences]),
     ]
     if options.only:
         return tables
-    rows, labels, said = newsgroups()
-    threads, gpu = on_threads(rows, labels, options.threads), on_device(rows, labels)
+    rows, labels, said = load_newsgroups()
+    threads, gpu = rate_on_threads(rows, labels, options.threads), rate_on_device(rows, labels)
     rates = {f"{options.threads} threads": threads, device.name(): gpu}
     return [*tables, Table(said, [{"where": name, "million rounds/s": rate / 1e6} for name, rate in rates.items()])]

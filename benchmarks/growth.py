@@ -80,7 +80,7 @@ def decades(low: int, high: int) -> list[int]:
     return [size for power in range(low, high) for size in (10**power, 3 * 10**power)] + [10**high]
 
 
-def walked(learner: Learner, X: object, y: np.ndarray) -> Callable[[], None]:
+def make_pass(learner: Learner, X: object, y: np.ndarray) -> Callable[[], None]:
     """A pass of a learner over rows, in one loop."""
     rows, schedule = learner.runtime.table(X), Schedule(y)
 
@@ -101,7 +101,7 @@ def classes(size: int) -> Callable[[], None]:
 
     def go() -> None:
         X = np.random.default_rng(0).standard_normal((200, 20), dtype=np.float32)
-        walked(Learner("banditron", classes=size), X, np.arange(200) % size)()
+        make_pass(Learner("banditron", classes=size), X, np.arange(200) % size)()
 
     return go
 
@@ -125,7 +125,7 @@ def csr_pass(count: int, values: int, width: int) -> Callable[[], None]:
     y = generator.integers(0, 4, count)
 
     def go() -> None:
-        walked(Learner("banditron", classes=4), X, y)()
+        make_pass(Learner("banditron", classes=4), X, y)()
 
     return go
 
@@ -135,8 +135,8 @@ def stored_rows(size: int) -> Callable[[], None]:
     generator = np.random.default_rng(0)
     X, y = generator.standard_normal((size + 1000, 20), dtype=np.float32), generator.integers(0, 4, size + 1000)
     learner = Learner("perceptron", classes=4, kernel="rbf:0.05", max_support=size, when_full="stop")
-    walked(learner, X, y)()  # most of the first rows are mistakes, and stored
-    return walked(learner, X[-1000:], y[-1000:])
+    make_pass(learner, X, y)()  # most of the first rows are mistakes, and stored
+    return make_pass(learner, X[-1000:], y[-1000:])
 
 
 def tasks(size: int) -> Callable[[], None]:
@@ -145,7 +145,7 @@ def tasks(size: int) -> Callable[[], None]:
     for number in range(size):
         with onebit.open(folder.name, f"task{number}", classes=3, features=4, learner="bpa", seed=1, durable="soon"):
             pass
-    return lambda: decided(folder, "task0")
+    return lambda: decide_once(folder, "task0")
 
 
 def log(size: int) -> Callable[[], None]:
@@ -156,10 +156,10 @@ def log(size: int) -> Callable[[], None]:
         for _ in range(0, size, 1000):
             made = task.decide_many(X[: min(size, 1000)])
             task.feedback_many([one.id for one in made], right=[True] * len(made))
-    return lambda: decided(folder, "task0")
+    return lambda: decide_once(folder, "task0")
 
 
-def decided(folder: TemporaryDirectory[str], name: str) -> None:
+def decide_once(folder: TemporaryDirectory[str], name: str) -> None:
     """One decision and its feedback in a folder that is opened for it."""
     with onebit.open(folder.name, name) as task:
         task.feedback(task.decide([0.0, 1.0, 0.0, 1.0]), right=True)
@@ -183,12 +183,12 @@ def axes(quick: bool) -> list[Axis]:
     ]
 
 
-def measured(axis: Axis) -> Growth:
+def measure_axis(axis: Axis) -> Growth:
     """Walk an axis."""
     seconds, megabytes = [], []
     axis.make(axis.sizes[0])()  # compiled and loaded by now
     for size in axis.sizes:
-        megabytes.append(peak_of(lambda size=size: axis.make(size)()))  # type: ignore[misc]
+        megabytes.append(peak_memory(lambda size=size: axis.make(size)()))  # type: ignore[misc]
         go, best = axis.make(size), math.inf
         for _ in range(axis.repeats):
             started = time.process_time()
@@ -199,7 +199,7 @@ def measured(axis: Axis) -> Growth:
     return Growth(axis, seconds, megabytes)
 
 
-def peak_of(go: Callable[[], None]) -> float:
+def peak_memory(go: Callable[[], None]) -> float:
     """The most memory that Python and NumPy had allocated meanwhile, in MB."""
     tracemalloc.start()
     go()
@@ -208,7 +208,7 @@ def peak_of(go: Callable[[], None]) -> float:
     return peak / 1e6
 
 
-def row(one: Growth) -> dict[str, Any]:
+def table_row(one: Growth) -> dict[str, Any]:
     """Return a line of the table."""
     axis = one.axis
     return {
@@ -222,7 +222,7 @@ def row(one: Growth) -> dict[str, Any]:
     }
 
 
-def picture(found: Sequence[Growth], path: Path) -> None:
+def draw_picture(found: Sequence[Growth], path: Path) -> None:
     """All axes side by side, for the documentation: measured lines, and dotted ones with the slope of theory."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -262,7 +262,7 @@ def measure(options: argparse.Namespace) -> list[Table]:
     for name in options.only or ():
         if name not in known:
             raise OnebitError(f"there is no axis {name!r}; there are {', '.join(known)}")
-    found = [measured(known[name]) for name in options.only or known]
+    found = [measure_axis(known[name]) for name in options.only or known]
     if options.picture:
-        picture(found, options.picture)
-    return [Table("Exponents", [row(one) for one in found])]
+        draw_picture(found, options.picture)
+    return [Table("Exponents", [table_row(one) for one in found])]

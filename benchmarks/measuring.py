@@ -37,7 +37,7 @@ class Measurement(NamedTuple):
     remark: str = ""
 
 
-def measurements(title: str, measured: Sequence[Measurement]) -> Table:
+def measurement_table(title: str, measured: Sequence[Measurement]) -> Table:
     """Return figures as a table, one per row."""
     return Table(title, [one._asdict() for one in measured])
 
@@ -85,7 +85,7 @@ class Outcome(NamedTuple):
 Contender = Callable[[], Outcome]
 
 
-def interleaved(contenders: Mapping[str, Contender], repeats: int) -> dict[str, Outcome]:
+def best_in_turns(contenders: Mapping[str, Contender], repeats: int) -> dict[str, Outcome]:
     """Return the fastest pass of each; they take turns, so that a busy moment of the machine hits all of them alike."""
     passes: dict[str, list[Outcome]] = {name: [] for name in contenders}
     for _ in range(repeats):
@@ -102,7 +102,7 @@ class Ended(NamedTuple):
     output: str
 
 
-def timed_python(arguments: Sequence[str], cache: Path | None = None) -> Ended:
+def time_python(arguments: Sequence[str], cache: Path | None = None) -> Ended:
     """Run a fresh Python to its end; `cache` is where onebit keeps its compiled code in place of the user's folder."""
     environment = dict(os.environ) if cache is None else {**os.environ, "ONEBIT_CACHE": str(cache)}
     before, started = _children_cpu(), time.perf_counter()
@@ -118,7 +118,7 @@ def _children_cpu() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def circumstances() -> dict[str, Any]:
+def machine_facts() -> dict[str, Any]:
     """Return where and when this is measured."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -131,7 +131,7 @@ def circumstances() -> dict[str, Any]:
     }
 
 
-def where_and_when(facts: Mapping[str, Any]) -> str:
+def describe_machine(facts: Mapping[str, Any]) -> str:
     """Return the same in a line for a page."""
     machine = f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']}"
     return f"{facts['date'][:10]}, {machine}, Python {facts['python']}, onebit {facts['versions']['onebit']}."

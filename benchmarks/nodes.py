@@ -23,7 +23,7 @@ CLIENTS = 24
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def cpu_s(pid: int) -> float:
+def cpu_seconds(pid: int) -> float:
     """The CPU time of a process and of its children, those that have ended too."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
@@ -31,10 +31,10 @@ def cpu_s(pid: int) -> float:
         return 0.0
     own = sum(map(int, fields[11:15])) / TICKS
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return own + sum(cpu_s(int(child)) for child in children)
+    return own + sum(cpu_seconds(int(child)) for child in children)
 
 
-async def pairs(port: int, client: int, until: float) -> int:
+async def send_pairs(port: int, client: int, until: float) -> int:
     """Pairs, one after the other; how many."""
     connection = await Connection.open(port)
     count = 0
@@ -49,13 +49,13 @@ async def pairs(port: int, client: int, until: float) -> int:
     return count
 
 
-async def measured(ports: list[int], processes: list[int], server: int, seconds: float) -> dict[str, float]:
+async def measure_nodes(ports: list[int], processes: list[int], server: int, seconds: float) -> dict[str, float]:
     """Return what nodes do in some seconds, and what it costs."""
-    before = cpu_s(server), sum(map(cpu_s, processes))
+    before = cpu_seconds(server), sum(map(cpu_seconds, processes))
     until = time.perf_counter() + seconds
-    clients = (pairs(ports[client % len(ports)], client, until) for client in range(CLIENTS))
+    clients = (send_pairs(ports[client % len(ports)], client, until) for client in range(CLIENTS))
     done = sum(await asyncio.gather(*clients))
-    after = cpu_s(server), sum(map(cpu_s, processes))
+    after = cpu_seconds(server), sum(map(cpu_seconds, processes))
     database, own = ((now - then) / done * 1e6 for now, then in zip(after, before, strict=True))
     return {
         "nodes": len(ports),
@@ -81,6 +81,6 @@ def measure(options: argparse.Namespace) -> list[Table]:
             processes.append(nodes.enter_context(running(service(log, ports[-1]), ports[-1])).pid)
             if len(ports) == 1:
                 asyncio.run(create(ports[0], "banditron"))
-            asyncio.run(measured(ports, processes, options.server, 2.0))
-            rows.append(asyncio.run(measured(ports, processes, options.server, options.seconds)))
+            asyncio.run(measure_nodes(ports, processes, options.server, 2.0))
+            rows.append(asyncio.run(measure_nodes(ports, processes, options.server, options.seconds)))
     return [Table("Banditron, 64 numbers, 10 classes, one pair at a time from each of 24 clients", rows)]

@@ -35,7 +35,7 @@ REST = (None, 0, 0.1, 0.5, None, None, None)  # what comes after x
 Turn = Callable[[int], None]
 
 
-def streams() -> Iterator[tuple[Any, int]]:
+def make_rows() -> Iterator[tuple[Any, int]]:
     """Rows without end, and the class that is right."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4096, FEATURES))
@@ -94,7 +94,7 @@ def log_inserts(connection: sqlite3.Connection) -> Turn:
     return turn
 
 
-def measured(turns: dict[str, Turn], repeats: int) -> dict[str, dict[str, float]]:
+def measure_turns(turns: dict[str, Turn], repeats: int) -> dict[str, dict[str, float]]:
     """Microseconds a pair: the medians of the time that passed, and of that of the CPU."""
     wall: dict[str, list[float]] = {name: [] for name in turns}
     cpu: dict[str, list[float]] = {name: [] for name in turns}
@@ -135,11 +135,11 @@ def measure(options: argparse.Namespace) -> list[Table]:
         plain = open_ones.enter_context(closing(sqlite3.connect(path / "plain.db", isolation_level=None)))
         (path / "log").mkdir()
         log = open_ones.enter_context(closing(created(path / "log" / "onebit.db")))
-        found = measured(
+        found = measure_turns(
             {
-                "soon": pairs_of(soon, streams()),
-                "learner alone": steps_of(soon.learner, streams()),
-                "always": pairs_of(always, streams()),
+                "soon": pairs_of(soon, make_rows()),
+                "learner alone": steps_of(soon.learner, make_rows()),
+                "always": pairs_of(always, make_rows()),
                 "insert into a table": plain_inserts(plain),
                 "insert into the log's table": log_inserts(log),
             },

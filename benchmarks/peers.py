@@ -36,7 +36,7 @@ OPTIONS = ("-O3", "-march=native", "-ffast-math", "-shared", "-fPIC")
 
 
 @cache
-def compiled(folder: Path) -> ctypes.CDLL:
+def compile_reference(folder: Path) -> ctypes.CDLL:
     """Compile reference.c into a folder, and load it."""
     if shutil.which("gcc") is None:
         raise PeerMissingError("there is no gcc")

@@ -97,7 +97,7 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
     return middle, ordered[low], ordered[count - 1 - low]
 
 
-def compared(before: Tree, after: Tree, rule: str, pairs: int, least: float) -> dict[str, Any]:
+def compare_rule(before: Tree, after: Tree, rule: str, pairs: int, least: float) -> dict[str, Any]:
     """The ratios of one rule."""
     rounds = 2000
     while before.seconds(rule, rounds)[0] < least:
@@ -134,7 +134,7 @@ def measure(options: argparse.Namespace) -> list[Table]:
     before, after = Tree(options.before), Tree(options.after)
     rows = []
     for name in options.only or chosen_rules():
-        rows.append(compared(before, after, name, options.pairs, options.seconds))
+        rows.append(compare_rule(before, after, name, options.pairs, options.seconds))
         print(rows[-1], file=sys.stderr, flush=True)
     before.close()
     after.close()

@@ -80,7 +80,7 @@ class Connection:
         self._writer.close()
 
 
-def rows(count: int, seed: int) -> tuple[list[bytes], np.ndarray[Any, Any]]:
+def make_rows(count: int, seed: int) -> tuple[list[bytes], np.ndarray[Any, Any]]:
     """Rows around ten centres, as JSON, and their classes."""
     drawn = np.random.default_rng(seed)
     centres = np.random.default_rng(1).normal(size=(CLASSES, FEATURES))
@@ -89,14 +89,14 @@ def rows(count: int, seed: int) -> tuple[list[bytes], np.ndarray[Any, Any]]:
     return [json.dumps(row).encode() for row in X.tolist()], labels
 
 
-async def pairs(port: int, clients: int, seconds: float, batch: int = 1, most: int = 10**9) -> Load:
+async def send_pairs(port: int, clients: int, seconds: float, batch: int = 1, most: int = 10**9) -> Load:
     """Decide and tell, as fast as the answers come, for some seconds or so many pairs."""
     load = Load()
     begun = time.perf_counter()
 
     async def client(number: int) -> None:
         connection = await Connection.open(port)
-        bodies, labels = rows(512, number)
+        bodies, labels = make_rows(512, number)
         place = 0
         while time.perf_counter() < begun + seconds and load.pairs < most:
             chosen = [(place + step) % len(bodies) for step in range(batch)]
@@ -122,10 +122,10 @@ async def pairs(port: int, clients: int, seconds: float, batch: int = 1, most: i
     return load
 
 
-async def paced(port: int, seconds: float, rate: float, feedback_rate: float) -> list[float]:
+async def send_at_rate(port: int, seconds: float, rate: float, feedback_rate: float) -> list[float]:
     """The latencies of one client that decides so often a second, while another tells of earlier decisions."""
     connection, teller = await Connection.open(port), await Connection.open(port)
-    bodies, labels = rows(512, 7)
+    bodies, labels = make_rows(512, 7)
     known: list[tuple[str, bool]] = []
     wanted = int(seconds * feedback_rate) + 1
     while len(known) < wanted:
@@ -249,10 +249,10 @@ def serving(setup: Setup, **settings: Any) -> Iterator[int]:
             yield port
 
 
-async def warm_pairs(port: int, clients: int, seconds: float, batch: int) -> Load:
+async def send_warm_pairs(port: int, clients: int, seconds: float, batch: int) -> Load:
     """Measure pairs of a service, once it is warm."""
-    await pairs(port, clients, seconds / 4, batch)
-    return await pairs(port, clients, seconds, batch)
+    await send_pairs(port, clients, seconds / 4, batch)
+    return await send_pairs(port, clients, seconds, batch)
 
 
 def throughput(setups: list[Setup], clients: int, seconds: float, repeats: int) -> list[dict[str, Any]]:
@@ -269,7 +269,7 @@ def throughput(setups: list[Setup], clients: int, seconds: float, repeats: int) 
         for kind, (many, batch) in kinds.items():
             for setup in setups:
                 with serving(setup) as port:
-                    loads[kind][setup.title].append(asyncio.run(warm_pairs(port, many, seconds, batch)))
+                    loads[kind][setup.title].append(asyncio.run(send_warm_pairs(port, many, seconds, batch)))
     rows: list[dict[str, Any]] = []
     for kind, found in loads.items():
         rows.append(
@@ -292,8 +292,8 @@ def learning_latency(setups: list[Setup], seconds: float, repeats: int) -> list[
         for kind, (mode, feedback_rate) in kinds.items():
             for setup in setups:
                 with serving(setup, mode=mode) as port:
-                    asyncio.run(pairs(port, 4, 1.0))
-                    latencies = asyncio.run(paced(port, seconds, 100.0, feedback_rate))
+                    asyncio.run(send_pairs(port, 4, 1.0))
+                    latencies = asyncio.run(send_at_rate(port, seconds, 100.0, feedback_rate))
                     found[kind][setup.title].append(1e3 * statistics.median(latencies))
     return [
         {"what": kind, **{title: statistics.median(some) for title, some in medians.items()}}
@@ -310,7 +310,7 @@ def endurance(learner: str, decisions: int) -> list[dict[str, Any]]:
         with running(command, port) as process:
             asyncio.run(create(port, learner, deadline_s=3600.0, silence="wrong"))
             for _ in range(10):
-                asyncio.run(pairs(port, 4, 600.0, 1000, decisions // 10))
+                asyncio.run(send_pairs(port, 4, 600.0, 1000, decisions // 10))
                 memory.append(memory_mb(process))
             process.kill()
             process.wait()

@@ -15,7 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from benchmarks.measuring import FULL, QUICK, Ended, Table, timed_python
+from benchmarks.measuring import FULL, QUICK, Ended, Table, time_python
 from onebit.rules import chosen_rules, rule_named
 
 DENSE, SPARSE = "[0.5] * 100", "{'a': 1.0}"
@@ -33,27 +33,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def measure(options: argparse.Namespace) -> list[Table]:
     """Time processes that find compiled code, and processes that compile."""
     starts = (QUICK if options.quick else FULL).starts
-    imported = min(float(timed_python(["-c", IMPORT]).output) for _ in range(starts))
+    imported = min(float(time_python(["-c", IMPORT]).output) for _ in range(starts))
     warm = [
         {"process": "import onebit, inside of it", "seconds": imported, "CPU seconds": None},
-        line("onebit learners", starts, partial(timed_python, ["-m", "onebit", "learners"])),
+        time_process("onebit learners", starts, partial(time_python, ["-m", "onebit", "learners"])),
     ]
     with TemporaryDirectory() as folder:
         for rule in ("banditron", "auto"):
             code = first_use(rule, DENSE)
-            timed_python(["-c", code], Path(folder))
-            warm.append(line(f"first use of {rule}", starts, partial(timed_python, ["-c", code], Path(folder))))
+            time_python(["-c", code], Path(folder))
+            warm.append(time_process(f"first use of {rule}", starts, partial(time_python, ["-c", code], Path(folder))))
         run = ["-m", "onebit", "run", "digits", "--quiet"]
-        timed_python(run, Path(folder))
-        warm.append(line("onebit run digits", starts, partial(timed_python, run, Path(folder))))
+        time_python(run, Path(folder))
+        warm.append(time_process("onebit run digits", starts, partial(time_python, run, Path(folder))))
     uses = [("banditron", "dense", DENSE), ("auto", "dense", DENSE), ("auto", "sparse", SPARSE)]
     if not options.quick:
         uses += [(name, "dense", DENSE) for name in chosen_rules() if name not in ("banditron", "auto")]
-    cold = [line(f"{rule}, {form} rows", starts, partial(cold_use, rule, row)) for rule, form, row in uses]
+    cold = [time_process(f"{rule}, {form} rows", starts, partial(cold_use, rule, row)) for rule, form, row in uses]
     return [Table("With compiled code", warm), Table("First use, nothing compiled yet", cold)]
 
 
-def line(name: str, starts: int, start: Callable[[], Ended]) -> dict[str, Any]:
+def time_process(name: str, starts: int, start: Callable[[], Ended]) -> dict[str, Any]:
     """Return the seconds of the quickest of several processes, on the clock and of CPU."""
     ended = min(start() for _ in range(starts))
     return {"process": name, "seconds": ended.wall, "CPU seconds": ended.cpu}
@@ -68,4 +68,4 @@ def first_use(rule: str, row: str) -> str:
 def cold_use(rule: str, row: str) -> Ended:
     """Time the first use of a rule with an empty cache, the start of the process included."""
     with TemporaryDirectory() as empty:
-        return timed_python(["-c", first_use(rule, row)], Path(empty))
+        return time_python(["-c", first_use(rule, row)], Path(empty))

@@ -23,8 +23,8 @@ from benchmarks.measuring import (
     Outcome,
     PeerMissingError,
     Table,
-    interleaved,
-    measurements,
+    best_in_turns,
+    measurement_table,
 )
 from benchmarks.peers import EPSILON, RiverBanditron
 from benchmarks.workloads import SEED, Workload, dense
@@ -43,20 +43,20 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def measure(options: argparse.Namespace) -> list[Table]:
     """Time arrays beside river, dicts, texts, and batches."""
     effort = QUICK if options.quick else FULL
-    return [measurements("Microseconds", [*arrays(effort), *step_forms(effort), *batches(effort)])]
+    return [measurement_table("Microseconds", [*time_arrays(effort), *time_forms(effort), *time_batches(effort)])]
 
 
-def arrays(effort: Effort) -> list[Measurement]:
+def time_arrays(effort: Effort) -> list[Measurement]:
     """Time steps from arrays of 100 numbers, and from dicts with river."""
     workload = dense(effort.rounds // 20)
-    contenders = {ONEBIT_STEP: lambda: onebit_steps(workload)}
+    contenders = {ONEBIT_STEP: lambda: time_onebit(workload)}
     measured = []
     try:
         RiverBanditron(workload.classes, EPSILON)
-        contenders[RIVER_STEP] = lambda: river_steps(workload)
+        contenders[RIVER_STEP] = lambda: time_river(workload)
     except PeerMissingError as error:
         measured.append(Measurement(RIVER_STEP, None, "us", str(error)))
-    best = interleaved(contenders, effort.repeats)
+    best = best_in_turns(contenders, effort.repeats)
     for name, outcome in best.items():
         remark = f"error {100 * outcome.error:.2f} % in {workload.rounds:,} rounds"
         measured.append(Measurement(name, outcome.seconds / workload.rounds * 1e6, "us", remark))
@@ -66,7 +66,7 @@ def arrays(effort: Effort) -> list[Measurement]:
     return measured
 
 
-def step_forms(effort: Effort) -> list[Measurement]:
+def time_forms(effort: Effort) -> list[Measurement]:
     """The same from dicts and texts, each as often as there are repeats."""
     draw = random.Random(SEED)
     names = [f"feature_{number}" for number in range(300)]
@@ -87,13 +87,13 @@ def step_forms(effort: Effort) -> list[Measurement]:
             text = rows is texts
             learner = Learner("banditron", classes=10, text=text, hash_bits=hash_bits)
             workload = Workload(title, rows, np.array([draw.randrange(10) for _ in rows]), 10)
-            passes = [stepped(learner, rows, workload).seconds for _ in range(3 * effort.repeats + 1)]
+            passes = [time_steps(learner, rows, workload).seconds for _ in range(3 * effort.repeats + 1)]
             way = "a vocabulary" if hash_bits is None else "hashed"
             measured.append(Measurement(f"{title}, {way}", min(passes) / len(rows) * 1e6, "us"))
     return measured
 
 
-def batches(effort: Effort) -> list[Measurement]:
+def time_batches(effort: Effort) -> list[Measurement]:
     """`decide_many` and `learn_many`, 100 rows of 100 numbers at a time."""
     learner, X = Learner("banditron", classes=10), dense(100).X
     right = [number % 3 == 0 for number in range(len(X))]
@@ -113,22 +113,22 @@ def batches(effort: Effort) -> list[Measurement]:
     ]
 
 
-def onebit_steps(workload: Workload) -> Outcome:
+def time_onebit(workload: Workload) -> Outcome:
     """Step a learner through the rows, each an array."""
     learner = Learner("banditron", classes=workload.classes, exploration=EPSILON)
     learner.runtime.fix_features(workload.X)
-    return stepped(learner, list(workload.X), workload)
+    return time_steps(learner, list(workload.X), workload)
 
 
-def river_steps(workload: Workload) -> Outcome:
+def time_river(workload: Workload) -> Outcome:
     """Step the twin through the rows, each a dict."""
     learner = RiverBanditron(workload.classes, EPSILON)
     names = [f"f{column}" for column in range(workload.X.shape[1])]
     rows = [dict(zip(names, row.tolist(), strict=True)) for row in workload.X]
-    return stepped(learner, rows, workload)
+    return time_steps(learner, rows, workload)
 
 
-def stepped(learner: Any, rows: list[Any], workload: Workload) -> Outcome:
+def time_steps(learner: Any, rows: list[Any], workload: Workload) -> Outcome:
     """Time a decision and its lesson for every row."""
     labels, mistakes = workload.y.tolist(), 0
     started = time.thread_time()

@@ -22,10 +22,10 @@ from benchmarks.measuring import (
     Measurement,
     PeerMissingError,
     Table,
-    interleaved,
-    measurements,
+    best_in_turns,
+    measurement_table,
 )
-from benchmarks.peers import EPSILON, c_pass, compiled, vw_pass
+from benchmarks.peers import EPSILON, c_pass, compile_reference, vw_pass
 from benchmarks.workloads import Workload, dense, onebit_pass, sparse
 from onebit.errors import OnebitError
 from onebit.rules import chosen_rules
@@ -46,13 +46,13 @@ def measure(options: argparse.Namespace) -> list[Table]:
     """Time every rule, then the best-known ones beside their peers on dense and on sparse rows."""
     effort = QUICK if options.quick else FULL
     return [
-        Table("Every rule, million rounds/s", rules(effort)),
-        beside_peers("SynSep10, 10 classes and 100 dense features", dense(effort.rounds), effort),
-        beside_peers("Sparse rows, 4 classes and 75 of 47,236 features", sparse(effort.rounds), effort),
+        Table("Every rule, million rounds/s", time_rules(effort)),
+        compare_with_peers("SynSep10, 10 classes and 100 dense features", dense(effort.rounds), effort),
+        compare_with_peers("Sparse rows, 4 classes and 75 of 47,236 features", sparse(effort.rounds), effort),
     ]
 
 
-def rules(effort: Effort) -> list[dict[str, Any]]:
+def time_rules(effort: Effort) -> list[dict[str, Any]]:
     """Time every rule on dense and on sparse rows; what a rule refuses has no figure."""
     rows = []
     for rule in chosen_rules().values():
@@ -67,7 +67,7 @@ def rules(effort: Effort) -> list[dict[str, Any]]:
     return rows
 
 
-def beside_peers(title: str, workload: Workload, effort: Effort) -> Table:
+def compare_with_peers(title: str, workload: Workload, effort: Effort) -> Table:
     """Time the rules that C and VW have, taking turns; the C loops over sparse rows are Banditron's alone."""
     is_dense = workload is dense(effort.rounds)
     with TemporaryDirectory() as name:
@@ -75,16 +75,18 @@ def beside_peers(title: str, workload: Workload, effort: Effort) -> Table:
         makers: dict[str, Callable[[], Contender]] = {
             BANDITRON: lambda: onebit_pass("banditron", {"exploration": EPSILON}, workload),
             C_BANDITRON: lambda: c_pass(
-                compiled(folder), "banditron" if is_dense else "banditron_sparse", EPSILON, workload
+                compile_reference(folder), "banditron" if is_dense else "banditron_sparse", EPSILON, workload
             ),
             LINUCB: lambda: onebit_pass("linucb", {}, workload),
             VW: lambda: vw_pass(workload, folder),
         }
         if is_dense:
             makers[CONSERVATIVE] = lambda: onebit_pass("conservative-ova", {"aggressiveness": AGGRESSIVENESS}, workload)
-            makers[C_CONSERVATIVE] = lambda: c_pass(compiled(folder), "conservative_ova", AGGRESSIVENESS, workload)
-        found, missing = present(makers)
-        best = interleaved(found, effort.repeats)
+            makers[C_CONSERVATIVE] = lambda: c_pass(
+                compile_reference(folder), "conservative_ova", AGGRESSIVENESS, workload
+            )
+        found, missing = available_contenders(makers)
+        best = best_in_turns(found, effort.repeats)
     measured = [
         Measurement(name, workload.rounds / one.seconds / 1e6, SPEED, f"error {100 * one.error:.2f} %")
         for name, one in best.items()
@@ -98,10 +100,12 @@ def beside_peers(title: str, workload: Workload, effort: Effort) -> Table:
     ):
         if first in best and second in best:
             measured.append(Measurement(f"{first} : {second}", best[second].seconds / best[first].seconds, "times"))
-    return measurements(title, [*measured, *missing])
+    return measurement_table(title, [*measured, *missing])
 
 
-def present(makers: Mapping[str, Callable[[], Contender]]) -> tuple[dict[str, Contender], list[Measurement]]:
+def available_contenders(
+    makers: Mapping[str, Callable[[], Contender]],
+) -> tuple[dict[str, Contender], list[Measurement]]:
     """Return the contenders that can run here, and a line for each that cannot."""
     found, missing = {}, []
     for name, make in makers.items():

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from benchmarks.__main__ import main
-from benchmarks.corpus import TOLERANCE, Judgement, judged, ratio_of
-from benchmarks.corpus_runs import AUTO, Entrant, Unit, best_fixed, done, fixed_entrants, lacking, run_units
+from benchmarks.corpus import TOLERANCE, Judgement, judge_stream, ratio_of
+from benchmarks.corpus_runs import AUTO, Entrant, Unit, best_fixed, fixed_entrants, missing_units, run_unit, run_units
 from benchmarks.streams.corpus import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
 from benchmarks.streams.recipes import Drawn, Recipe, dense, generator_of
 from benchmarks.streams.tables import linear
@@ -91,7 +91,7 @@ def test_the_best_rule_is_chosen_on_other_seeds_than_those_compared_on() -> None
             return {BANDITRON: 0.1, LINUCB: 0.2}.get(entrant, 0.5)
         return {BANDITRON: 0.4, LINUCB: 0.2, Entrant(AUTO): 0.3}.get(entrant, 0.6)
 
-    found = judged(one, Told(error), None)  # type: ignore[arg-type]
+    found = judge_stream(one, Told(error), None)  # type: ignore[arg-type]
     assert found is not None
     assert found.best == BANDITRON
     assert found.ratio.value == pytest.approx(0.75)
@@ -107,7 +107,7 @@ def test_a_rule_that_refused_a_seed_is_not_chosen() -> None:
         return None if entrant == BANDITRON and seed == refused else {BANDITRON: 0.1, LINUCB: 0.2}.get(entrant, 0.5)
 
     assert best_fixed(one, Told(error)) == LINUCB  # type: ignore[arg-type]
-    assert judged(one, Told(lambda entrant, seed: None), None) is None  # type: ignore[arg-type]
+    assert judge_stream(one, Told(lambda entrant, seed: None), None) is None  # type: ignore[arg-type]
     assert best_fixed(one, Told(lambda entrant, seed: 0.2)) == fixed_entrants()[0]  # type: ignore[arg-type]
 
 
@@ -202,25 +202,25 @@ def test_what_is_not_on_this_machine_is_left_out_with_a_sentence(
 def test_what_is_done_is_not_run_again_unless_code_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     units = [Unit(SHORT, seed, (BANDITRON, LINUCB)) for seed in (500, 501)]
     records = Records(tmp_path)
-    assert lacking(units, records) == units
-    for fields in done(units[0], threading.Event()):
+    assert missing_units(units, records) == units
+    for fields in run_unit(units[0], threading.Event()):
         records.add(Record(fields))
     records.close()
     again = Records(tmp_path)
-    assert lacking(units, again) == [units[1]]
+    assert missing_units(units, again) == [units[1]]
     errors = [again.get(trial).error for trial in units[0].trials()]  # type: ignore[union-attr]
     assert all(0.0 < error < 1.0 for error in errors)
     with monkeypatch.context() as patched:
         patched.setattr("onebit.trials.trial.code_mark", lambda rule: "edited")
         corpus_runs._entry.cache_clear()
-        assert lacking(units, again) == units
+        assert missing_units(units, again) == units
     corpus_runs._entry.cache_clear()
     one = CORPUS[SHORT]
     longer = replace(one, recipe=replace(one.recipe, make=partial(linear, columns=9, classes=2, telling=8)))
     with monkeypatch.context() as patched:
         patched.setitem(CORPUS, SHORT, longer)
-        assert lacking(units, again) == units
-    assert lacking(units, again) == [units[1]]
+        assert missing_units(units, again) == units
+    assert missing_units(units, again) == [units[1]]
     again.close()
 
 
@@ -230,7 +230,7 @@ def test_another_process_gives_the_same_records(tmp_path: Path, monkeypatch: pyt
     records = Records(tmp_path)
     assert run_units([unit], records, 1, told.append) == []
     assert told == [2 * CORPUS[SHORT].rounds]
-    here = {fields["id"]: fields["error"] for fields in done(unit, threading.Event())}
+    here = {fields["id"]: fields["error"] for fields in run_unit(unit, threading.Event())}
     assert {trial.identity: records.get(trial).error for trial in unit.trials()} == here  # type: ignore[union-attr]
     assert run_units([unit], records, 1, told.append) == []
     assert len(told) == 1  # nothing was left to run
@@ -241,13 +241,13 @@ def test_another_process_gives_the_same_records(tmp_path: Path, monkeypatch: pyt
 def test_a_stopped_unit_leaves_no_half_records() -> None:
     stop = threading.Event()
     stop.set()
-    assert done(Unit(SHORT, 500, (BANDITRON, LINUCB)), stop) == []
+    assert run_unit(Unit(SHORT, 500, (BANDITRON, LINUCB)), stop) == []
 
 
 def test_the_longest_streams_are_run_first() -> None:
     long = "10^6 rounds, mixed columns"
     units = [Unit(SHORT, 500, (BANDITRON,)), Unit(long, 500, (BANDITRON,))]
-    assert [unit.stream for unit in lacking(units, Records())] == [long, SHORT]
+    assert [unit.stream for unit in missing_units(units, Records())] == [long, SHORT]
 
 
 # --- the table ----------------------------------------------------------------------------------------------------------
@@ -257,12 +257,12 @@ def test_the_table_names_the_misses_of_each_half() -> None:
     best = Entrant("linucb")
     good = Judgement(CORPUS["digits"], best, [0.1, 0.102], [0.1, 0.102])
     bad = Judgement(CORPUS[SHORT], best, [0.2, 0.2], [0.1, 0.1])
-    first, second = corpus.rows([good, bad])
+    first, second = corpus.stream_rows([good, bad])
     assert list(first.values()) == [
         "digits", "choose", 10_000, 10, 2, "10.10", "`linucb`", "10.10", "1.000 (1.000 to 1.000)", False,
     ]  # fmt: skip
     assert second["miss"] is True
-    choose, report = corpus.halves([good, bad])
+    choose, report = corpus.half_rows([good, bad])
     assert (choose["streams"], choose["misses"]) == (1, "")
     assert report["geometric mean of the ratios"] == pytest.approx(2.0)
     assert report["misses"] == SHORT
@@ -272,8 +272,8 @@ def test_the_same_rows_in_another_form_are_compared() -> None:
     best = Entrant("linucb")
     errors = {"digits": [0.1, 0.1], "digits as CSR": [0.11, 0.11], SHORT: [0.2, 0.2]}
     judgements = [Judgement(CORPUS[name], best, found, found) for name, found in errors.items()]
-    assert corpus.forms(judgements) == [{"stream": "digits as CSR", "error, times": "1.100 (1.100 to 1.100)"}]
-    assert corpus.forms(judgements[:1]) == []
+    assert corpus.form_rows(judgements) == [{"stream": "digits as CSR", "error, times": "1.100 (1.100 to 1.100)"}]
+    assert corpus.form_rows(judgements[:1]) == []
     for name, other in FORMS.items():
         one, form = CORPUS[name], CORPUS[other]
         assert (one.rounds, one.compared_seeds, one.settings) == (form.rounds, form.compared_seeds, form.settings)
@@ -294,7 +294,7 @@ def test_rules_that_failed_are_named() -> None:
         for row, name in enumerate(("digits", "iris", "digits"))
     ]
     refused = [Record({"learner": "soba", "stream": {"data": "USPS"}, "why": "too few rows"})]
-    assert [list(row.values()) for row in corpus.failures([*failed, *refused])] == [
+    assert [list(row.values()) for row in corpus.failure_rows([*failed, *refused])] == [
         ["pab", 3, "digits; iris", "row 0: does not settle"],
         ["soba", 1, "USPS", "too few rows"],
     ]
