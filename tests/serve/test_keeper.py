@@ -32,7 +32,7 @@ SECRET = base64.b64encode(bytes(range(32))).decode()
 
 
 def keeper_and_other(services: list[Service]) -> tuple[Service, Service]:
-    (keeper,) = (one for one in services if one.store.keeps)
+    (keeper,) = (one for one in services if one.store.lease)
     return keeper, next(one for one in services if one is not keeper)
 
 
@@ -83,7 +83,7 @@ def test_another_node_trains_where_the_keeper_has_gone(postgres: Server, monkeyp
         held = threading.Event()
         async with contextlib.AsyncExitStack() as stack:
             first = await stack.enter_async_context(node(address))
-            await until(lambda: first.store.keeps)
+            await until(lambda: first.store.lease)
             async with node(address) as second:
                 await first.create(new_task())
                 await taught(first, 0, 30)
@@ -130,7 +130,7 @@ def test_one_node_sends_and_the_next_keeper_goes_on_with_what_waits(
     async def work() -> None:
         async with contextlib.AsyncExitStack() as stack:
             first = await stack.enter_async_context(receivers.node(address, "first"))
-            await until(lambda: first.store.keeps)
+            await until(lambda: first.store.lease)
             async with receivers.node(address, "second") as second:
                 receivers.refuse = True
                 await drifted(first)

@@ -155,7 +155,7 @@ async def taken_out(
         await inquiry.of(lambda reader: refuse_unknown_ids(reader, info, ids))
     order = Forgetting(info.number, asked.ids, asked.before, None)
     while True:
-        base = None
+        base, judged = None, info.last_change
         span = await writer.run(lambda appender: appender.span(order))
         if span is None:
             return Forgotten(0, 0, 0), None
@@ -167,6 +167,8 @@ async def taken_out(
         try:
             whole = order._replace(base=base)
             async with neighbours.writing() as known:
+                if info.last_change != judged:
+                    continue
                 refuse_training(info)
                 found = await writer.run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
                 neighbours.wrote(found.seq)

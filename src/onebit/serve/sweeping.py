@@ -28,16 +28,17 @@ async def sweep_for_ever(
     feedback: FeedbackHandler,
     admin: Admin,
     drift_watch: DriftWatch,
+    keeps: bool,
 ) -> None:
-    """Answer for those who were silent until their deadline, and tell of drift, while this is the keeper."""
-    keeps = store.keeps
+    """Answer for those who were silent until their deadline, and tell of drift, while this is the keeper, as it was at the start or becomes later."""
     if keeps:
         await admin.erase()  # what a node that has ended could not
     while True:
         await asyncio.sleep(SWEEP_S)
         if health.failing is not None:
             await health.probe()
-        new, keeps = store.keeps and not keeps, store.keeps
+        had, keeps = keeps, store.lease is not None
+        new = keeps and not had
         try:
             if drift_watch.sends is (not keeps):
                 await in_thread(drift_watch.keep, keeps)
@@ -51,7 +52,9 @@ async def sweep_for_ever(
                 drift_watch.look(served)
                 if new:
                     await admin.sweep_from_here(served)
-                while keeps and served.follower.failing is None and await feedback.sweep(served):
+                while (
+                    (lease := store.lease) and served.follower.failing is None and await feedback.sweep(served, lease)
+                ):
                     await asyncio.sleep(0)
             except BadRecordError as error:
                 served.follower.set_aside(error)

@@ -58,6 +58,7 @@ class TaskInfo:
     forgotten_at: int = 0  # the seq of the last change by which decisions were forgotten; 0 where none were
     base: int = 0  # the position up to which what was learnt is kept without its rows; 0 where all of it has them
     silence_since: int = 0  # the seq from which the deadline and its meaning hold
+    last_change: int = 0  # the seq of the last change that is in here
     inputs: Inputs = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,13 +70,14 @@ class TaskInfo:
         return Expected(self.name, self.number, self.inputs)
 
     @classmethod
-    def created(cls, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
+    def created(cls, seq: int, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
         """From the change that created it."""
         kept = {name: detail[name] for name in CREATED} | {name: detail.get(name) for name in CREATED_LATER}
-        return cls(number=number, created_at=when, **kept)
+        return cls(number=number, created_at=when, last_change=seq, **kept)
 
     def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """Take a later change."""
+        self.last_change = seq
         if kind == "deleted":
             self.deleted = when
         elif kind == "learner":

@@ -28,8 +28,8 @@ class Store(Protocol):
         """Whether other nodes write to it too."""
 
     @property
-    def keeps(self) -> bool:
-        """Whether this process is the one that writes snapshots, and answers for those who are silent."""
+    def lease(self) -> str | None:
+        """The keeper's lease, while this process has it: the one that writes snapshots, records silence and trains."""
 
     @property
     def failing(self) -> str | None:

@@ -20,7 +20,7 @@ from onebit.serve.log.postgres.fence import Fence
 
 # Keys of the advisory locks of a database; the first is that of all that onebit takes.
 LOCKS = 0x31626974  # "1bit"
-ORDERING, KEEPING, MAKING, SNAPSHOTS = 1, 2, 3, 4
+ORDERING, MAKING, SNAPSHOTS = 1, 2, 3
 NODES = 16  # the key of the lock that every node shares, below which there are others
 CHANNEL = "onebit"  # of the hints that there is something new
 USUAL: dict[
@@ -63,6 +63,14 @@ CREATE TABLE onebit.changes (
     detail text NOT NULL,
     token text
 );
+CREATE INDEX changes_by_task ON onebit.changes (task, seq);
+CREATE UNIQUE INDEX changes_by_generation ON onebit.changes (task, ((detail::jsonb ->> 'generation')::bigint))
+    WHERE kind = 'learner';
+CREATE TABLE onebit.keeper (
+    holder text NOT NULL,
+    until double precision NOT NULL
+);
+INSERT INTO onebit.keeper VALUES ('', 0);
 CREATE TABLE onebit.ids (
     task bigint NOT NULL,
     id text COLLATE "C" NOT NULL,

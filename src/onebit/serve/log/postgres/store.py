@@ -75,9 +75,9 @@ class PostgresStore:
         self._presence: psycopg.Connection | None = None
 
     @property
-    def keeps(self) -> bool:
-        """Whether this is the node that writes snapshots, and answers for those who are silent."""
-        return self._tail is not None and self._tail.keeps
+    def lease(self) -> str | None:
+        """The keeper's lease, while this node has it."""
+        return None if self._tail is None else self._tail.lease.holder
 
     @property
     def failing(self) -> str | None:
@@ -150,10 +150,10 @@ class PostgresStore:
 
     def release(self) -> None:
         """Leave the nodes."""
-        self._watch.stop()
         if self._tail is not None:
             self._tail.stop()
             self._tail = None
+        self._watch.stop()
         if self._appender is not None:
             self._appender.close()
             self._appender = None

@@ -34,7 +34,7 @@ class SqliteStore:
 
     log_name = FILE
     shared = False
-    keeps = True
+    lease = "owner"  # one process has a folder, and is its keeper
     failing = None
     lag_s = 0.0
 
