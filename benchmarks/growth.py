@@ -131,10 +131,10 @@ def csr_pass(count: int, values: int, width: int) -> Callable[[], None]:
 
 
 def stored_rows(size: int) -> Callable[[], None]:
-    """1,000 rounds with a kernel that has stored so many rows, and stores no more."""
+    """1,000 rounds with a kernel that has stored as many rows as it may."""
     generator = np.random.default_rng(0)
     X, y = generator.standard_normal((size + 1000, 20), dtype=np.float32), generator.integers(0, 4, size + 1000)
-    learner = Learner("perceptron", classes=4, kernel="rbf:0.05", max_support=size, when_full="stop")
+    learner = Learner("perceptron", classes=4, kernel="rbf:0.05", max_support=size)
     make_pass(learner, X, y)()  # most of the first rows are mistakes, and stored
     return make_pass(learner, X[-1000:], y[-1000:])
 
