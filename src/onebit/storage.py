@@ -114,6 +114,8 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
         raise InputError(f"{path} is damaged: its content does not fit its checksum")
     with naming(path):
         refuse_manifest(manifest)
+        for name, array in arrays.items():
+            _require_finite(name, array)
     there = manifest["machine"]
     differs = [
         f"{name} {brief(there.get(name))} there, {what} here"
@@ -127,6 +129,13 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
             stacklevel=4,
         )
     return manifest, arrays
+
+
+def _require_finite(name: str, array: NDArray[Any]) -> None:
+    """Refuse an array with NaN or infinity in it, which would be in every score that comes of it."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        found = array[~np.isfinite(array)].flat[0]
+        raise InputError(f"the array {brief(name)} has {found} in it, but numbers must be finite")
 
 
 def platform_info() -> dict[str, str]:

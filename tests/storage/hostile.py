@@ -24,6 +24,7 @@ import numpy as np
 
 import onebit
 from onebit import storage
+from onebit.decision import Decision
 from onebit.learner import Learner, copy_of
 from onebit.rows import SparseRow
 from tests.golden.write import HERE
@@ -316,11 +317,23 @@ def rows_for(learner: Learner) -> list[Any]:
     return list(np.linspace(-0.5, 0.5, 3 * size).reshape(3, size))
 
 
+def require_sound(decision: Decision) -> None:
+    """Fail on a decision whose numbers are none, or whose probabilities are no distribution."""
+    assert math.isclose(sum(decision.probabilities.values()), 1.0, abs_tol=1e-6), decision.probabilities
+    decision.to_json()
+
+
 def use(learner: Learner, path: Path) -> None:
     """Everything that a user does with a learner; whatever is refused is refused by a sentence."""
 
     def hear(x: Any, label: Any) -> None:
         learner.learn(learner.decide(x), label=label)
+
+    def decide(x: Any) -> None:
+        require_sound(learner.decide(x))
+
+    def explain(x: Any) -> None:
+        json.dumps(learner.explain(x).to_dict(), allow_nan=False)
 
     steps: list[Callable[[], Any]] = []
     names = list(learner.classes)
@@ -329,7 +342,8 @@ def use(learner: Learner, path: Path) -> None:
         steps += [
             partial(learner.scores, x),
             partial(learner.probabilities, x),
-            partial(learner.decide, x),
+            partial(decide, x),
+            partial(explain, x),
             partial(hear, x, label),
             partial(hear, x, names[-1]),
         ]

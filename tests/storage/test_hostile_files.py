@@ -18,8 +18,9 @@ from onebit.auto import rule as auto_rule
 from onebit.auto_03 import rule as auto_03_rule
 from onebit.learner import Learner, copy_of, learner_on
 from onebit.state import from_state, state_of
+from onebit.storage import decode
 from tests.slow import slow
-from tests.storage.hostile import content_of, write_seeds
+from tests.storage.hostile import content_of, require_sound, write_seeds
 
 X = np.random.default_rng(1).normal(size=(20, 3)) / 4.0
 CASES, MANY, TOGETHER = 300, 100_000, 5_000
@@ -316,6 +317,54 @@ def test_a_class_is_added_to_an_auto_03_whose_clusters_no_rows_have_made() -> No
 def test_a_scale_that_no_learner_has(tmp_path: Path, options: dict[str, Any], value: float) -> None:
     """Scores times a scale that is no number were none either, unseen, and `teach` of EPABF then read out of bounds."""
     assert "'scale' has" in refusal(tmp_path, trained("epabf", **options), put("scale", 0, value))
+
+
+FAR = [np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 1e30, -1.0, 0.0, 1e-320]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        pytest.param("thompson", {}, id="diagonal"),
+        pytest.param("newtron", {}, id="ball"),
+        pytest.param("linucb", {"space": "sparse"}, id="diagonal-sparse"),
+        pytest.param("soba", {"matrix": "full"}, id="full", marks=pytest.mark.long),
+        pytest.param("bpa", {"kernel": "rbf:1", "max_support": 5}, id="kernel", marks=pytest.mark.long),
+        pytest.param("auto", {"space": "dense"}, id="auto"),
+        pytest.param("auto", {"space": "sparse"}, id="auto-sparse"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_number_that_no_learner_has_is_refused_or_does_no_harm(name: str, options: dict[str, Any]) -> None:
+    """Whatever number of a file is altered: a decision that comes of it has probabilities, and is JSON, as is its explanation."""
+    manifest, arrays = state_of(trained(name, **options).runtime)
+    chance, refused = np.random.default_rng(8), 0
+    numbers = [one for one in sorted(arrays) if arrays[one].dtype.kind == "f" and arrays[one].size]
+    for case in range(40 * len(FAR)):
+        altered = {one: array.copy() for one, array in arrays.items()}
+        chosen = altered[numbers[case // len(FAR) % len(numbers)]]
+        chosen.flat[int(chance.integers(chosen.size))] = FAR[case % len(FAR)]
+        try:
+            learner = learner_on(from_state(*decode(content_of(manifest, altered))))
+            require_sound(learner.decide(X[case % len(X)]))
+            json.dumps(learner.explain(X[case % len(X)]).to_dict(), allow_nan=False)
+        except onebit.OnebitError:
+            refused += 1
+    assert refused >= 40 * 3  # those that are not finite at least
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, np.inf), (0, np.nan), (0, 1e300), (0, -1.0), (0, 0.0), (1, np.inf)])
+@pytest.mark.parametrize("space", ["dense", "sparse"])
+def test_a_ball_that_no_learner_has(tmp_path: Path, space: str, place: int, value: float) -> None:
+    """Scores times such a factor gave probabilities of a sum below 1, and a decision that is not JSON."""
+    assert "'scale' has" in refusal(tmp_path, trained("thompson", space=space), put("scale", place, value))
+
+
+@pytest.mark.parametrize("value", [-np.inf, -1e300, 1e300, -5.0])
+def test_a_trust_that_no_learner_has(tmp_path: Path, value: float) -> None:
+    """Its exponential is divided by in an explanation."""
+    learner = trained("auto", space="dense")
+    assert "'shaped.trusts' has" in refusal(tmp_path, learner, put("shaped.trusts", (0, 2), value))
 
 
 def test_needs_that_are_no_numbers_end_a_search() -> None:

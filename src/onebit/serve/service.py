@@ -34,7 +34,6 @@ from onebit.serve.log.reading import NO_END
 from onebit.serve.log.records import Logged
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import store_at
-from onebit.serve.neighbours import refuse_unkept
 from onebit.serve.progress import Progress
 from onebit.serve.readiness import ReadinessWarning, WarningSource
 from onebit.serve.recent import Recent
@@ -132,8 +131,7 @@ class Service(TaskViews):
         self._learner_thread.start()
         self.store.start()
         keeps = self.store.lease is not None
-        if keeps:
-            self._admin.resume()
+        self._admin.resume()
         self.drift_watch.start(self._served.values())
         try:
             await in_thread(self.drift_watch.keep, keeps)
@@ -294,8 +292,6 @@ class Service(TaskViews):
 
         async def work() -> list[dict[str, Any]]:
             served = self._find(name)
-            if self.store.shared:
-                refuse_unkept(requests, single)
             with self._reading(served):
                 return await self._decide.decide(served, requests, single)
 
@@ -309,8 +305,6 @@ class Service(TaskViews):
 
         async def work() -> list[dict[str, Any]]:
             served = self._find(name)
-            if self.store.shared:
-                refuse_unkept(requests, single)
             with self._reading(served):
                 return await self._feedback.record(served, requests, single)
 
