@@ -138,7 +138,7 @@ def test_every_command_is_explained(command: str) -> None:
     assert any(f"onebit {command}" in text for name, text in PAGES.items() if name != "commands.md")
 
 
-@pytest.mark.parametrize("command", ["margin", "bounds", "adversary"])
+@pytest.mark.parametrize("command", ["margin", "bounds"])
 def test_every_option_of_the_commands_on_theory_is_on_their_page(command: str) -> None:
     for action in commands()[command]._actions:
         for option in action.option_strings:

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-from benchmarks.recipes import Drawn, Maker, Recipe, dense, generator_of, resampled
-from benchmarks.stress import gaussians
 from numpy.typing import NDArray
+
+from benchmarks.streams.recipes import Drawn, Maker, Recipe, dense, generator_of, resampled
+from benchmarks.streams.stress import gaussians
 
 # The seven lights of a digit: top, upper left, upper right, middle, lower left, lower right, bottom.
 LIGHTS = "1110111 0010010 1011101 1011011 0111010 1101011 1101111 1010010 1111111 1111011"

@@ -11,8 +11,9 @@ from functools import partial
 
 import numpy as np
 import scipy.sparse
-from benchmarks.recipes import Drawn, Maker, Recipe, dense, generator_of, sparse, zipf
 from numpy.typing import NDArray
+
+from benchmarks.streams.recipes import Drawn, Maker, Recipe, dense, generator_of, sparse, zipf
 
 Matrix = NDArray[np.float64]
 

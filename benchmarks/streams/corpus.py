@@ -1,8 +1,7 @@
 """The stress corpus: every stream on which `auto` must be no trap, with its family, its half and its seeds.
 
-Constants of `auto` may be chosen on the streams of the half `choose`; those of `report` are only reported. What auto of 0.3.0 and the
-prototypes after it were built on is in `choose`, and what this version was asked to be better on. Of everything else a fourth is, by a
-hash of the name of the family: streams with one trouble, or of one kind, are never on both sides.
+Constants of `auto` may be chosen on the streams of the half `choose`; those of `report` are only reported. What
+`auto` was built on, or had a goal on, is in `choose`. Of everything else a fourth is, by a hash of the name of the family: streams with one trouble, or of one kind, are never on both sides.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from benchmarks.recipes import Recipe, as_csr, resampled, shuffled
-from benchmarks.stress import STRESS
-from benchmarks.tables import TABLES
-from benchmarks.uneven import UNEVEN
-from benchmarks.unseen import UNSEEN
-
+from benchmarks.streams.recipes import Recipe, as_csr, resampled, shuffled
+from benchmarks.streams.stress import STRESS
+from benchmarks.streams.tables import TABLES
+from benchmarks.streams.texts import UNEVEN
+from benchmarks.streams.unseen import UNSEEN
 from onebit.data.streams import Stream
 from onebit.data.synthetic import synnonsep10, synsep9, synsep10
 
@@ -36,7 +34,7 @@ class CorpusStream:
     name: str
     family: str
     recipe: Recipe
-    developed: bool = False  # auto of 0.3.0 or a prototype after it was built on it, or this version has a goal there
+    developed: bool = False  # `auto` was built on it, or had a goal there
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -17,8 +17,8 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from benchmarks.recipes import Drawn, Recipe, as_csr, dense, generator_of, held, resampled, zipf
 
+from benchmarks.streams.recipes import Drawn, Recipe, as_csr, dense, generator_of, held, resampled, zipf
 from onebit.data import real
 from onebit.data.fetchers import SEXES
 from onebit.data.files import arrays_of

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse
-from benchmarks.recipes import Drawn, Maker, Recipe, dense, generator_of, held, sparse, zipf
-from benchmarks.stress import TOPICS, topics
 from numpy.typing import NDArray
 
+from benchmarks.streams.recipes import Drawn, Maker, Recipe, dense, generator_of, held, sparse, zipf
+from benchmarks.streams.stress import TOPICS, topics
 from onebit.data import real
 from onebit.data.files import arrays_of
 
