@@ -65,7 +65,8 @@ class PaperExecutor(ClusterExecutor):
             result = run_task(*pickle.loads(self.tasks.pop(future)))
         except OnebitError as error:
             return error
-        self.batches.append(len(result))
+        if isinstance(result[0], list):
+            self.batches.append(len(result[0]))
         return result
 
     def _end_run(self, run: str, futures: Sequence[int]) -> None:
@@ -206,9 +207,9 @@ def test_a_batch_stops_when_its_run_has_ended() -> None:
     trials = trials_on(stream(X, Y), 1)
     source = pack(trials[0].stream.source)
     task = pack((worker.run_batch, trials), source)
-    assert len(run_task("a", worker.worker_version(), task, source)) == 3
+    assert len(run_task("a", worker.worker_version(), task, source)[0]) == 3
     end_run("b")
-    assert run_task("b", worker.worker_version(), task, source) == []
+    assert run_task("b", worker.worker_version(), task, source)[0] == []
 
 
 def test_another_version_is_refused() -> None:
@@ -375,10 +376,10 @@ def test_a_rule_that_needs_what_a_worker_has_not_is_a_sentence(nudge: Any) -> No
 # --- calls other than trials -----------------------------------------------------------------------------------------------
 
 
-def double(item: int, opened: None, stop: Any) -> list[int]:
-    return [2 * item]
+def double(item: int, opened: None, stop: Any) -> tuple[list[int]]:
+    return ([2 * item],)
 
 
 def test_any_function_can_be_mapped() -> None:
     tasks = [ClusterTask(str(item), double, (item,)) for item in range(20)]
-    assert sorted(result for _, result in PaperExecutor(3).map(tasks)) == [[2 * item] for item in range(20)]
+    assert sorted(result for _, result in PaperExecutor(3).map(tasks)) == [([2 * item],) for item in range(20)]

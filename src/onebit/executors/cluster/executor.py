@@ -51,7 +51,7 @@ class ClusterExecutor(ABC):
     kind: str
     at: str  # "at tcp://host:8786", "on this machine"
     _seen = (0, "")  # the largest size during the last run
-    _seconds = BATCH_S  # of the slowest trial of the last batch
+    _seconds = BATCH_S  # that a trial of the last batch took
 
     @abstractmethod
     def _size(self) -> tuple[int, str]:
@@ -89,8 +89,8 @@ class ClusterExecutor(ABC):
     def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
         """Yield the records of these trials, batch by batch."""
         self._seconds, self._seen = BATCH_S, (0, "")
-        for task, records in self.map(self._cut_batches([deque(group) for group in groups])):
-            self._seconds = max(record.fields["seconds"] for record in records)
+        for task, (records, seconds) in self.map(self._cut_batches([deque(group) for group in groups])):
+            self._seconds = seconds
             for trial, record in zip(task.trials, records, strict=True):
                 progress(trial.stream.rounds)
                 yield record

@@ -12,6 +12,7 @@ import pickle
 import platform
 import sys
 import threading
+import time
 import uuid
 from collections import deque
 from collections.abc import Sequence
@@ -141,9 +142,9 @@ def end_run(run: str) -> None:
     _recent.clear()
 
 
-def run_batch(trials: Sequence[Trial], opened: OpenSource, stop: threading.Event) -> list[Record]:
-    """Return the records of trials of one stream; fewer where they are stopped."""
-    records = []
+def run_batch(trials: Sequence[Trial], opened: OpenSource, stop: threading.Event) -> tuple[list[Record], float]:
+    """Return the records of trials of one stream, fewer where they are stopped, and how many seconds each took."""
+    records, begun = [], time.monotonic()
     for trial in trials:
         try:
             outcomes = run_trials([trial], opened.share_data(trial), stop, lambda count: None)
@@ -153,7 +154,7 @@ def run_batch(trials: Sequence[Trial], opened: OpenSource, stop: threading.Event
         if outcomes is None:
             break
         records.append(record_of(outcomes[0]))
-    return records
+    return records, (time.monotonic() - begun) / len(trials)
 
 
 def _unpack(what: str, packed: PackedValue) -> Any:
