@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from onebit.contract.covariance import Covariance
 from onebit.contract.rule import Rule
 from onebit.engine import elsewhere
 from onebit.engine.compile import form_of, is_compiled, loop_for
-from onebit.engine.elsewhere import is_known, written
+from onebit.engine.elsewhere import is_known, pack_loop
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.rules import chosen_rules, rule_named
 from onebit.spaces.choose import USUAL, Form, choose
@@ -54,7 +55,7 @@ def all_compiled(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[
         return
     pool = ThreadPoolExecutor(processes)
     try:
-        with CompilingProcesses(elsewhere.__name__, processes) as others:
+        with closing(CompilingProcesses(elsewhere.__name__, processes)) as others:
             coming = {id(pair): pool.submit(_seconds_elsewhere, others, *pair) for pair in new}
             for pair in pairs:
                 yield compiled(*pair, dtype, coming[id(pair)].result() if id(pair) in coming else None)
@@ -65,7 +66,7 @@ def all_compiled(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[
 def _seconds_elsewhere(others: CompilingProcesses, rule: Rule, space: Any) -> float:
     """Have another process compile a pair; how long that took."""
     started = time.perf_counter()
-    others.ask(written(rule, space), rule.title)
+    others.ask(pack_loop(rule, space), rule.title)
     return time.perf_counter() - started
 
 

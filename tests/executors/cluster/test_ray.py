@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,9 +16,9 @@ import pytest
 from onebit.data.streams import stream
 from onebit.errors import NetworkError, OnebitError
 from onebit.executors import executor_of
-from onebit.executors.cluster import ray_backend
+from onebit.executors.cluster import ray as ray_cluster
 from onebit.executors.cluster.executor import ClusterExecutor
-from onebit.executors.cluster.ray_backend import ray_executor
+from onebit.executors.cluster.ray import ray_executor
 from onebit.installation import install_command
 from onebit.trials.cost import in_words
 from tests.executors.helpers import (
@@ -48,8 +48,6 @@ def executor() -> Iterator[ClusterExecutor]:
     """Two workers; starting Ray takes seconds, so that all tests share it."""
     before = set(psutil.Process().children(recursive=True))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(ray_backend, "cores", lambda: 2)
-        patched.setattr(ray_backend, "START_S", 60.0)  # on a busy machine
         patched.delenv("RAY_ADDRESS", raising=False)
         with closing(ray_executor(None)) as made:
             yield made
@@ -60,7 +58,8 @@ def executor() -> Iterator[ClusterExecutor]:
 
 def test_rows_are_those_of_threads(executor: ClusterExecutor) -> None:
     trials, seen = mixed(), list[int]()
-    assert in_words(executor.resources) == "Ray, 2 workers with 2 threads on this machine"
+    cores = int(ray.cluster_resources()["CPU"])
+    assert in_words(executor.resources).startswith(f"Ray, {cores} cores at 1")
     found = come(executor, trials, seen.append)
     assert found == on_threads(trials)
     assert sum(1 for row in found.values() if row["why"]) == 12, "failures are rows"
@@ -70,7 +69,7 @@ def test_rows_are_those_of_threads(executor: ClusterExecutor) -> None:
 def test_data_reach_each_worker_once(executor: ClusterExecutor, tmp_path: Path) -> None:
     traced = Traced(tmp_path / "trace")
     come(executor, trials_on(drawn(traced, fixed=True), 40))
-    assert len(traced.opened) == len(set(traced.opened)) == 2
+    assert len(traced.opened) == len(set(traced.opened)) <= 2
 
 
 def test_a_worker_that_is_killed_in_the_midst_costs_no_row(executor: ClusterExecutor, tmp_path: Path) -> None:
@@ -100,10 +99,16 @@ def test_closing_keeps_what_came_and_the_next_run_finds_workers(executor: Cluste
     assert come(executor, trials[:9]) == on_threads(trials[:9])
 
 
-def test_a_ray_that_the_user_has_joined_is_left_to_them(
-    executor: ClusterExecutor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ray_backend, "START_S", 0.0)  # all cores have their workers
+@slow
+def test_a_trial_that_kills_every_worker_is_named(executor: ClusterExecutor, tmp_path: Path) -> None:
+    deadly = Deadly(tmp_path, seed=5, always=True)
+    said = r"banditron, exploration=0\.1 on drawn, seed 5: every worker that had it was lost"
+    with pytest.raises(OnebitError, match=said):
+        come(executor, trials_on(drawn(deadly), 12, 1))
+    assert len(deadly.killed) == 6, "three times among others, and three times alone"
+
+
+def test_a_ray_that_the_user_has_joined_is_left_to_them(executor: ClusterExecutor) -> None:
     with closing(executor_of("ray")) as other:
         assert in_words(other.resources).endswith("that this process has joined")
     assert ray.is_initialized()
@@ -113,7 +118,6 @@ def test_a_ray_that_the_user_has_joined_is_left_to_them(
 
 def test_an_address_where_nobody_is_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     with pytest.raises(NetworkError, match=r"there is no Ray cluster at 127\.0\.0\.1:\d+: .*refused"):
         executor_of(f"ray://127.0.0.1:{free_port()}")
 
@@ -123,13 +127,13 @@ def test_an_address_where_nobody_is_is_a_sentence(monkeypatch: pytest.MonkeyPatc
     [
         ("127.0.0.1:{port}", None, r"there is no Ray cluster at 127\.0\.0\.1:\d+: .*refused"),
         ("rubbish", None, "the address of Ray's cluster is 'rubbish', but must be host:port"),
-        ("auto", RuntimeError("Traceback (most recent call last):\n  File\nOSError: late"), "at auto: OSError: late$"),
+        ("auto", RuntimeError("Traceback (most recent call last):\n  File\nOSError: late"), "at auto: OSError: late"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_the_address_in_the_environment_is_said_at_once(
     monkeypatch: pytest.MonkeyPatch, address: str, error: Exception | None, said: str
 ) -> None:
-    def init(where: str, **options: Any) -> None:
+    def init(**options: Any) -> None:
         assert error is not None, "Ray would wait for minutes"
         raise error
 
@@ -141,12 +145,12 @@ def test_what_is_wrong_with_the_address_in_the_environment_is_said_at_once(
 
 
 def test_one_that_answers_and_takes_nobody_may_ask_for_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    def init(where: str, **options: Any) -> None:
+    def init(**options: Any) -> None:
         raise ConnectionError("Failed to connect")
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", init)
-    monkeypatch.setattr(ray_backend, "call", lambda address, greets: None)
+    monkeypatch.setattr(ray_cluster, "require_server", lambda address: None)
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.7:6379")
     with pytest.raises(
         OnebitError, match=r"Ray cluster at 10\.0\.0\.7:6379: Failed to connect; where it asks for a token, set"
@@ -158,8 +162,8 @@ def test_one_that_answers_and_takes_nobody_may_ask_for_a_token(monkeypatch: pyte
 
 
 def test_where_ray_does_not_start_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(address: str, **options: Any) -> None:
-        raise ConnectionError("nobody there") if address == "auto" else MemoryError("no room")
+    def broken(**options: Any) -> None:
+        raise MemoryError("no room")
 
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
@@ -174,25 +178,17 @@ def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> N
         executor_of("ray")
 
 
-def test_an_address_needs_the_client_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ray, "is_initialized", lambda: False)
-    monkeypatch.setitem(sys.modules, "grpc", None)
-    with pytest.raises(
-        OnebitError, match=re.escape(f"The client of Ray is not installed here: {install_command('ray')}")
-    ):
-        executor_of("ray://127.0.0.1:10001")
-
-
 class Joined:
     """What Ray would tell its workers: the folder in which it is joined, and whether Python is kept from that of a process."""
 
     def __init__(self) -> None:
         self.joined: list[tuple[str, str | None]] = []
 
-    def init(self, address: str, **_: Any) -> None:
+    def init(self, **_: Any) -> None:
         self.joined.append((str(Path.cwd()), os.environ.get("PYTHONSAFEPATH")))
-        if address == "auto":
-            raise ConnectionError
+
+    def get_runtime_context(self) -> Any:
+        return SimpleNamespace(gcs_address="10.0.0.7:6379")
 
 
 def test_workers_look_for_code_where_this_process_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -202,8 +198,8 @@ def test_workers_look_for_code_where_this_process_does(tmp_path: Path, monkeypat
     for path, folder in (([str(tmp_path / "other")], os.sep), ([""], str(tmp_path)), ([str(tmp_path)], str(tmp_path))):
         monkeypatch.setattr(sys, "path", path)
         joined = Joined()
-        assert ray_backend._join(joined, None) == "on this machine"
-        assert joined.joined == [(folder, "1")] * 2
+        assert ray_cluster._join(joined, None) == "at 10.0.0.7:6379"
+        assert joined.joined == [(folder, "1")]
         assert Path.cwd() == tmp_path
         assert "PYTHONSAFEPATH" not in os.environ
 
