@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onebit.errors import InputError
 from onebit.files import whole_file
-from onebit.report.html import MARK, mark_of, page_html
+from onebit.report.html import mark_of, page_html
 from onebit.report.parts import Page
 
 PAGE, FIGURES = "page", "figures"
@@ -51,4 +51,4 @@ def _is_its_own(path: Path, mark: str) -> bool:
         return True
     with path.open(encoding="utf-8", errors="replace") as file:
         head = file.read(HEAD)
-    return mark in head or MARK not in head  # one without a mark is of a version that had one page a folder
+    return mark in head
