@@ -81,7 +81,7 @@ reproduction: .venv/ready
 	$(BIN)/onebit reproduce all --markdown docs/explanation/reproduction.md || [ $$? -eq 3 ]
 
 bench: .venv/ready-bench
-	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python -m benchmarks throughput
 
 docs: .venv/ready-docs
 	$(BIN)/sphinx-build -b html -W --keep-going -q docs site
@@ -119,7 +119,7 @@ docs: .venv/ready-docs
 	$(PYTHON) -m venv .venv-lowest
 	$(PYTHON) tools/lowest.py > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
-	  -e '.[experiments,theory,serve,client,completion,gpu,dask,ray]' pytest pytest-xdist hypothesis cvxpy
+	  -e '.[experiments,theory,serve,client,gpu,dask,ray]' pytest pytest-xdist hypothesis cvxpy
 	@touch $@
 
 clean:
