@@ -334,7 +334,7 @@ def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: p
 def test_the_command_shows_what_there_is_after_ctrl_c(
     form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stopped(page: Any, folder: Any, processes: int) -> Path:
+    def stopped(page: Any, folder: Any) -> Path:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("onebit.cli.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))

@@ -475,7 +475,7 @@ def test_tables_of_the_first_version_are_brought_to_this_one_when_nobody_uses_th
             older.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
             with pytest.raises(InputError, match="tables have version 1, and this one needs 2: stop the others first"):
                 await Service(Settings(data=Path(), log=address)).start()
-            assert rows_in(address, "SELECT to_regclass('onebit.outbox')") == [(None,)]
+            assert rows_in(address, "SELECT to_regclass('onebit.bases')") == [(None,)]
         async with node(address) as service:
             await service.create(new_task())
             await decided(service, "a")

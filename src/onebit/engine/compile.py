@@ -122,7 +122,7 @@ def code_mark(rule: Rule) -> str:
     spaces = _spaces_of(rule)
     of_spaces = [function for space in spaces for function in _space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *of_spaces]
-    if rule.routes:
+    if rule.composite:
         functions.append(form_for)
     return fingerprint(functions, _GENERIC, dict(rule.kinds), *map(_orders, spaces))
 

@@ -18,7 +18,6 @@ from onebit.serve.admin import Admin
 from onebit.serve.compiling import Compiler
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.decide import DecideHandler
-from onebit.serve.drift_watch import DriftWatch
 from onebit.serve.errors import (
     ConflictError,
     InvalidError,
@@ -45,7 +44,6 @@ from onebit.serve.sweeping import sweep_for_ever
 from onebit.serve.task_views import TaskViews
 from onebit.serve.task_warnings import task_warnings
 from onebit.serve.threads import in_thread
-from onebit.serve.webhook import webhook_of
 
 LOG = logging.getLogger("onebit.serve")
 T = TypeVar("T")
@@ -66,9 +64,6 @@ class Service(TaskViews):
             lambda: task_warnings(self._served),
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
-        self.drift_watch = DriftWatch(webhook_of(settings, self.store.outbox()))
-        if self.drift_watch.webhook is not None:
-            self.warning_sources.append(self.drift_watch.webhook.warnings)
         self.heavy_work = CooperativeLock()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
@@ -132,16 +127,8 @@ class Service(TaskViews):
         self.store.start()
         keeps = self.store.lease is not None
         self._admin.resume()
-        self.drift_watch.start(self._served.values())
-        try:
-            await in_thread(self.drift_watch.keep, keeps)
-        except BaseException:
-            await self.stop()
-            raise
         self._sweeper = asyncio.create_task(
-            sweep_for_ever(
-                self.store, self.log_health, self._served, self._feedback, self._admin, self.drift_watch, keeps
-            )
+            sweep_for_ever(self.store, self.log_health, self._served, self._feedback, self._admin, keeps)
         )
 
     async def stop(self) -> None:
@@ -152,7 +139,6 @@ class Service(TaskViews):
         self._progress.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await asyncio.to_thread(self.drift_watch.stop)
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._learner_thread.stop)
         self._inquiry.close()

@@ -13,7 +13,6 @@ from onebit.serve.log.writing import Keys, Writer
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.tokens import Tokens
-from onebit.serve.webhook import OutboxShelf
 
 
 class Store(Protocol):
@@ -75,9 +74,6 @@ class Store(Protocol):
 
     def tokens(self, settings: Settings) -> Tokens:
         """Who may use a service of it."""
-
-    def outbox(self) -> OutboxShelf:
-        """Where what waits for the webhook is kept."""
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""

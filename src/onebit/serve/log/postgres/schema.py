@@ -145,9 +145,8 @@ CREATE FUNCTION onebit.only_added_to() RETURNS trigger LANGUAGE plpgsql AS
     $$ BEGIN RAISE EXCEPTION 'the log is only added to'; END $$;
 """
 # What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
-# from rows that are gone is kept; `erasure` has the key of the hashes, and whether what is gone may still be in the pages of the tables. `outbox` has
-# what waits for the webhook, and which node sends it. The server's own statistics have samples of columns, which would stay there when a decision is
-# forgotten: it takes none of what came from outside.
+# from rows that are gone is kept; `erasure` has the key of the hashes, and whether what is gone may still be in the pages of the tables. The
+# server's own statistics have samples of columns, which would stay there when a decision is forgotten: it takes none of what came from outside.
 _SECOND = """
 CREATE TABLE onebit.bases (
     task bigint PRIMARY KEY,
@@ -165,17 +164,11 @@ CREATE TABLE onebit.erasure (
 );
 INSERT INTO onebit.erasure
     SELECT decode(string_agg(replace(gen_random_uuid()::text, '-', ''), ''), 'hex'), false FROM generate_series(1, 2);
-CREATE TABLE onebit.outbox (
-    sender text NOT NULL,
-    content text
-);
-INSERT INTO onebit.outbox VALUES ('', NULL);
 ALTER TABLE onebit.ids ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE onebit.decisions ALTER COLUMN id SET STATISTICS 0, ALTER COLUMN x SET STATISTICS 0,
     ALTER COLUMN probabilities SET STATISTICS 0, ALTER COLUMN among SET STATISTICS 0;
 ALTER TABLE onebit.snapshots ALTER COLUMN content SET STATISTICS 0;
 ALTER TABLE onebit.bases ALTER COLUMN state SET STATISTICS 0;
-ALTER TABLE onebit.outbox ALTER COLUMN content SET STATISTICS 0;
 CREATE OR REPLACE FUNCTION onebit.only_added_to() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND current_setting('onebit.forgetting', true) = 'on' THEN

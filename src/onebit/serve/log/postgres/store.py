@@ -18,7 +18,6 @@ from onebit.serve.log.postgres.database import PostgresDatabase
 from onebit.serve.log.postgres.fence import Fence
 from onebit.serve.log.postgres.filling import filled
 from onebit.serve.log.postgres.inquiry import ThreadedInquiry
-from onebit.serve.log.postgres.outbox import PostgresOutbox
 from onebit.serve.log.postgres.schema import (
     LOCKS,
     NODES,
@@ -164,7 +163,12 @@ class PostgresStore:
     def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
         """What adds rows. Whoever follows the log is told of this node's rows, and of those of others, by the tail."""
         self._appender = PostgresAppender(
-            self.address, lambda: self._tail.position if self._tail else 0, self._clock.set, self._watch, self._soon
+            self.address,
+            lambda: self._tail.position if self._tail else 0,
+            lambda: self._tail is not None and self._tail.is_replaced,
+            self._clock.set,
+            self._watch,
+            self._soon,
         )
         self._tail = Tail(
             self.address, self._appender.log, self._appender.last, committed, self._join, self._look, self._watch
@@ -212,10 +216,6 @@ class PostgresStore:
         tokens = PostgresTokens(self.address, self._tokens)
         tokens.load()
         return tokens
-
-    def outbox(self) -> PostgresOutbox:
-        """A row of the database."""
-        return PostgresOutbox(self.address)
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""
