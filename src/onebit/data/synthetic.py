@@ -126,7 +126,7 @@ def _cube_pieces(rounds: int, seed: list[int]) -> Iterator[Labelled]:
 
     def draw(first: int, size: int) -> Labelled:
         generator = np.random.default_rng(seed)
-        generator.bit_generator.advance(first * 50)  # type: ignore[attr-defined] -- a row takes 50 words of 64 bits
+        _skip(generator, first * 50)  # a row takes 50 words of 64 bits
         x = generator.random((size, 100), dtype=np.float32)
         x *= 2.0
         x -= 1.0

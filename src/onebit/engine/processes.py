@@ -73,11 +73,16 @@ class CompilingProcesses:
 
     def _carry_out(self, order: bytes) -> str:
         """Return why an order could not be carried out, or nothing."""
-        pipes: dict[str, int] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
         with self._lock:
             if self.is_closed:
                 return "it was stopped"
-            process = subprocess.Popen(self._command, start_new_session=self._own_session, **pipes)
+            process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=self._own_session,
+            )
             self._running.add(process)
         with process:  # which waits for it, and closes its pipes
             try:

@@ -83,10 +83,9 @@ def collect(
                 callback(record)
         with closing(executor.run(by_shared_data(missing.values()), report)) as come:
             for record in come:
-                if record.fields["id"] not in new:  # what a lost worker had done may come twice
-                    new[record.fields["id"]] = records.add(record)
-                    if callback is not None:
-                        callback(record)
+                new[record.fields["id"]] = records.add(record)
+                if callback is not None:
+                    callback(record)
         return Collected({**found, **new}, cost(measured=True))
     except KeyboardInterrupt:
         raise Interrupted(Collected({**found, **new}, cost(measured=False))) from None
