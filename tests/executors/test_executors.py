@@ -374,18 +374,6 @@ def test_what_ran_on_threads_is_not_run_again_elsewhere(tmp_path: Path, device: 
     assert found.page().facts["ran on"] == found.cost.said
 
 
-def test_older_rows_ran_on_a_cpu(tmp_path: Path) -> None:
-    onebit.compare("synsep9", ["bpa"], out=tmp_path, on="threads", **SHORT)
-    path = tmp_path / FILE
-    text = path.read_text()
-    assert text.count('"on":"CPU",') == 2
-    path.write_text(text.replace('"on":"CPU",', ""))
-    found = onebit.compare("synsep9", ["bpa"], out=tmp_path, **SHORT)
-    assert found.cost.found == 2
-    assert found[0].summaries[0].on == ["CPU"]
-    assert found.frame()["on"].tolist() == ["CPU", "CPU"]
-
-
 @pytest.mark.parametrize(
     "call",
     [

@@ -83,9 +83,10 @@ def collect(
                 callback(record)
         with closing(executor.run(by_shared_data(missing.values()), report)) as come:
             for record in come:
-                new[record.fields["id"]] = records.add(record)
-                if callback is not None:
-                    callback(record)
+                if record.fields["id"] not in new:  # an executor may give what was lost and done again twice
+                    new[record.fields["id"]] = records.add(record)
+                    if callback is not None:
+                        callback(record)
         return Collected({**found, **new}, cost(measured=True))
     except KeyboardInterrupt:
         raise Interrupted(Collected({**found, **new}, cost(measured=False))) from None

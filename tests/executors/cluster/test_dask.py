@@ -178,7 +178,7 @@ def test_a_rule_of_ones_own_file_runs_where_the_file_is_not(executor: ClusterExe
 
 def test_a_worker_with_another_version_is_refused(two: Any, executor: ClusterExecutor) -> None:
     def pretend(version: str | None) -> None:
-        worker.worker_version = (lambda: version) if version else vars(worker)["_true"]
+        vars(worker)["worker_version"] = (lambda: version) if version else vars(worker)["_true"]
 
     def remember() -> None:
         vars(worker).setdefault("_true", worker.worker_version)

@@ -70,7 +70,7 @@ def test_a_cluster_finds_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_worker_without_the_file_says_so_and_one_that_is_stopped_ends(path: Path) -> None:
-    given = 0, rule_named("bpa"), {}, 0
+    given: Any = (0, rule_named("bpa"), {}, 0)
     stop = threading.Event()
     with pytest.raises(onebit.InputError, match="folder that all machines share"):
         evaluate_on_worker(*given, f"{path}.csv", {"x": ["a", "b"]}, None, stop)

@@ -140,7 +140,7 @@ def test_a_trial_that_ends_its_workers_is_named_and_no_other(threads: int, index
     trials = trials_on(stream(X, Y, rounds=10, order="shuffle"), seeds, 40 // seeds)
     executor = MortalExecutor(trials[index], threads)
     named = f"{trials[index].entry.title} on arrays, seed {trials[index].seed}: every worker that had it was lost"
-    came = []
+    came: list[str] = []
     with pytest.raises(OnebitError, match=re.escape(named)):
         came.extend(record.fields["id"] for record in executor.run(grouped(trials), lambda count: None))
     assert executor.is_alone[-1]

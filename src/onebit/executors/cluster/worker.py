@@ -56,7 +56,8 @@ def pack(value: object, source: PackedValue | None = None) -> PackedValue:
                 return unpack_rule, (pack_rule(part),)
             if isinstance(part, Source) and source is not None:
                 return _source_with, (source.token,)
-            if isinstance(part, np.memmap) and isinstance(part.base, mmap.mmap) and part.flags.c_contiguous:
+            is_whole = isinstance(getattr(part, "base", None), mmap.mmap)  # and no part of what is mapped
+            if is_whole and isinstance(part, np.memmap) and part.flags.c_contiguous:
                 return np.memmap, (str(part.filename), part.dtype, "r", part.offset, part.shape)
             return super().reducer_override(part)
 
