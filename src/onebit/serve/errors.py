@@ -88,12 +88,6 @@ class TooLargeError(RequestError):
     status, code = 413, "too_large"
 
 
-class HeadTooLargeError(TooLargeError):
-    """More headers than one request may have."""
-
-    status = 431
-
-
 class InvalidError(RequestError):
     """It can be read, but is not valid here."""
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from onebit.serve.errors import TooLargeError
 from onebit.serve.settings import Settings
 
 KEEP_ALIVE_S = 65  # longer than proxies keep a connection that is not used, so that they end it, and not we
 LARGEST_HEAD = 64 * 2**10  # bytes of the line and the headers of a request
 MOST_IN_A_ROW = 16  # requests that come before those before them are answered; hardly anybody sends two
+
+
+class HeadTooLargeError(TooLargeError):
+    """More headers than one request may have."""
+
+    status = 431
 
 
 class Connection(Protocol):

@@ -14,8 +14,8 @@ from typing import Any, Literal
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from onebit.serve.errors import HeadTooLargeError, RequestError, RequestTimeoutError, TooLargeError, UnavailableError
-from onebit.serve.web.connections import KEEP_ALIVE_S, LARGEST_HEAD, MOST_IN_A_ROW, Connections
+from onebit.serve.errors import RequestError, RequestTimeoutError, TooLargeError, UnavailableError
+from onebit.serve.web.connections import KEEP_ALIVE_S, LARGEST_HEAD, MOST_IN_A_ROW, Connections, HeadTooLargeError
 from onebit.serve.web.replies import final_bytes
 
 LOG = logging.getLogger(__name__)  # throttled, since strangers can cause its lines

@@ -14,7 +14,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from onebit.serve.errors import (
     UNKNOWN,
     ForbiddenError,
-    HeadTooLargeError,
     NoMemoryError,
     RequestError,
     UnauthorizedError,
@@ -23,7 +22,7 @@ from onebit.serve.errors import (
 )
 from onebit.serve.tokens import Principal, Tokens
 from onebit.serve.web.bodies import ClientDisconnectedError
-from onebit.serve.web.connections import LARGEST_HEAD
+from onebit.serve.web.connections import LARGEST_HEAD, HeadTooLargeError
 from onebit.serve.web.metrics import Requests
 from onebit.serve.web.rate_limit import RateLimiters
 from onebit.serve.web.replies import error_reply
