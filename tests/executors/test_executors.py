@@ -145,10 +145,10 @@ def test_threads_are_counted() -> None:
     ("on", "module", "function", "heard"),
     [
         ("gpu", "gpu.executor", "gpu_executor", {"threads": None}),
-        ("dask", "cluster.dask_backend", "dask_executor", None),
-        ("dask://host:8786", "cluster.dask_backend", "dask_executor", "host:8786"),
-        ("ray", "cluster.ray_backend", "ray_executor", None),
-        ("ray://host:10001", "cluster.ray_backend", "ray_executor", "host:10001"),
+        ("dask", "cluster.dask", "dask_executor", None),
+        ("dask://host:8786", "cluster.dask", "dask_executor", "host:8786"),
+        ("ray", "cluster.ray", "ray_executor", None),
+        ("ray://host:10001", "cluster.ray", "ray_executor", "host:10001"),
     ],
 )
 def test_an_executor_is_made_by_its_module(
@@ -198,8 +198,8 @@ def test_threads_have_helpers_that_compile_and_end_with_them(threads: int, monke
             super().__init__(module, most)
             made.append((module, most))
 
-        def stop(self) -> None:
-            super().stop()
+        def close(self) -> None:
+            super().close()
             stopped.append(self)
 
     def run(*given: Any) -> None:

@@ -209,7 +209,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
     finally:
         stop.set()
         if helpers is not None:
-            helpers.stop()
+            helpers.close()
         # One that draws rows does not hear of it: it ends by itself, later, and is not waited for.
         deadline = time.monotonic() + PATIENCE_S
         for worker in workers:

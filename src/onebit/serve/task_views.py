@@ -13,6 +13,7 @@ from onebit.serve.clock import Clock
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import InvalidError, NotFoundError, TaskSetAsideError, UnavailableError, UnknownTaskError
 from onebit.serve.export import as_object
+from onebit.serve.inputs import is_storable
 from onebit.serve.items import Items
 from onebit.serve.judging import refuse_forgotten
 from onebit.serve.log.checks import BadRecordError
@@ -148,7 +149,7 @@ class TaskViews:
 
         with self._reading(served):
             async with self._long_reads:
-                logged = await self._inquiry.of(query)
+                logged = await self._inquiry.of(query) if is_storable(identity) else None
         if logged is None:
             raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
         return as_object(logged, served.texts)
