@@ -1,0 +1,91 @@
+"""Ways in which Numba compiles the functions of a loop sooner, with the same machine code in the end.
+
+Numba looks in every function for closures, `with`, `raise` and literal arguments, ends the life of every variable by a statement of its own,
+and works out anew at every `a + b` which of some dozens of definitions is meant. The functions of onebit have none of the former, count no
+references, and built-in operators mean the same every time. A rule in a user's own file goes through all of Numba's passes.
+
+All of this, and all that `docs/reference/dependencies.md` names beside it, is used only with versions that are known (`engine.toolchain`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from numba.core import cgutils
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering, NoPythonBackend, NopythonTypeInference, PreLowerStripPhis
+from numba.core.types.functions import BaseFunction
+from numba.core.untyped_passes import FixupArgs, GenericRewrites, IRProcessing, ReconstructSSA, TranslateByteCode
+
+_PACKAGE = f"{__package__.partition('.')[0]}."
+_BEFORE_LOWERING = (
+    *(TranslateByteCode, FixupArgs, IRProcessing, GenericRewrites),
+    *(ReconstructSSA, NopythonTypeInference, PreLowerStripPhis),
+)
+
+
+class ShortLowering(Lower):  # type: ignore[misc]
+    """Numba's lowering, for functions that count no references and have no debugging information."""
+
+    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+        """Assign to a variable, whose old value nobody needs."""
+        if name in self._singly_assigned_vars:
+            self._blk_local_varmap[name] = value
+        else:
+            self.builder.store(value, self.getvar(name))
+
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        """Allocate a variable. Numba asks LLVM how many bytes it takes, for debuggers."""
+        return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class NativeShortLowering(NativeLowering):  # type: ignore[misc]
+    """The pass that lowers a part."""
+
+    @property
+    def lowering_class(self) -> type[Lower]:
+        """Return the class that lowers it."""
+        return ShortLowering
+
+
+def few_passes(lowering: type[Any] = NativeShortLowering) -> PassManager:
+    """Return the passes for a function of onebit's."""
+    passes = PassManager("few")
+    for step in (*_BEFORE_LOWERING, lowering, NoPythonBackend):
+        passes.add_pass(step, step.__name__)
+    passes.finalize()
+    return passes
+
+
+def is_own(module: str) -> bool:
+    """Return True if a function of this module is onebit's."""
+    return module.startswith(_PACKAGE)
+
+
+@contextmanager
+def operators_resolved_once() -> Iterator[None]:
+    """While a loop is compiled, remember what operators and other built-in functions mean.
+
+    A function in Python is resolved anew: it is compiled with the options of its caller.
+    """
+    resolve = BaseFunction.get_call_type
+    known: dict[tuple[Any, tuple[Any, ...]], Any] = {}
+
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        asked = self, tuple(args)
+        if not kws and asked in known:
+            return known[asked]
+        signature = resolve(self, context, args, kws)
+        if not kws and signature is not None and self._impl_keys.get(signature.args) is self.typing_key:
+            known[asked] = signature
+        return signature
+
+    BaseFunction.get_call_type = get_call_type  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        BaseFunction.get_call_type = resolve  # type: ignore[method-assign]
