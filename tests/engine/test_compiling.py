@@ -13,6 +13,7 @@ import numba
 import numpy as np
 import pytest
 from numba.core import codegen, event, ir, targetconfig, types
+from numba.core.compiler_machinery import PassManager
 from numba.core.lowering import Lower
 from numba.core.options import DefaultOptions
 from numba.core.typed_passes import NativeLowering

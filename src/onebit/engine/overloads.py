@@ -71,7 +71,7 @@ def announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
     from numba.extending import overload, register_jitable
 
     parts: dict[str, Any] = {"error_model": OPTIONS["error_model"]}
-    beyond = GENERIC
+    beyond: tuple[Any, ...] = GENERIC
     if knows_numba():
         from onebit.engine import lane_code  # noqa: F401 -- which tells Numba of lanes
         from onebit.engine.linking import PartCompiler

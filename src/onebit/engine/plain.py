@@ -56,8 +56,8 @@ def _in_folder(function: Callable[..., Any], folder: Path) -> Callable[..., Any]
 
 
 def _fitted(kind: type[Any], value: Any) -> Any:
-    if isinstance(value, DenseRows | SparseRows):
-        return value._make(_read_only(part) for part in value)
+    if kind in (DenseRows, SparseRows):
+        return kind(*map(_read_only, value))
     if isinstance(value, np.ndarray):
         return value if value.flags.writeable else value.copy()
     return value if isinstance(value, tuple) else kind(value)
