@@ -12,7 +12,6 @@ from typing import Any
 
 import numba
 import numpy as np
-from numpy.typing import NDArray
 
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
@@ -63,8 +62,8 @@ def _fitted(kind: type[Any], value: Any) -> Any:
     return value if isinstance(value, tuple) else kind(value)
 
 
-def _read_only(part: NDArray[Any] | int) -> NDArray[Any] | int:
-    if isinstance(part, int):
+def _read_only(part: Any) -> Any:
+    if not isinstance(part, np.ndarray):
         return part
     view = part.view()
     view.flags.writeable = False
