@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import from_dtype, types
 from numba.extending import intrinsic, register_jitable
-from numba.np.numpy_support import from_dtype
 from numpy.typing import NDArray
 
 from onebit.engine.compile import common_entry
