@@ -275,7 +275,7 @@ def test_restarts_in_the_middle_of_it_all(tmp_path: Path) -> None:
 
 
 def test_names_of_classes_are_any_text(where: Where) -> None:
-    names = ["", "a\0b", "😀", " ", "__proto__", "'; --", 0, -(2**53), "é", "e\u0301", string.printable]
+    names = ["", "a\x01b", "😀", " ", "__proto__", "'; --", 0, -(2**53), "é", "e\u0301", string.printable]
 
     async def work() -> None:
         async with service_in(where) as service:

@@ -7,13 +7,14 @@ A decimal in JSON is the double next to k / 10^d, which is what the division giv
 from __future__ import annotations
 
 import zlib
+from typing import Any
 
 import numpy as np
 
 SHORTEST, SHORTEST_DEFLATED = 32, 128  # bytes: what is shorter is not packed
 LONGEST = 2**20  # bytes that are inflated: more than the probabilities of a decision take
 SINGLE, DEFLATED = 32, 64
-_WHOLE = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
+_WHOLE: dict[int, np.dtype[Any]] = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
 _POWERS = [10.0**places for places in range(7)]
 
 
