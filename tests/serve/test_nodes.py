@@ -22,12 +22,11 @@ from onebit.serve.errors import (
     UnavailableError,
     UnfinishedError,
 )
-from onebit.serve.forgetting import ForgetOrder
 from onebit.serve.log.log_reader import LogReader
 from onebit.serve.log.postgres import appending, tail
 from onebit.serve.log.postgres.database import translated
 from onebit.serve.log.postgres.fence import Fence
-from onebit.serve.log.postgres.schema import LOCKS, NODES, ORDERING, TABLES, connected
+from onebit.serve.log.postgres.schema import LOCKS, ORDERING, connected
 from onebit.serve.log.postgres.store import PostgresStore
 from onebit.serve.log.tables import NAMES
 from onebit.serve.schemas import NewLearner
@@ -459,28 +458,6 @@ def test_nodes_of_another_kind_are_fenced_and_newer_ones_take_over_when_all_have
         pretend(now)
         with pytest.raises(InputError, match=f"are of protocol {now.protocol + 1}"):
             await Service(Settings(data=Path(), log=address)).start()
-
-    run(work())
-
-
-def test_tables_of_the_first_version_are_brought_to_this_one_when_nobody_uses_them(postgres: Server) -> None:
-    address = postgres.database()
-    with connected(address) as connection:
-        connection.execute(TABLES[0])
-        head = "INSERT INTO onebit.head VALUES (1, 'a log', 0, 0, %s, %s, 0, false, 0)"
-        connection.execute(head, (Fence.of_this().protocol, Fence.of_this().cpu))
-
-    async def work() -> None:
-        with connected(address) as older:
-            older.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
-            with pytest.raises(InputError, match="tables have version 1, and this one needs 2: stop the others first"):
-                await Service(Settings(data=Path(), log=address)).start()
-            assert rows_in(address, "SELECT to_regclass('onebit.bases')") == [(None,)]
-        async with node(address) as service:
-            await service.create(new_task())
-            await decided(service, "a")
-            assert (await service.forget("fruit", ForgetOrder(["a"], None, False)))["forgotten"] == 1
-        assert rows_in(address, "SELECT version, log FROM head") == [(2, "a log")]
 
     run(work())
 

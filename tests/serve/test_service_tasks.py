@@ -712,7 +712,7 @@ def test_no_row_of_a_task_comes_after_its_deletion(where: Where) -> None:
             for turn in range(5):
                 await service.create(new_task())
                 first = asyncio.create_task(service.delete("fruit"))
-                decisions = []
+                decisions: list[asyncio.Task[Any]] = []
                 while not first.done():
                     ids = (f"{turn}-{len(decisions)}-{number}" for number in range(40))
                     decisions.append(

@@ -117,24 +117,15 @@ def seeds() -> Iterator[tuple[str, Learner]]:
         ("auto", Learner("auto", classes=3), X[:, :2]),
         ("auto-wide", Learner("auto", classes=3), wide),
         ("auto-sparse", Learner("auto", classes=3, text=True), text_rows(10)),
-        ("auto-03", Learner("auto-0.3", classes=3), X[:, :2]),
-        ("auto-03-wide", Learner("auto-0.3", classes=3), wide),
-        ("auto-03-sparse", Learner("auto-0.3", classes=3, text=True), text_rows(10)),
         ("new", Learner("bpa", classes=3), []),
         ("new-text", Learner("bpa", classes=3, text=True), []),
     ]
-    for when_full in ("merge", "project", "oldest", "stop"):
-        options: dict[str, Any] = {"max_support": 5, "when_full": when_full}
-        kind = "gaptron" if when_full in ("merge", "project") else "bpa"
-        own: dict[str, Any] = {"rate": 0.5, "exploration": 0.1, "radius": 0.5} if kind == "gaptron" else {}
-        made.append((f"kernel-{when_full}", Learner(kind, classes=3, kernel="rbf:1", **options, **own), X))
-        made.append(
-            (
-                f"kernel-sparse-{when_full}",
-                Learner(kind, classes=3, kernel="polynomial:2", space="sparse", **options, **own),
-                X,
-            )
-        )
+    options: dict[str, Any] = {"max_support": 5, "rate": 0.5, "exploration": 0.1, "radius": 0.5}
+    made += [
+        ("kernel", Learner("gaptron", classes=3, kernel="rbf:1", **options), X),
+        ("kernel-sparse", Learner("gaptron", classes=3, kernel="polynomial:2", space="sparse", **options), X),
+        ("kernel-plain", Learner("bpa", classes=3, kernel="rbf:1", max_support=5), X),
+    ]
     made.append(("kernel-text", Learner("bpa", classes=3, kernel="rational", text=True), text_rows(10)))
     for name, learner, rows in made:
         for number, x in enumerate(rows):

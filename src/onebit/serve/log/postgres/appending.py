@@ -48,10 +48,17 @@ class PostgresAppender:
     """Writes groups of rows, each in one transaction that is durable when `append` returns."""
 
     def __init__(
-        self, address: str, followed: Callable[[], int], told_time: Callable[[float], None], watch: Watch, soon: bool
+        self,
+        address: str,
+        followed: Callable[[], int],
+        is_replaced: Callable[[], bool],
+        told_time: Callable[[float], None],
+        watch: Watch,
+        soon: bool,
     ) -> None:
         self._address = address
         self._followed = followed  # up to where this node has heard of the log
+        self._is_replaced = is_replaced  # whether it has heard that the log is another
         self._told_time = told_time
         self._watch = watch
         self._soon = soon  # a commit is not waited for until it is on disk
@@ -201,7 +208,7 @@ class PostgresAppender:
         return seq, now, looked
 
     def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
-        if log != self.log:
+        if log != self.log or self._is_replaced():
             raise ForeignWriteError("another log is in its place", "start this node again")
         if fence != self._fence:
             raise ForeignWriteError(

@@ -33,6 +33,7 @@ COUNTS = " UNION ALL ".join(
     f"SELECT task, '{table}', count(*) FROM {table} WHERE seq > %(after)s AND seq <= %(upto)s GROUP BY task"
     for table in NAMES
 )
+TIME_AT = " UNION ALL ".join(f"SELECT time FROM {table} WHERE seq = %(seq)s" for table in NAMES)
 
 
 class Tail:
@@ -55,6 +56,8 @@ class Tail:
         self._look = look  # at what else may have changed, on this thread
         self._watch = watch
         self.position = position
+        self._time: float | None = None  # of the row at the position, once it was heard of
+        self.is_replaced = False  # whether the log is not the one that was followed up to the position
         self.lease = Lease()
         self.failing: str | None = None
         self.heard = time.monotonic()  # when it was last known where the log ends
@@ -116,19 +119,18 @@ class Tail:
                 pass
 
     def _hear(self, connection: psycopg.Connection) -> None:
-        row = connection.execute("SELECT log, seq FROM head").fetchone()
+        row = connection.execute("SELECT log, seq, time FROM head").fetchone()
         assert row is not None
-        log, last = row
-        if log != self._log or last < self.position:
-            self.failing = (
-                f"the log is another, or ends at row {last} and not at row {self.position}: start this node again"
-            )
-            raise LogError(self.failing)
+        log, last, when = row
+        self.is_replaced = log != self._log or last < self.position or self._has_other_rows(connection, last, when)
+        if self.is_replaced:
+            raise LogError(f"row {self.position} is not the one that this node has followed: start this node again")
         if last > self.position:
             found = connection.execute(COUNTS, {"after": self.position, "upto": last})
             counts = {(task, table): count for task, table, count in found}
             self.position = last
             self._tell(last, counts)
+        self._time = when
         self.lease.look(connection)
         self._look(connection)
         self.heard = time.monotonic()
@@ -136,3 +138,13 @@ class Tail:
         if self.failing is not None:
             LOG.info("the log is followed again", extra={"event": "log-recovered"})
             self.failing = None
+
+    def _has_other_rows(self, connection: psycopg.Connection, last: int, when: float) -> bool:
+        """Return True if a backup was restored, and was written to until it was as long as what this node had followed."""
+        if self._time is None or last == self.position:
+            return self._time is not None and when != self._time
+        times = [row[0] for row in connection.execute(TIME_AT, {"seq": self.position})]
+        if times or self.position == 0:
+            return times not in ([], [self._time])
+        forgotten = connection.execute("SELECT EXISTS (SELECT 1 FROM forgotten)").fetchone()
+        return forgotten == (False,)
