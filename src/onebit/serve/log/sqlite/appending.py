@@ -24,7 +24,7 @@ from onebit.serve.log.forgetting import Forgetting, Forgotten
 from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.database import in_our_words
 from onebit.serve.log.sqlite.forgetting import erase, first_and_last, take_out
-from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
+from onebit.serve.log.sqlite.packing import pack_numbers, pack_probabilities
 from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
 from onebit.serve.log.tables import COLUMNS, NAMES, TIME
 from onebit.serve.log.writing import Keys, Submission, Written, counts_of
@@ -267,9 +267,8 @@ class SqliteAppender:
 
 def _packed(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows of decisions as they are kept."""
-    numbers = packed_numbers([row[X] for row in rows])
-    few = packed_few([row[PROBABILITIES] for row in rows])
-    for row, probabilities, x in zip(rows, few, numbers, strict=True):
+    for row in rows:
+        probabilities, x = pack_probabilities(row[PROBABILITIES]), pack_numbers(row[X])
         yield (
             *row[:MODE],
             "" if row[MODE] == "learn" else row[MODE],

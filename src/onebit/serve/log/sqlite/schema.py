@@ -12,7 +12,7 @@ from pathlib import Path
 from onebit.errors import InputError, OnebitError
 from onebit.files import write_atomically
 from onebit.serve.log.errors import DamagedLogError
-from onebit.serve.log.sqlite.packing import unpacked
+from onebit.serve.log.sqlite.packing import unpack
 from onebit.serve.log.tables import LATEST, NAMES
 
 FILE = "onebit.db"
@@ -136,16 +136,12 @@ INSERT INTO erasure VALUES (randomblob(32), 0);
 # of the file. A decision whose mode is '' was made in mode learn, and one whose propensity is -1 has its weight as its propensity.
 _SIXTH = "".join(f"DROP TRIGGER {table}_numbered;\n" for table in NAMES) + "DROP TABLE numbers;\n"
 # The tables as they are read: what stands in `temp` is found first.
-# Blobs are unpacked row by row (`unpacked`), or by whoever reads many: then one that is not packed has a byte before it that says so.
-PLAIN = 255
-_AS_READ = """
+_UNPACKED = "CASE WHEN packed_{0} IS NULL THEN {0} ELSE unpack(packed_{0}) END AS {0}"
+_AS_READ = f"""
 CREATE TEMP VIEW decisions AS SELECT seq, task, id, time, CASE mode WHEN '' THEN 'learn' ELSE mode END AS mode, generation, learnt,
     label, greedy, weight, note, second_note, CASE propensity WHEN -1.0 THEN weight ELSE propensity END AS propensity,
-    {}, {}, among, complete, raw, confidence, sure FROM main.decisions;
+    {_UNPACKED.format("probabilities")}, {_UNPACKED.format("x")}, among, complete, raw, confidence, sure FROM main.decisions;
 """
-_UNPACKED = "CASE WHEN packed_{0} IS NULL THEN {0} ELSE unpacked(packed_{0}) END AS {0}"
-_MARKED = f"CASE WHEN packed_{{0}} IS NULL THEN CAST(x'{PLAIN:02x}' || {{0}} AS BLOB) ELSE packed_{{0}} END AS {{0}}"
-BLOBS = ("probabilities", "x")
 # A log of an older version as one of this version shows it, for a connection that only reads.
 _AS_THIRD = """
 CREATE TEMP VIEW decisions AS SELECT *, NULL AS among, 0 AS complete, NULL AS raw, NULL AS confidence, NULL AS sure
@@ -199,11 +195,8 @@ def writable(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def opened(path: Path, *, marked: bool = False) -> sqlite3.Connection:
-    """A connection that only reads, a log of any version as if it were of this one; the file must be there.
-
-    Blobs are as they were handed over, or (`marked`) those of version 4 and later as `packing` leaves them, with a mark where they are plain.
-    """
+def opened(path: Path) -> sqlite3.Connection:
+    """A connection that only reads, a log of any version as if it were of this one; the file must be there."""
     if not path.is_file():
         folder = path.parent
         there = (
@@ -222,9 +215,8 @@ def opened(path: Path, *, marked: bool = False) -> sqlite3.Connection:
             version = _checked(connection, path)
             if version == 0:
                 raise InputError(f"{path} is not a log of `onebit serve`")
-            connection.create_function("unpacked", 1, unpacked, deterministic=True)
-            as_read = _AS_READ.format(*((_MARKED if marked else _UNPACKED).format(one) for one in BLOBS))
-            as_now = as_read if version >= PACKED else _AS_THIRD if version < 3 else ""
+            connection.create_function("unpack", 1, unpack, deterministic=True)
+            as_now = _AS_READ if version >= PACKED else _AS_THIRD if version < 3 else ""
             connection.executescript(f"PRAGMA temp_store = MEMORY;{as_now}")
         except BaseException:
             connection.close()
