@@ -22,8 +22,8 @@ from onebit.storage import platform_info
 from tests.serve.driving import service_in, states, until_silence
 from tests.serve.postgres import IN_MEMORY, server
 
-CLASSES = ["ant", "bee", "cat"]
-NUMBERS = {"kind": "numbers", "size": 4}
+CLASSES: list[str | int] = ["ant", "bee", "cat"]
+NUMBERS: Any = {"kind": "numbers", "size": 4}
 TASKS: dict[str, dict[str, Any]] = {
     "auto": {"learner": "auto", "features": NUMBERS},
     "kernel": {"learner": "banditron", "features": NUMBERS, "parameters": {"kernel": "rbf:0.5", "max_support": 20}},

@@ -35,8 +35,7 @@ STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
 WRITTEN_BY_OTHERS = "PRAGMA data_version"  # a number that is another where another connection has committed something
-MODE, WEIGHT, PROPENSITY, PROBABILITIES, X = 4, 9, 12, 13, 14  # their places in a row of a decision
-AS_WEIGHT = -1.0  # a propensity that is the weight
+PROBABILITIES, X = 13, 14  # their places in a row of a decision
 PACKED = {"decisions": 2}  # columns that this store adds
 TOGETHER = 32  # rows of one statement: it takes less time than a statement for each, and SQLite takes as many values everywhere
 
@@ -270,10 +269,7 @@ def _packed(rows: Sequence[Row]) -> Iterator[Row]:
     for row in rows:
         probabilities, x = pack_probabilities(row[PROBABILITIES]), pack_numbers(row[X])
         yield (
-            *row[:MODE],
-            "" if row[MODE] == "learn" else row[MODE],
-            *row[MODE + 1 : PROPENSITY],
-            AS_WEIGHT if row[PROPENSITY] == row[WEIGHT] else row[PROPENSITY],
+            *row[:PROBABILITIES],
             row[PROBABILITIES] if probabilities is None else b"",
             row[X] if x is None else b"",
             *row[X + 1 :],
