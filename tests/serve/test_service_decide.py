@@ -407,9 +407,9 @@ def test_a_large_batch_lets_others_have_a_turn(where: Where, monkeypatch: pytest
         async with service_in(where) as service:
             submit = service._writer.submit
 
-            def note(table: str, rows: Any, basis: Any) -> Any:
+            def note(table: str, rows: Any, assumptions: Any) -> Any:
                 before.append(len(turns))
-                return submit(table, rows, basis)
+                return submit(table, rows, assumptions)
 
             monkeypatch.setattr(service._writer, "submit", note)
             counting = asyncio.create_task(count())

@@ -27,7 +27,7 @@ from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
 from onebit.serve.log.tables import NAMES
-from onebit.serve.log.writing import Basis, Writer
+from onebit.serve.log.writing import Assumptions, Writer
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.neighbours import Neighbours
 from onebit.serve.progress import Progress
@@ -193,7 +193,7 @@ class Admin:
         try:
             async with self._neighbours.writing() as known:
                 rows = [(one.number, self._clock.now(), "deleted", "{}", token)]
-                self._neighbours.wrote((await self._writer.submit("changes", rows, Basis(any_change=known))).seq)
+                self._neighbours.wrote((await self._writer.submit("changes", rows, Assumptions(any_change=known))).seq)
         except BaseException:
             self._set_aside[name] = one
             raise
@@ -273,7 +273,7 @@ class Admin:
             if info.last_change != judged or (kind == "created" and self._is_taken(info)):
                 raise StaleError("another node has changed something meanwhile")
             rows = [(info.number, self._clock.now(), kind, json.dumps(detail), token)]
-            seq, now = await self._writer.submit("changes", rows, Basis(any_change=known, lease=lease))
+            seq, now = await self._writer.submit("changes", rows, Assumptions(any_change=known, lease=lease))
             self._neighbours.wrote(seq)
             if kind == "created":
                 info.created_at, info.silence_since, info.last_change = now, 0, seq

@@ -20,7 +20,7 @@ from onebit.serve.judging import refuse_forgotten
 from onebit.serve.log.errors import StaleError, TaskChangedError
 from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.reading import NO_END, Reader
-from onebit.serve.log.writing import Basis, Writer, Written
+from onebit.serve.log.writing import Assumptions, Writer, Written
 from onebit.serve.recent import Entry, Recent, settled
 from onebit.serve.replicas import Choices
 from onebit.serve.schemas import DecideRequest
@@ -72,7 +72,7 @@ class DecideHandler:
 
         TaskChangedError where the task changed meanwhile: then the request must be judged again.
         """
-        basis = Basis(task_change=served.info.last_change)
+        assumptions = Assumptions(task_change=served.info.last_change)
         classes = len(served.info.classes)
         if len(requests) * classes > MOST_PROBABILITIES:
             raise TooLargeError(
@@ -107,7 +107,7 @@ class DecideHandler:
             await self._inquiry.of(lambda reader: refuse_forgotten(reader, served.info, wanted))
         while fresh := {identity: one for identity, one in fresh.items() if identity not in answers}:
             try:
-                answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single, basis)
+                answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single, assumptions)
             except TaskChangedError:
                 raise
             except StaleError:
@@ -155,7 +155,7 @@ class DecideHandler:
         return found
 
     async def _decide_fresh(
-        self, served: ServedTask, ids: list[str], asks: Sequence[Ask], single: bool, basis: Basis
+        self, served: ServedTask, ids: list[str], asks: Sequence[Ask], single: bool, assumptions: Assumptions
     ) -> dict[str, dict[str, Any]]:
         stored, terms = [one.x for one in asks], [one.terms for one in asks]
         task, mode = served.info.number, served.info.mode
@@ -225,7 +225,7 @@ class DecideHandler:
                 entry.seq, entry.time, entry.writing = seq, future.result().time, None
             written.set_result(future.result())
 
-        self._writer.submit("decisions", rows, basis).add_done_callback(settle)
+        self._writer.submit("decisions", rows, assumptions).add_done_callback(settle)
         await asyncio.shield(written)
         return answers
 

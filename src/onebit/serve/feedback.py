@@ -25,7 +25,7 @@ from onebit.serve.judging import (
 from onebit.serve.log.checks import Expected
 from onebit.serve.log.errors import StaleError, TaskChangedError
 from onebit.serve.log.inquiry import Inquiry
-from onebit.serve.log.writing import Basis, Writer, Written
+from onebit.serve.log.writing import Assumptions, Writer, Written
 from onebit.serve.recent import Entry, Recent, Word, settled
 from onebit.serve.schemas import FeedbackRequest
 from onebit.serve.served_task import ServedTask
@@ -96,7 +96,7 @@ class FeedbackHandler:
         for index, (request, entry) in enumerate(zip(requests, entries, strict=True)):
             if entry is not None and not request.withdraw:
                 refuse_shown(entry.mode, request, "" if single else f"[{index}].")
-        now, basis = self._clock.now(), Basis(task_change=served.info.last_change)
+        now, assumptions = self._clock.now(), Assumptions(task_change=served.info.last_change)
         heard, answers = Noted.nothing(), []
         for request, entry, word in zip(requests, entries, words, strict=True):
             status, message = judged(served, request, word, entry, now)
@@ -107,7 +107,7 @@ class FeedbackHandler:
                 assert entry is not None
                 heard.note(served.info, request, word, entry, status, now)
         if heard.entries:
-            await self._write(served, heard, basis)
+            await self._write(served, heard, assumptions)
         return answers
 
     async def _compare_truths(
@@ -132,13 +132,13 @@ class FeedbackHandler:
                     where = "" if single else f"[{index}]."
                     words[index] = compared(served.info, requests[index], word, label, among, where)
 
-    async def _write(self, served: ServedTask, heard: Noted, basis: Basis) -> None:
+    async def _write(self, served: ServedTask, heard: Noted, assumptions: Assumptions) -> None:
         """Write what is noted in its entries already; if it cannot be written, they are forgotten.
 
         Whether it was written may be unknown; the next who asks finds in the log what is there.
         """
         parts = {table: rows for table, rows in (("feedback", heard.feedback), ("revisions", heard.revisions)) if rows}
-        futures = self._writer.submit_together(parts, basis)
+        futures = self._writer.submit_together(parts, assumptions)
         written = list(futures.values())[-1]  # all are there, or none is
         for entry in heard.entries.values():
             entry.feedback_write = written
@@ -187,7 +187,7 @@ class FeedbackHandler:
     async def sweep(self, served: ServedTask, lease: str) -> bool:
         """Answer, under the keeper's lease, for those who were silent until the deadline; whether there may be more."""
         info = served.info
-        basis = Basis(task_change=info.last_change, lease=lease)
+        assumptions = Assumptions(task_change=info.last_change, lease=lease)
         if not awaits_silence(info):
             return False
         assert info.deadline_s is not None
@@ -203,7 +203,7 @@ class FeedbackHandler:
         heard = Noted.nothing()
         swept = heard.note_silence(info, due, known, now)
         if heard.entries:
-            await self._write(served, heard, basis)
+            await self._write(served, heard, assumptions)
         served.swept = max(served.swept, swept)
         return len(due) == SWEPT
 

@@ -37,7 +37,7 @@ class Written(NamedTuple):
     time: float
 
 
-class Basis(NamedTuple):
+class Assumptions(NamedTuple):
     """The facts that rows were judged on. A store checks them where rows get their order, and leaves out what is stale."""
 
     task_change: int | None = None  # seq of the last known change of the task; None for a task that is being created
@@ -52,7 +52,7 @@ class Submission(NamedTuple):
 
     parts: Mapping[str, Sequence[Row]]
     futures: Mapping[str, asyncio.Future[Written]]
-    basis: Basis
+    assumptions: Assumptions
 
     @property
     def task(self) -> int:
@@ -138,16 +138,16 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
-    def submit(self, table: str, rows: Sequence[Row], basis: Basis) -> asyncio.Future[Written]:
+    def submit(self, table: str, rows: Sequence[Row], assumptions: Assumptions) -> asyncio.Future[Written]:
         """Hand over rows; the future is what was written, once all are on disk."""
-        return self.submit_together({table: rows}, basis)[table]
+        return self.submit_together({table: rows}, assumptions)[table]
 
     def submit_together(
-        self, parts: Mapping[str, Sequence[Row]], basis: Basis
+        self, parts: Mapping[str, Sequence[Row]], assumptions: Assumptions
     ) -> Mapping[str, asyncio.Future[Written]]:
         """Hand over rows of some tables, which are all on disk, in this order, or none is; a future for each table."""
         assert self._loop is not None
-        submission = Submission(parts, {table: self._loop.create_future() for table in parts}, basis)
+        submission = Submission(parts, {table: self._loop.create_future() for table in parts}, assumptions)
         self._waiting.put(submission)
         return submission.futures
 

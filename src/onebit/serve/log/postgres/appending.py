@@ -268,12 +268,12 @@ class _Looked:
 
     def refusal(self, one: Submission) -> StaleError | None:
         """Why this cannot be written: something that it was judged on is not so any more. None where all of it holds."""
-        basis = one.basis
-        if basis.lease is not None and basis.lease != self.lease:
+        assumptions = one.assumptions
+        if assumptions.lease is not None and assumptions.lease != self.lease:
             return STALE
         if "changes" in one.parts:
-            return None if basis.any_change == self.last_change else STALE
-        if basis.task_change != self.task_changes.get(one.task):
+            return None if assumptions.any_change == self.last_change else STALE
+        if assumptions.task_change != self.task_changes.get(one.task):
             return TASK_CHANGED
         return STALE if self._is_taken(one) else None
 

@@ -88,7 +88,7 @@ class SqliteAppender:
             seq = last + 1
             accepted = []
             for one in group:
-                if "changes" not in one.parts and one.basis.task_change != task_changes.get(one.task):
+                if "changes" not in one.parts and one.assumptions.task_change != task_changes.get(one.task):
                     written.append(TaskChangedError("the task has changed meanwhile"))
                     continue
                 accepted.append(one)
