@@ -23,7 +23,7 @@ LAYERS = [
     {"rules", "spaces"},
     {"engine"},
     {"auto", "auto_03"},
-    {"classes", "dict_shapes", "frames", "named_features", "options", "rows"},
+    {"classes", "frames", "named_features", "options", "rows"},
     {"features", "ledger", "signature"},
     {"data", "decision", "learnt_weights"},
     {"stepping"},

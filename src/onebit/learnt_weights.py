@@ -115,11 +115,11 @@ class LearntWeights:
         self.params = self.space_choice.settled(self.params, self.space)
         self._prepare(blueprint.layout.width)
 
-    def make_room(self, extra: int = 0) -> None:
-        """Have weights for every column that a row may name, and for some more."""
+    def make_room(self, width: int = 0) -> None:
+        """Have weights for every column that has a meaning, and for all below `width`."""
         if self.space is None:
             self.allocate()
-        needed = self.features.columns + extra
+        needed = max(self.features.columns, width)
         if needed > self.space.room[1]:
             self.space = self.space.grown(self.space.room[0], max(needed, 2 * self.space.room[1]))
 
