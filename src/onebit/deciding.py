@@ -89,7 +89,7 @@ def _one_a_row(among: object) -> bool:
 def make_decision(runtime: Runtime, x: Any, identity: int | str, terms: DecisionTerms) -> Decision:
     """Decide on one x."""
     kept, _ = runtime.decide_one(x, identity, terms)
-    return _decision(runtime, identity, kept, runtime.model.choice.tolist()[0], *_candidates(runtime, terms, 0))
+    return _decision(runtime, identity, kept, runtime.model.choice.tolist()[0], terms, 0)
 
 
 def make_decisions(
@@ -98,7 +98,7 @@ def make_decisions(
     """Decide on rows that were read."""
     choices = runtime.choices(rows, ids, engine.CHOICE_COLUMNS + len(runtime.classes), terms).tolist()
     return [
-        _decision(runtime, identity, x, choice, *_candidates(runtime, terms, row))
+        _decision(runtime, identity, x, choice, terms, row)
         for row, (identity, x, choice) in enumerate(zip(ids, kept, choices, strict=True))
     ]
 
@@ -118,12 +118,13 @@ def _decision(
     identity: int | str,
     kept: Kept,
     choice: Sequence[float],
-    among: tuple[ClassName, ...] | None,
-    complete: bool,
+    terms: DecisionTerms,
+    row: int,
 ) -> Decision:
     """The choice of the loop as the value that users keep."""
     label, greedy, weight, note, second_note, propensity, raw, confidence, sure, *chances = choice
     classes = runtime.names.names
+    among, complete = (None, False) if terms is PLAIN_TERMS else _candidates(runtime, terms, row)
     probabilities = dict(zip(classes, chances, strict=True))
     if 0.0 in chances:
         probabilities = {name: chance for name, chance in probabilities.items() if chance > 0.0}

@@ -18,6 +18,7 @@ from onebit.errors import InputError, brief
 from onebit.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
 from onebit.named_features import NameOrder, hashed, hashed_entries, names_in_order, read_dict, read_text
 from onebit.rows import (
+    Row,
     Rows,
     SparseRow,
     cast_to,
@@ -145,8 +146,11 @@ class Features:
 
     # --- one x -----------------------------------------------------------------------------------------------------
 
-    def read(self, x: Any, grow: bool = False) -> tuple[Kept, Rows]:
-        """Read one x: the copy that a decision keeps, and its row. `grow` takes its names into the vocabulary; what cannot be read is refused."""
+    def read(self, x: Any, grow: bool = False) -> tuple[Kept, Row]:
+        """Read one x: what a decision keeps of it, and its row; what cannot be read is refused.
+
+        `grow` is for the x of a decision, which is learnt: its names are taken into the vocabulary, and it need not be copied again.
+        """
         if self.named:
             return self._read_named(x, grow)
         given = x if isinstance(x, np.ndarray) else self._columns_in(x)
@@ -154,11 +158,15 @@ class Features:
             row = given if isinstance(given, SparseRow) else self._gathered(given)
             starts = np.array([0, len(row.columns)], dtype=np.int64)
             return row, SparseRows(row.values, row.columns, starts, row.size)
-        values = self._spread(given) if isinstance(given, SparseRow) else self._vector(given)
+        if isinstance(given, SparseRow):
+            given = self._spread(given)
+        elif given.shape != (self.size,) or given.dtype.kind not in "fiub":
+            given = self._line(given)
+        values = cast_to(given, self.dtype, not grow)
         values.setflags(write=False)
-        return values, DenseRows(values[None])
+        return values, values
 
-    def _read_named(self, x: Any, grow: bool) -> tuple[Kept, Rows]:
+    def _read_named(self, x: Any, grow: bool) -> tuple[Kept, SparseRows]:
         """Read a dict or a text."""
         if isinstance(x, str):
             if not self.text:
@@ -189,8 +197,8 @@ class Features:
             raise InputError(f"x is {_kind(x)}, but this learner takes arrays of {self.size} numbers")
         return self._in_order(named_rows(x)) if has_names(x) else numbers_of(x, self.dtype, copy=False)
 
-    def _vector(self, x: NDArray[Any]) -> NDArray[Any]:
-        """A copy of x as one line of numbers."""
+    def _line(self, x: NDArray[Any]) -> NDArray[Any]:
+        """An array as one line of numbers."""
         if x.ndim == 2 and len(x) == 1:
             x = x[0]
         if x.shape != (self.size,):
@@ -198,10 +206,10 @@ class Features:
             raise InputError(f"x has shape {x.shape}, but this learner takes arrays of {self.size} numbers{many}")
         if x.dtype.kind not in "fiub":
             refuse_no_numbers(x)
-        return cast_to(x, self.dtype)
+        return x
 
     def _gathered(self, x: NDArray[Any]) -> SparseRow:
-        values = self._vector(x)
+        values = cast_to(self._line(x), self.dtype)
         columns = np.flatnonzero(values).astype(np.int32)
         return SparseRow(columns, values[columns], values.shape[0])
 

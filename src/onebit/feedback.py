@@ -17,13 +17,12 @@ from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError, OnebitError, brief
-from onebit.rows import joined
+from onebit.rows import as_rows, joined
 from onebit.runtime import Runtime
 from onebit.validation import ClassName, listed
 
 KINDS = ("bandit", "label")
-FINITE = (-sys.float_info.max, sys.float_info.max, "a finite number")
-SHARE = (0.0, 1.0, "a number from 0 to 1")
+_MOST = sys.float_info.max
 
 
 def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
@@ -125,32 +124,45 @@ def _choice_of(runtime: Runtime, decision: Decision) -> tuple[float, ...]:
     label = runtime.names.index(decision.label)
     greedy = label if decision.greedy == decision.label else runtime.names.index(decision.greedy)
     raw, confidence, sure = decision.raw, decision.confidence, decision.sure
-    raw = math.nan if raw is None else _number(decision, "raw", raw, FINITE)
-    confidence = math.nan if confidence is None else _number(decision, "confidence", confidence, SHARE)
-    sure = math.nan if sure is None else _number(decision, "sure", sure, SHARE)
     try:
         note, second_note = decision.notes
-        finite = math.isfinite(note) and math.isfinite(second_note)
-        weight = decision.weight + 0.0  # which is no sum of a text
+        fits = math.isfinite(decision.weight + note + second_note)
+        fits = fits and (raw is None or -_MOST <= raw <= _MOST)
+        fits = fits and (confidence is None or 0.0 <= confidence <= 1.0) and (sure is None or 0.0 <= sure <= 1.0)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            f"decision {brief(decision.id)} has the weight {brief(decision.weight)} and the notes {brief(decision.notes)}, but must "
-            "have a number and two numbers"
-        ) from None
-    if not finite:
-        raise InputError(
-            f"decision {brief(decision.id)} has the notes {brief(decision.notes)}, but they must be finite"
-        )
+        fits = False
+    if not fits:
+        _require_numbers(decision)
+    raw = math.nan if raw is None else raw
+    confidence = math.nan if confidence is None else confidence
+    sure = math.nan if sure is None else sure
     # The propensity over ties and the floor is not learnt from.
-    return label, greedy, weight, note, second_note, 0.0, raw, confidence, sure
+    return label, greedy, decision.weight, note, second_note, 0.0, raw, confidence, sure
 
 
-def _number(decision: Decision, name: str, given: object, wanted: tuple[float, float, str]) -> float:
-    """A number of a decision that need not be there."""
-    least, most, said = wanted
-    if isinstance(given, float | int | np.floating) and not isinstance(given, bool) and least <= given <= most:
-        return float(given)
-    raise InputError(f"decision {brief(decision.id)} has the {name} {brief(given)}, but must have {said}, or None")
+def _require_numbers(decision: Decision) -> None:
+    """Refuse a decision whose numbers are none."""
+    for name, given, least, most, said in (
+        ("raw", decision.raw, -_MOST, _MOST, "a finite number"),
+        ("confidence", decision.confidence, 0.0, 1.0, "a number from 0 to 1"),
+        ("sure", decision.sure, 0.0, 1.0, "a number from 0 to 1"),
+    ):
+        if given is not None and not (_is_number(given) and least <= given <= most):
+            raise InputError(
+                f"decision {brief(decision.id)} has the {name} {brief(given)}, but must have {said}, or None"
+            )
+    notes = decision.notes
+    if not isinstance(notes, tuple | list) or len(notes) != 2 or not all(map(_is_number, (decision.weight, *notes))):
+        raise InputError(
+            f"decision {brief(decision.id)} has the weight {brief(decision.weight)} and the notes {brief(notes)}, but must "
+            "have a number and two numbers"
+        )
+    if not all(map(math.isfinite, notes)):
+        raise InputError(f"decision {brief(decision.id)} has the notes {brief(notes)}, but they must be finite")
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, float | int | np.floating) and not isinstance(given, bool)
 
 
 def learn_answer(runtime: Runtime, decision: Decision, answer: Answer) -> None:
@@ -159,20 +171,21 @@ def learn_answer(runtime: Runtime, decision: Decision, answer: Answer) -> None:
     word = identity if type(identity) is int else word_of(identity)
     new, known = model.space is None, runtime.features.known
     try:
-        _, rows = runtime.read(decision.x, grow=True)
+        _, row = runtime.read(decision.x, grow=True)
         made = _choice_of(runtime, decision)
         among = NOTHING if decision.among is None else _candidates(runtime, [decision])
         rewards = NO_REWARDS if answer.reward is None else np.array([[answer.reward]])
         if answer.corrects:
-            label, words = np.array([answer.revealed]), np.array([word], dtype=np.uint64)
+            rows, label, words = as_rows(row), np.array([answer.revealed]), np.array([word], dtype=np.uint64)
             with model.unchanged_if_refused(rows):
                 model.correct(rows, label, np.array([made]), words, among)
         else:
-            model.learn_row(rows, made, word, answer.revealed, among, rewards)
+            model.learn_row(row, made, word, answer.revealed, among, rewards)
     except OnebitError:
         runtime.forget(new, known)
         raise
-    runtime.note_rewards(rewards)
+    if answer.reward is not None:
+        runtime.note_rewards(rewards)
     runtime.record_one(identity)
 
 

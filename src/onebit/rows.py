@@ -19,6 +19,7 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 Rows = DenseRows | SparseRows
+Row = NDArray[Any] | SparseRows  # one alone: all its values, or the rows of a sparse matrix of one row
 _BLOCK = 1 << 22  # stored values that are looked through at a time
 
 # A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
@@ -271,11 +272,16 @@ def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray
             return x.astype(dtype, order="C", copy=copy)
 
 
-def joined(parts: Sequence[Rows]) -> Rows:
+def as_rows(row: Row) -> Rows:
+    """One row, as rows."""
+    return DenseRows(row[None]) if isinstance(row, np.ndarray) else row
+
+
+def joined(parts: Sequence[Row]) -> Rows:
     """Rows of one form, one below the other."""
-    dense = [part.values for part in parts if isinstance(part, DenseRows)]
+    dense = [part for part in parts if isinstance(part, np.ndarray)]
     if dense:
-        return DenseRows(np.concatenate(dense))
+        return DenseRows(np.concatenate(dense).reshape(len(dense), -1))  # in a third of the time of `np.stack`
     sparse = [part for part in parts if isinstance(part, SparseRows)]
     starts = np.concatenate([[0], np.cumsum([len(part.columns) for part in sparse])]).astype(np.int64)
     columns, values = (
@@ -297,9 +303,14 @@ def kept_rows(rows: Rows) -> Iterator[NDArray[Any] | SparseRow]:
             yield SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), rows.width)
 
 
-def one_row(rows: Rows, number: int) -> Rows:
-    """One of many rows, as rows."""
+def row_of(rows: Rows, number: int) -> Row:
+    """One of many rows."""
     if isinstance(rows, DenseRows):
-        return DenseRows(rows.values[number : number + 1])
+        return rows.values[number]
     a, b = rows.starts[number], rows.starts[number + 1]
     return SparseRows(rows.values[a:b], rows.columns[a:b], np.array([0, b - a], dtype=np.int64), rows.width)
+
+
+def one_row(rows: Rows, number: int) -> Rows:
+    """One of many rows, as rows."""
+    return as_rows(row_of(rows, number))

@@ -30,7 +30,7 @@ from onebit.ledger import Ledger, Trusting
 from onebit.model import Model
 from onebit.options import Options
 from onebit.row_reader import RowReader
-from onebit.rows import Rows
+from onebit.rows import Row, Rows
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
 from onebit.spaces.support import Support
 from onebit.stepping import DECIDING, PLAIN_TERMS, DecisionTerms
@@ -183,17 +183,17 @@ class Runtime(RowReader):
 
     # --- deciding and learning in numbers ----------------------------------------------------------------------------
 
-    def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Rows]:
+    def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Row]:
         """Decide on one x; `model.choice` then has the choice. Return x as it was read."""
         model, word = self.model, identity if type(identity) is int else word_of(identity)
         new, known = model.space is None, self.features.known
         try:
-            kept, rows = self.read(x)
-            model.decide_row(rows, word, terms, given=x)
+            kept, row = self.read(x)
+            model.decide_row(row, word, terms, given=x)
         except OnebitError:
             self.forget(new, known)
             raise
-        return kept, rows
+        return kept, row
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x."""

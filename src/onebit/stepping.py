@@ -26,7 +26,7 @@ from onebit.errors import InputError, OnebitError, OnebitWarning
 from onebit.features import Features
 from onebit.learnt_weights import LearntWeights, longest_row
 from onebit.memory import refuse_beyond_memory
-from onebit.rows import Rows, in_other_form, squared_lengths
+from onebit.rows import Row, Rows, as_rows, in_other_form, squared_lengths
 from onebit.spaces.choose import SpaceChoice
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
@@ -80,6 +80,7 @@ class SteppingModel(LearntWeights):
         "_limit",
         "_loop",
         "_repairable",
+        "_row_type",
         "_rows_type",
         "_steps",
         "_tally",
@@ -110,6 +111,7 @@ class SteppingModel(LearntWeights):
         self.calibration = np.array(initial())  # what is known of how sure to be of a label
         self._steps = 0  # that were taken before arguments are laid out
         self._rows_type: type[Rows] | None = None
+        self._row_type: type[Row] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Replace something, perhaps an argument of the loop: where these were laid out, they must be laid out anew."""
@@ -125,11 +127,12 @@ class SteppingModel(LearntWeights):
         self._largest = longest_row(self.rule, self.params)
         self._limit = self._largest + self.space_choice.slack
         self._loop = loop_for(self.rule, self.space)
-        self._rows_type = DenseRows if self.features.space == "dense" else SparseRows
+        dense = self.features.space == "dense"
+        self._rows_type, self._row_type = (DenseRows, np.ndarray) if dense else (SparseRows, SparseRows)
         self._repairable = "repairs" in type(self.space)._fields
         self._warned = False
 
-    def _lay_out(self, rows: Rows) -> LaidOutLoop | None:
+    def _lay_out(self, row: Row) -> LaidOutLoop | None:
         """Lay out the arguments of the loop, once it has turned out that rows come one by one; None where that cannot be."""
         if self._steps < STEPS or self.counts_rows:
             return None
@@ -140,7 +143,7 @@ class SteppingModel(LearntWeights):
         arguments = {
             "params": self.params,
             "space": self.space,
-            "rows": rows,
+            "rows": as_rows(row),
             "kept": self.choice,
             "among": NOTHING,
             "rewards": NO_REWARDS,
@@ -166,21 +169,21 @@ class SteppingModel(LearntWeights):
         return laid_out
 
     def decide_row(
-        self, rows: Rows, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING, given: Any = None
+        self, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING, given: Any = None
     ) -> None:
         """Decide on one row: `choice` then has what was decided."""
-        if terms is PLAIN_TERMS and type(rows) is self._rows_type:
-            laid_out = self._laid_out or self._lay_out(rows)
-            if laid_out is not None and laid_out.decide(*_addresses(rows), word, mode) == 1:
+        if terms is PLAIN_TERMS and type(row) is self._row_type:
+            laid_out = self._laid_out or self._lay_out(row)
+            if laid_out is not None and laid_out.decide(row, word, mode):
                 return
         self._count_step()
         among, sure, risk = terms
         words = np.array([word], dtype=np.uint64)
-        self.run(rows, self.choice, mode, words, among=among, sure=sure, risk=risk, given=given)
+        self.run(as_rows(row), self.choice, mode, words, among=among, sure=sure, risk=risk, given=given)
 
     def learn_row(
         self,
-        rows: Rows,
+        row: Row,
         made: Sequence[float],
         word: int,
         revealed: int,
@@ -188,9 +191,9 @@ class SteppingModel(LearntWeights):
         rewards: NDArray[np.float64] = NO_REWARDS,
     ) -> None:
         """Learn what is revealed of the choice that was made on one row, given by its numbers; where it is refused, nothing has changed."""
-        if among is NOTHING and rewards is NO_REWARDS and type(rows) is self._rows_type:
-            laid_out = self._laid_out or self._lay_out(rows)
-            if laid_out is not None and laid_out.learn(*_addresses(rows), made, word, self.learning, revealed) == 1:
+        if among is NOTHING and rewards is NO_REWARDS and type(row) is self._row_type:
+            laid_out = self._laid_out or self._lay_out(row)
+            if laid_out is not None and laid_out.learn(row, made, word, self.learning, revealed):
                 if self._repairable:
                     self._report_repairs()
                 return
@@ -198,7 +201,7 @@ class SteppingModel(LearntWeights):
         words, labels, choices = np.array([word], dtype=np.uint64), np.array([revealed]), np.array([made])
         memory, calibration = self.memory.copy(), self.calibration.copy()
         try:
-            self.run(rows, choices, self.learning, words, labels=labels, among=among, rewards=rewards)
+            self.run(as_rows(row), choices, self.learning, words, labels=labels, among=among, rewards=rewards)
         except OnebitError:
             self.memory[:], self.calibration[:] = memory, calibration
             raise
@@ -324,13 +327,6 @@ class SteppingModel(LearntWeights):
                 stacklevel=4,
             )
             self._warned = True
-
-
-def _addresses(rows: Rows) -> tuple[int, int, int]:
-    """Where the arrays of a row are, as `engine.entry` takes them."""
-    return (
-        (id(rows.values), 0, 0) if isinstance(rows, DenseRows) else (id(rows.values), id(rows.columns), id(rows.starts))
-    )
 
 
 def _learning_of(rule: Rule, needs_labels: bool) -> int:

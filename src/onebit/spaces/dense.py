@@ -33,11 +33,6 @@ class DenseRows(NamedTuple):
         """How many there are."""
         return len(self.values)
 
-    @property
-    def width(self) -> int:
-        """How many columns they have."""
-        return int(self.values.shape[1])
-
 
 class HasWeights(Protocol):
     """What is mixed in below needs of a space."""
