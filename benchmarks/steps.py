@@ -30,7 +30,7 @@ def steps(effort: Effort) -> list[Measurement]:
     except PeerMissingError as error:
         measured.append(Measurement(RIVER_STEP, None, "us", remark=str(error)))
     best = interleaved(contenders, effort.repeats)
-    bars = {ONEBIT_STEP: at_most(4)}
+    bars = {ONEBIT_STEP: at_most(7)}
     for name, outcome in best.items():
         microseconds = outcome.seconds / workload.rounds * 1e6
         remark = f"error {100 * outcome.error:.2f} % in {workload.rounds:,} rounds"
@@ -54,9 +54,9 @@ def step_forms(effort: Effort) -> list[Measurement]:
     texts = [" ".join(draw.choices(words, often, k=120)) for _ in range(STEPS)]
     measured = []
     for title, rows, limit in (
-        ("dicts of 100 names, the same in every row", fixed, 25),
-        ("the same with whole numbers", whole, 25),
-        ("dicts of 100 names of 300", varied, 25),
+        ("dicts of 100 names, the same in every row", fixed, 40),
+        ("the same with whole numbers", whole, 40),
+        ("dicts of 100 names of 300", varied, 40),
         ("texts of 120 words", texts, 60),
     ):
         for hash_bits in (None, 18):

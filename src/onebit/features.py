@@ -147,10 +147,9 @@ class Features:
     # --- one x -----------------------------------------------------------------------------------------------------
 
     def read(self, x: Any, grow: bool = False) -> tuple[Kept, Row]:
-        """Read one x: what a decision keeps of it, and its row; what cannot be read is refused.
-
-        `grow` is for the x of a decision, which is learnt: its names are taken into the vocabulary, and it need not be copied again.
-        """
+        """Read one x: what a decision keeps of it, and its row; what cannot be read is refused. `grow` takes its names into the vocabulary."""
+        if self.space is None or self.named is None:
+            self.settle(x)
         if self.named:
             return self._read_named(x, grow)
         given = x if isinstance(x, np.ndarray) else self._columns_in(x)
@@ -162,9 +161,9 @@ class Features:
             given = self._spread(given)
         elif given.shape != (self.size,) or given.dtype.kind not in "fiub":
             given = self._line(given)
-        values = cast_to(given, self.dtype, not grow)
+        values = given.copy() if given.dtype is self.dtype else cast_to(given, self.dtype)
         values.setflags(write=False)
-        return values, values
+        return values, values[None]
 
     def _read_named(self, x: Any, grow: bool) -> tuple[Kept, SparseRows]:
         """Read a dict or a text."""

@@ -14,10 +14,9 @@ from onebit.batches import LearningBatch
 from onebit.contract.candidates import Labels, packed
 from onebit.contract.draws import word_of, words_of
 from onebit.decision import Decision
-from onebit.engine import stream as engine
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError, OnebitError, brief
-from onebit.rows import as_rows, joined
+from onebit.rows import joined
 from onebit.runtime import Runtime
 from onebit.validation import ClassName, listed
 
@@ -171,12 +170,12 @@ def learn_answer(runtime: Runtime, decision: Decision, answer: Answer) -> None:
     word = identity if type(identity) is int else word_of(identity)
     new, known = model.space is None, runtime.features.known
     try:
-        _, row = runtime.read(decision.x, grow=True)
+        _, row = runtime.features.read(decision.x, grow=True)
         made = _choice_of(runtime, decision)
         among = NOTHING if decision.among is None else _candidates(runtime, [decision])
         rewards = NO_REWARDS if answer.reward is None else np.array([[answer.reward]])
         if answer.corrects:
-            rows, label, words = as_rows(row), np.array([answer.revealed]), np.array([word], dtype=np.uint64)
+            rows, label, words = model.rows_of(row), np.array([answer.revealed]), np.array([word], dtype=np.uint64)
             with model.unchanged_if_refused(rows):
                 model.correct(rows, label, np.array([made]), words, among)
         else:
@@ -209,8 +208,7 @@ def parse_answers(
     numbers, known_truths = _answers(rewards, len(decisions)), _answers(truths, len(decisions))
     if not decisions:
         return None
-    answers, rows = [], []
-    choices = np.zeros((len(decisions), engine.CHOICE_COLUMNS))
+    answers, parts, choices = [], [], []
     seen: set[int | str] = set()
     for index, decision in enumerate(decisions):
         truth, said = known_truths[index], rights[index]
@@ -223,8 +221,8 @@ def parse_answers(
         if decision.id in seen:
             raise InputError(f"decision {brief(decision.id)} is there twice")
         seen.add(decision.id)
-        rows.append(runtime.read(decision.x, grow=True)[1])
-        choices[index] = _choice_of(runtime, decision)
+        parts.append(runtime.features.read(decision.x, grow=True)[1])
+        choices.append(_choice_of(runtime, decision))
     ids = [decision.id for decision in decisions]
     among = _candidates(runtime, decisions)
     revealed = np.array([answer.revealed for answer in answers], dtype=np.int64)
@@ -232,7 +230,9 @@ def parse_answers(
     known = NOTHING
     if truths is not None:
         known = np.array([one.revealed if one.corrects else -1 for one in answers], dtype=np.int64)
-    return LearningBatch(joined(rows), ids, choices, revealed, words_of(ids), among, worth, known)
+    rows = joined(parts)
+    runtime.model.make_room(rows)
+    return LearningBatch(rows, ids, np.array(choices), revealed, words_of(ids), among, worth, known)
 
 
 def _refuse_contradiction(decision: Decision, right: object, truth: object) -> None:

@@ -27,10 +27,9 @@ from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
 from onebit.feedback import learn_answer, parse_answer, parse_answers
 from onebit.inspection import InspectableLearner
-from onebit.options import MEANINGS, Options
+from onebit.options import MEANINGS, Options, documentation_of, signature_of
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.runtime import Runtime
-from onebit.signature import documentation_of, signature_of
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write

@@ -193,4 +193,5 @@ def hashed_entries(row: NamedRow, width: int) -> Entries:
     names = list(row.names)
     by_name = sorted(range(len(names)), key=names.__getitem__)
     shared, places = np.unique(columns[by_name], return_inverse=True)
-    return Entries(shared, np.bincount(places, weights=row.numbers[by_name]), width)
+    summed: NDArray[Any] = np.bincount(places, weights=row.numbers[by_name])
+    return Entries(shared, summed, width)

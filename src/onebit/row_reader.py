@@ -12,9 +12,8 @@ from onebit.errors import OnebitError
 from onebit.features import Features, Kept
 from onebit.frames import Names
 from onebit.model import Model
-from onebit.rows import Row, Rows, is_sparse
+from onebit.rows import Rows, is_sparse
 from onebit.spaces.dense import DenseRows
-from onebit.spaces.sparse import SparseRows
 
 
 class RowReader:
@@ -60,30 +59,18 @@ class RowReader:
             return self.features.space
         return "sparse" if is_sparse(X) else "dense"
 
-    def read(self, x: Any, grow: bool = False) -> tuple[Kept, Row]:
-        """Read one x in any form, which may be the first, and have weights for it; `grow` takes its names into the vocabulary."""
-        features, model = self.features, self.model
-        if model.space is None:
-            features.settle(x)
-        kept, row = features.read(x, grow)
-        if features.vocabulary is not None and isinstance(row, SparseRows):
-            model.make_room(row.width)
-        elif model.space is None:
-            model.allocate()
-        return kept, row
-
     def read_many(self, X: Any, grow: bool = False) -> tuple[list[Kept], Rows]:
-        """The same of many: the copies that decisions keep, and the rows."""
+        """Read many x, with weights for them: the copies that decisions keep, and the rows; `grow` takes their names into the vocabulary."""
         if isinstance(X, list | tuple) and len(X) == 0:
             return [], DenseRows(np.zeros((0, 0)))  # which says nothing of features
         self.features.settle(X)
         kept, rows = self.features.read_many(X, grow)
-        self.model.make_room(rows.width if isinstance(rows, SparseRows) else 0)
+        self.model.make_room(rows)
         return kept, rows
 
     def read_rows(self, X: Any, grow: bool = False) -> Rows:
         """The rows of X alone, for those who keep them elsewhere."""
         self.features.settle(X)
         rows = self.features.read_many(X, grow)[1] if self.features.named else self.features.table(X)
-        self.model.make_room(rows.width if isinstance(rows, SparseRows) else 0)
+        self.model.make_room(rows)
         return rows

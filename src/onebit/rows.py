@@ -19,7 +19,9 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 Rows = DenseRows | SparseRows
-Row = NDArray[Any] | SparseRows  # one alone: all its values, or the rows of a sparse matrix of one row
+Row = (
+    NDArray[Any] | SparseRows
+)  # one alone: a matrix of one line with all its values, or sparse rows of which there is one
 _BLOCK = 1 << 22  # stored values that are looked through at a time
 
 # A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
@@ -274,14 +276,14 @@ def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray
 
 def as_rows(row: Row) -> Rows:
     """One row, as rows."""
-    return DenseRows(row[None]) if isinstance(row, np.ndarray) else row
+    return DenseRows(row) if isinstance(row, np.ndarray) else row
 
 
 def joined(parts: Sequence[Row]) -> Rows:
     """Rows of one form, one below the other."""
     dense = [part for part in parts if isinstance(part, np.ndarray)]
     if dense:
-        return DenseRows(np.concatenate(dense).reshape(len(dense), -1))  # in a third of the time of `np.stack`
+        return DenseRows(np.concatenate(dense))
     sparse = [part for part in parts if isinstance(part, SparseRows)]
     starts = np.concatenate([[0], np.cumsum([len(part.columns) for part in sparse])]).astype(np.int64)
     columns, values = (
@@ -306,7 +308,7 @@ def kept_rows(rows: Rows) -> Iterator[NDArray[Any] | SparseRow]:
 def row_of(rows: Rows, number: int) -> Row:
     """One of many rows."""
     if isinstance(rows, DenseRows):
-        return rows.values[number]
+        return rows.values[number : number + 1]
     a, b = rows.starts[number], rows.starts[number + 1]
     return SparseRows(rows.values[a:b], rows.columns[a:b], np.array([0, b - a], dtype=np.int64), rows.width)
 

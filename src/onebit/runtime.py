@@ -188,7 +188,7 @@ class Runtime(RowReader):
         model, word = self.model, identity if type(identity) is int else word_of(identity)
         new, known = model.space is None, self.features.known
         try:
-            kept, row = self.read(x)
+            kept, row = self.features.read(x)
             model.decide_row(row, word, terms, given=x)
         except OnebitError:
             self.forget(new, known)

@@ -174,12 +174,18 @@ class SteppingModel(LearntWeights):
         """Decide on one row: `choice` then has what was decided."""
         if terms is PLAIN_TERMS and type(row) is self._row_type:
             laid_out = self._laid_out or self._lay_out(row)
-            if laid_out is not None and laid_out.decide(row, word, mode):
-                return
-        self._count_step()
-        among, sure, risk = terms
+            if laid_out is not None:
+                if isinstance(row, np.ndarray):
+                    done = laid_out.decide(id(row), 0, 0, word, mode)
+                elif row.width <= self.space.room[1]:
+                    done = laid_out.decide(id(row.values), id(row.columns), id(row.starts), word, mode)
+                else:
+                    done = 0
+                if done == 1:
+                    return
+        rows, among, sure, risk = self.rows_of(row), *terms
         words = np.array([word], dtype=np.uint64)
-        self.run(as_rows(row), self.choice, mode, words, among=among, sure=sure, risk=risk, given=given)
+        self.run(rows, self.choice, mode, words, among=among, sure=sure, risk=risk, given=given)
 
     def learn_row(
         self,
@@ -193,22 +199,33 @@ class SteppingModel(LearntWeights):
         """Learn what is revealed of the choice that was made on one row, given by its numbers; where it is refused, nothing has changed."""
         if among is NOTHING and rewards is NO_REWARDS and type(row) is self._row_type:
             laid_out = self._laid_out or self._lay_out(row)
-            if laid_out is not None and laid_out.learn(row, made, word, self.learning, revealed):
-                if self._repairable:
-                    self._report_repairs()
-                return
-        self._count_step()
+            if laid_out is not None:
+                if isinstance(row, np.ndarray):
+                    done = laid_out.learn(id(row), 0, 0, made, word, self.learning, revealed)
+                elif row.width <= self.space.room[1]:
+                    at = id(row.values), id(row.columns), id(row.starts)
+                    done = laid_out.learn(*at, made, word, self.learning, revealed)
+                else:
+                    done = 0
+                if done == 1:
+                    if self._repairable:
+                        self._report_repairs()
+                    return
+        rows = self.rows_of(row)
         words, labels, choices = np.array([word], dtype=np.uint64), np.array([revealed]), np.array([made])
         memory, calibration = self.memory.copy(), self.calibration.copy()
         try:
-            self.run(as_rows(row), choices, self.learning, words, labels=labels, among=among, rewards=rewards)
+            self.run(rows, choices, self.learning, words, labels=labels, among=among, rewards=rewards)
         except OnebitError:
             self.memory[:], self.calibration[:] = memory, calibration
             raise
 
-    def _count_step(self) -> None:
+    def rows_of(self, row: Row) -> Rows:
+        """One row for the usual way into the loop, with weights for it."""
         if self._steps < STEPS:
             self._steps += 1
+        self.make_room(row)
+        return as_rows(row)
 
     def run(
         self,

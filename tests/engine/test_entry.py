@@ -192,11 +192,11 @@ def test_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
     """The loop notices it after the rule has written its memory, and the calibration was told."""
     learner = Learner("banditron", classes=3)
     stepped(learner)
-    model = learner.runtime.model
+    model, row = learner.runtime.model, ROWS[:1].copy()
     choice = (0.0, 0.0, 1e-200, 0.0, 0.0, 0.0, 0.5, 0.5, np.nan)  # the third is the propensity that the rule divides by
     before = state(learner)
     assert model._laid_out is not None
-    assert not model._laid_out.learn(ROWS[0], choice, 7, model.learning, 0)
+    assert model._laid_out.learn(id(row), 0, 0, choice, 7, model.learning, 0) == 0
     assert state(learner) == before
     decision = learner.decide(ROWS[0])._replace(weight=1e-200)
     before = state(learner)

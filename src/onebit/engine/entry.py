@@ -8,7 +8,7 @@ Words hold addresses: whoever replaces an array among the arguments lays them ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -32,10 +32,12 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 class LaidOutLoop:
     """A loop over one row, with its arguments laid out as words, addresses among them.
 
-    A row is all its values, or sparse rows, as `rows` of the arguments.
+    `decide(*row, identity, mode)` leaves what was decided in `kept` of the arguments; `learn(*row, made, identity, mode, told)` learns what is told of a choice,
+    given by its numbers. A row is the addresses of its values and, if it is sparse, of its columns and starts, else two zeros. Both return 1 where the
+    loop did it; if not, nothing has changed.
     """
 
-    __slots__ = ("_decide", "_learn", "_referred")
+    __slots__ = ("_referred", "decide", "learn")
 
     def __init__(self, loop: CompiledLoop, arguments: Mapping[str, Any]) -> None:
         places = [_FRONT + loop.word_of(name) for name in ("rows", "first_id", "mode", "labels")]
@@ -49,22 +51,8 @@ class LaidOutLoop:
         memory, calibration = arguments["memory"], arguments["calibration"]
         before = np.zeros(len(memory) + len(calibration))
         decide, learn = entries()
-        self._decide = partial(decide, words)
-        self._learn = partial(learn, words, arguments["kept"], memory, calibration, before)
-
-    def decide(self, row: Any, identity: int, mode: int) -> bool:
-        """Decide on a row, which leaves the choice in `kept` of the arguments; if it returns False, nothing has changed."""
-        if isinstance(row, np.ndarray):
-            line = row[None]
-            return self._decide(id(line), 0, 0, identity, mode) == 1
-        return self._decide(id(row.values), id(row.columns), id(row.starts), identity, mode) == 1
-
-    def learn(self, row: Any, made: Sequence[float], identity: int, mode: int, told: int) -> bool:
-        """Learn what is told of the choice with these numbers that was made on a row; if it returns False, nothing has changed."""
-        if isinstance(row, np.ndarray):
-            line = row[None]
-            return self._learn(id(line), 0, 0, made, identity, mode, told) == 1
-        return self._learn(id(row.values), id(row.columns), id(row.starts), made, identity, mode, told) == 1
+        self.decide: Callable[..., int] = partial(decide, words)
+        self.learn: Callable[..., int] = partial(learn, words, arguments["kept"], memory, calibration, before)
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -93,7 +81,7 @@ def walk_row(words: Any, values: Any, columns: Any, starts: Any, identity: Any, 
 
 
 def decide_row(words: Any, values: Any, columns: Any, starts: Any, identity: Any, mode: int) -> int:
-    """Decide on a row, given by the addresses of its values and, if it is sparse, of its columns and starts."""
+    """Decide on a row."""
     return walk_row(words, values, columns, starts, identity, mode)  # type: ignore[no-any-return]
 
 
