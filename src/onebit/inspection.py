@@ -109,7 +109,7 @@ def _description_of(runtime: Runtime) -> Description:
             learner=runtime.rule.title,
             learnt=runtime.ledger.moment,
             taught_nothing=max(0, runtime.ledger.moment - int(model.memory[LEARNT])),  # whatever a stranger's file says
-            right=None if np.isnan(right) else float(right) if runtime.rewarded else int(right),
+            right=float(right) if runtime.rewarded else int(right),
             rewarded=runtime.rewarded,
             settings=runtime.settings,
             certainty=_certainty_of(runtime),

@@ -122,7 +122,7 @@ def code_mark(rule: Rule) -> str:
     spaces = _spaces_of(rule)
     of_spaces = [function for space in spaces for function in _space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *of_spaces]
-    if rule.routes:
+    if rule.composite:
         functions.append(form_for)
     return fingerprint(functions, _GENERIC, dict(rule.kinds), *map(_orders, spaces))
 
@@ -163,8 +163,7 @@ def _say(what: str) -> None:
 def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
     """Machine code: from another process where this one is compiling already and has helpers, else from this one."""
     # They need modules that a process which compiles nothing does not.
-    from onebit.engine.elsewhere import helpers_for, written
-    from onebit.engine.processes import TookTooLongError
+    from onebit.engine.elsewhere import helpers_for, pack_loop
 
     helpers = helpers_for(rule)
     if helpers is None or folder is None:
@@ -174,10 +173,7 @@ def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None,
             return _made_here(rule, space, loop, folder)
         finally:
             _lock.release()
-    try:
-        helpers.ask(written(rule, space, loop), what)
-    except TookTooLongError as error:  # here nobody waits for an answer
-        LOG.warning("%s; it is compiled in this process", error, extra={"event": "compiling-failed"})
+    helpers.ask(pack_loop(rule, space, loop), what)
     return kept_code(folder) or _made_here(rule, space, loop, folder)
 
 

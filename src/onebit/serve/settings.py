@@ -32,8 +32,6 @@ class Settings:
     max_tasks_per_token: int = 100  # at a time, of those that were created with it
     max_task_memory: int = 2**30  # bytes of the learner of a task, in its two copies
     drain_s: float = 10.0  # for requests under way when the service is told to end
-    webhook: str | None = None  # an address that is told of drift
-    webhook_secret_file: Path | None = None  # with which what is sent there is signed
     log_format: str | None = None  # text where people look on, or else json
     rule: tuple[str, ...] = ()  # of the user's own, file.py:NAME, or by the names of installed ones
 

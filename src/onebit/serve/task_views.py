@@ -11,6 +11,7 @@ from onebit.errors import OnebitError, short
 from onebit.serve.clock import Clock
 from onebit.serve.errors import InvalidError, NotFoundError, TaskSetAsideError, UnavailableError, UnknownTaskError
 from onebit.serve.export import as_object
+from onebit.serve.inputs import is_storable
 from onebit.serve.items import Items
 from onebit.serve.judging import refuse_forgotten
 from onebit.serve.log.checks import BadRecordError
@@ -125,7 +126,7 @@ class TaskViews:
             return found
 
         with self._reading(served):
-            logged = await self._inquiry.of(query)
+            logged = await self._inquiry.of(query) if is_storable(identity) else None
         if logged is None:
             raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
         return as_object(logged, served.texts)

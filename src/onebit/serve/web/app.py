@@ -102,7 +102,7 @@ def _operations(api: Api, pages: Pages, settings: Settings, service: Service) ->
     made: list[Operation] = []
 
     def add(tag: str, method: str, path: str, endpoint: Endpoint, needs: Needs, **more: Any) -> None:
-        more |= {"settings": settings, "heavy_work": service.heavy_work}
+        more |= {"settings": settings, "heavy_work": service.heavy_work, "hear_of": service.hear_of}
         made.append(Operation(method, path, endpoint, needs=needs, tag=tag, **more))
 
     one = "/v1/tasks/{task}"

@@ -195,6 +195,8 @@ class BodyReader:
         if first["type"] == "json_invalid":
             where = f" from {shown_location(within)} on" if within else ""
             why = str(first["ctx"]["error"])
+            if "hex escape" in why:  # JSON has it, and no text
+                return InvalidError(f"the body has half a character{where}, but texts must be of Unicode characters")
             return RequestError(f"{_NOT_JSON}{where}: {why if whole else why.partition(' at line ')[0]}")
         if not first["loc"] and first["type"] == "model_type" and not within:
             return RequestError(

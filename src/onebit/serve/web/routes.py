@@ -77,6 +77,7 @@ class Operation:
         refuses: Iterable[type[RequestError]] = (),
         settings: Settings,
         heavy_work: CooperativeLock,
+        hear_of: Callable[[str], Awaitable[None]],
         page: bool = False,
         content: str | None = None,
         also: dict[int, Any] | None = None,
@@ -98,6 +99,7 @@ class Operation:
         self.polled = polled
         if polled is not None:
             self.headers["ETag"] = "Of what was answered: with it in If-None-Match, 304 says that it has not changed"
+        self._hear_of = hear_of
         self._max_body = settings.max_body
         hints = get_type_hints(endpoint, include_extras=True)
         given = inspect.signature(endpoint).parameters
@@ -125,7 +127,10 @@ class Operation:
         """Answer a request."""
         context: RequestContext = scope["onebit"]
         arguments: dict[str, Any] = scope["path_params"]
-        self._check(context, arguments.get("task"))
+        task = arguments.get("task")
+        self._check(context, task)
+        if task is not None:
+            await self._hear_of(task)
         if self._query is not None:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:

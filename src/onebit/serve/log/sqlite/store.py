@@ -24,7 +24,6 @@ from onebit.serve.settings import Settings
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import FolderShelf, Snapshots, refuse_lost_rows
 from onebit.serve.tokens import Tokens
-from onebit.serve.webhook import FolderOutbox
 
 STRAY = "is in a folder that has not the number of a task"
 
@@ -34,7 +33,7 @@ class SqliteStore:
 
     log_name = FILE
     shared = False
-    keeps = True
+    lease = "owner"  # one process has a folder, and is its keeper
     failing = None
     lag_s = 0.0
 
@@ -117,10 +116,6 @@ class SqliteStore:
     def tokens(self, settings: Settings) -> Tokens:
         """Those of a file, in the folder or elsewhere."""
         return Tokens(settings.tokens, settings.closed)
-
-    def outbox(self) -> FolderOutbox:
-        """A file of the folder."""
-        return FolderOutbox(self._folder)
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""
