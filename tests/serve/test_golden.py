@@ -11,12 +11,16 @@ from typing import Any
 import pytest
 
 import onebit
+from onebit.serve.checking import check
 from onebit.serve.log.log_reader import LogReader
+from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask, NumbersFeatures
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from tests.golden import newest_release
+from onebit.storage import platform_info
+from tests.golden import every_row, newest_release
 from tests.golden.write import HERE
+from tests.serve.driving import Where, run, service_in
 
 FOLDERS = sorted(path.parent for path in HERE.glob("*/service/expected.json"))
 
@@ -72,3 +76,27 @@ def test_a_new_task_says_which_version_its_parameters_were_given_to(tmp_path: Pa
         task = log.task("new")
         assert task.parameters == {}
         assert [detail["version"] for _, _, detail in log.changes(task)] == [onebit.__version__]
+
+
+@pytest.mark.parametrize("folder", sorted(HERE.glob("*/every_row")), ids=lambda folder: folder.parent.name)
+def test_a_log_with_every_kind_of_row_replays_to_the_same_states(where: Where, folder: Path) -> None:
+    """Every learner, from the rows alone: bit for bit where the processor and the versions are those that wrote them."""
+    kind = "postgres" if isinstance(where, str) else "sqlite"
+    if isinstance(where, str):
+        every_row.restore(folder / kind, where)
+    else:
+        where.mkdir()
+        shutil.copy(folder / kind / FILE, where)
+    expected = json.loads((folder / kind / every_row.STATES).read_text())
+    found: dict[str, str] = {}
+
+    async def work() -> None:
+        async with service_in(where) as service:
+            found.update(await every_row.hashes(service))
+
+    run(work())
+    assert found.keys() == expected["states"].keys() == every_row.TASKS.keys()
+    assert check(where).fine
+    if platform_info() != expected["platform"]:
+        pytest.skip(f"bits are compared on {expected['platform']}, and this is {platform_info()}")
+    assert found == expected["states"]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from onebit.checks import refused
-from onebit.engine.compile import FAST
+from onebit.engine.overloads import FAST
 from onebit.spaces.kernels import Kernel, exponential, of_dots, self_value
 from tests.oracles.kernel import kernel_value
 

@@ -21,6 +21,10 @@ from typing import Any
 from onebit.installation import clone, extras, install_command
 from onebit.version import VERSION
 
+_COMPILERS = {
+    "known Numba": "a known Numba, by ways of onebit's own",
+    "plain Numba": "plain Numba: this version is not known to onebit, so compiling takes several times as long",
+}
 ALWAYS = ("numpy", "numba", "llvmlite", "safetensors", "rich", "platformdirs")
 
 
@@ -44,6 +48,7 @@ def examined() -> dict[str, Any]:
     """All that there is to say, as plain values."""
     from onebit.engine.gpu import device
     from onebit.engine.processes import cores
+    from onebit.engine.toolchain import knows_numba
     from onebit.executors.threads import processor
 
     folder = clone()
@@ -55,6 +60,7 @@ def examined() -> dict[str, Any]:
         "machine": f"{processor()}, {cores()} cores, {sys.platform}",
         "packages": {name: _version(name) for name in ALWAYS},
         "extras": {extra: {name: _version(name) for name in names} for extra, names in extras().items()},
+        "compiler": "known Numba" if knows_numba() else "plain Numba",
         "cache": _cache(),
         "gpu": {"usable": trouble is None, "name": None if trouble else _gpu_name(), "why_not": trouble},
         "data": _data(),
@@ -108,6 +114,7 @@ def _lines(found: dict[str, Any]) -> dict[str, list[str]]:
         "Python": [f"{found['python']}; {found['machine']}"],
         "packages": [", ".join(f"{name} {known or 'is missing'}" for name, known in found["packages"].items())],
         "extras": [f"{extra}: {_extra_line(extra, names)}" for extra, names in found["extras"].items()],
+        "compiler": [_COMPILERS[found["compiler"]]],
         "cache": [f"{cache['folder']}: {state}"],
         "GPU": [gpu["name"] if gpu["usable"] else gpu["why_not"]],
         "data": [own, *(f"{name}: {place}" for name, place in data["found"].items())],

@@ -42,8 +42,8 @@ def folder_for(name: str, inner: str) -> Path | None:
 
 
 def holds_code(folder: Path | None) -> bool:
-    """Whether machine code is in a folder."""
-    return folder is not None and (folder / LOOP).is_file()
+    """Whether machine code is in a folder: an object file, or what Numba keeps itself (`engine.plain`)."""
+    return folder is not None and ((folder / LOOP).is_file() or any(folder.glob("**/*.nbi")))
 
 
 def kept_code(folder: Path | None, file: str = LOOP) -> bytes | None:

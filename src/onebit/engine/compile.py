@@ -3,7 +3,7 @@
 Each pair has its own folder in the user's cache, named by a hash of all the code that goes into it and of all that makes machine code
 of it: nothing stale is ever found there, a rule in a user's own file can be edited or deleted without harm to the others, and the
 package folder may be read-only. `ONEBIT_CACHE` names another folder than the user's cache. Numba is imported where something is to be
-compiled, and not where it is found (`engine.machine_code`).
+compiled, and not where it is found (`engine.machine_code`). With a version of Numba that is not known all is compiled by `engine.plain`.
 
 Machine code trusts its callers: they pass exactly the types of `_prototype`, contiguous arrays of the dtypes given there.
 """
@@ -23,16 +23,14 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contract import calibration
 from onebit.contract.rule import Rule
-from onebit.contract.surety import surety_of
 from onebit.engine import generic
 from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
-from onebit.engine.lanes import OPERATIONS
 from onebit.engine.machine_code import CompiledLoop
-from onebit.engine.reach import fingerprint, reach
+from onebit.engine.overloads import GENERIC, OPTIONS, announce, folder_of, orders, rule_functions, space_functions
+from onebit.engine.reach import fingerprint
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
-from onebit.engine.toolchain import is_switched_off, toolchain
+from onebit.engine.toolchain import is_switched_off, knows_numba, numba_version, toolchain
 from onebit.engine.words import described
 from onebit.errors import InputError, lines_of
 from onebit.spaces import kernel
@@ -40,37 +38,9 @@ from onebit.spaces.routing import form_for
 
 LOG = logging.getLogger("onebit.engine")
 
-Loop = Callable[..., int]  # a `CompiledLoop`, or the function itself where Numba was asked not to compile
-
-# Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.
-FAST = {"reassoc", "contract"}
-IN_ORDER = {"contract"}  # for the functions of a space whose module names them in IN_ORDER
-# Nothing in a loop allocates, so counting references, which takes a seventh of a round, is switched off.
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
-# What a part says of itself: Python never calls it.
-PART_OPTIONS: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-
-_NARROWING = (generic.narrowed, generic.gather, generic.scatter)
-_GENERIC_RULE = (
-    *(generic.decide, generic.learn, generic.probabilities, generic.teach, generic.follow, generic.surety),
-    *_NARROWING,
-)
-_GENERIC_SPACE = (
-    *(
-        generic.score,
-        generic.hope,
-        generic.absorb,
-        generic.forget,
-        generic.needs_room,
-        generic.moved,
-        generic.refreshed_norm,
-    ),
-    *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
-)
-_GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
-
-# Compiled once for all rules and called: they would be a third of what there is to compile for a rule.
-_SHARED = (calibration.confidence, calibration.threshold, calibration.take_answer)
+Loop = Callable[
+    ..., int
+]  # a `CompiledLoop` or `PlainLoop`, or the function itself where Numba was asked not to compile
 
 _CAUSE = re.compile(
     r"unify|Unknown attribute|Untyped|not defined|[Uu]nsupported|not support|No conversion|Invalid use|only support"
@@ -81,7 +51,6 @@ _loops: dict[tuple[Any, ...], Loop] = {}
 _of_loops: dict[
     tuple[Any, ...], threading.Lock
 ] = {}  # whoever needs a loop that another thread is getting waits for it
-_announced: set[Callable[..., Any]] = set()
 
 
 def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
@@ -110,9 +79,9 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
     """Where the machine code for this pair is kept, or None where it cannot be: no file to come from, no folder to write to."""
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
-    functions = [loop, *_rule_functions(rule, loop), *_space_functions(type(space))]
-    facts = (*toolchain(), _orders(type(space)), dict(rule.kinds), described(_prototype(rule, space, loop)))
-    name = fingerprint(functions, _GENERIC, *facts)
+    functions = [loop, *rule_functions(rule, loop), *space_functions(type(space))]
+    facts = (*toolchain(), orders(type(space)), dict(rule.kinds), described(_prototype(rule, space, loop)))
+    name = fingerprint(functions, GENERIC, *facts)
     return folder_for(name, f"{rule.name}-{form_of(space).replace(' ', '-')}-{space.weights.dtype}-{loop.__name__}")
 
 
@@ -120,11 +89,11 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
 def code_mark(rule: Rule) -> str:
     """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
     spaces = _spaces_of(rule)
-    of_spaces = [function for space in spaces for function in _space_functions(space)]
-    functions: list[Callable[..., Any]] = [stream, *_rule_functions(rule, stream), *of_spaces]
+    of_spaces = [function for space in spaces for function in space_functions(space)]
+    functions: list[Callable[..., Any]] = [stream, *rule_functions(rule, stream), *of_spaces]
     if rule.composite:
         functions.append(form_for)
-    return fingerprint(functions, _GENERIC, dict(rule.kinds), *map(_orders, spaces))
+    return fingerprint(functions, GENERIC, dict(rule.kinds), *map(orders, spaces))
 
 
 def _spaces_of(rule: Rule) -> list[type[Any]]:
@@ -143,6 +112,8 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         return loop
     what = f"{rule.title}, {form_of(space)} {space.weights.dtype}" + (", for teaching" if loop is lessons else "")
     folder = cache_folder(rule, space, loop)
+    if not knows_numba():
+        return _plain_loop(rule, space, loop, folder, what)
     code = kept_code(folder)
     if code is None:
         _say(f"compiling {what}, once")
@@ -158,6 +129,18 @@ def _say(what: str) -> None:
     watched = hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty())
     if watched and all(isinstance(one, logging.NullHandler) for one in handlers):
         print(f"onebit: {what}", file=sys.stderr, flush=True)
+
+
+def _plain_loop(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> Loop:
+    """Compile by what Numba documents, or load what was compiled so."""
+    from onebit.engine.plain import PlainLoop
+
+    if not holds_code(folder):
+        _say(f"compiling {what}, once, by plain Numba {numba_version()}, which takes longer")
+        prune(root())
+    with _lock, _collector_paused(), _explaining(rule):
+        announce(rule, type(space), loop)
+        return PlainLoop(loop, _prototype(rule, space, loop), folder)
 
 
 def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
@@ -188,20 +171,27 @@ def _made_here(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | 
 def _machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:
     """Compile."""
     import numba
-    from numba.core import errors
 
     from onebit.engine.linking import LoopCompiler
-    from onebit.engine.resolution import operators_resolved_once, registries_loaded_once
+    from onebit.engine.shortcuts import operators_resolved_once
 
-    _announce(rule, type(space), loop)
+    announce(rule, type(space), loop)
     dispatcher: Any = numba.njit(pipeline_class=LoopCompiler, **OPTIONS)(loop)
     signature = _signature(rule, space, loop)
-    try:
-        with operators_resolved_once(), registries_loaded_once(dispatcher.targetctx):
-            dispatcher.compile(signature)
-    except errors.NumbaError as error:
-        raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
+    with _explaining(rule), operators_resolved_once():
+        dispatcher.compile(signature)
     return dispatcher.overloads[signature].library.machine_code  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _explaining(rule: Rule) -> Iterator[None]:
+    """Turn what the compiler says of a rule into one sentence."""
+    from numba import NumbaError
+
+    try:
+        yield
+    except NumbaError as error:
+        raise InputError(f"{rule.title} cannot be compiled: {_gist(str(error), rule)}") from error
 
 
 def _argument_names(loop: Callable[..., int]) -> tuple[str, ...]:
@@ -223,28 +213,14 @@ def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     )
 
 
-def _cached_by_numba(function: Callable[..., Any], **options: Any) -> Any:
-    """A function that is the same for all rules and spaces, which Numba compiles when it is asked to and keeps in a folder of its own."""
-    import numba
-    from numba.core import config
-
-    folder = folder_for(fingerprint([function], (), *toolchain()), function.__name__)
-    if folder is None:
-        return numba.njit(**options)(function)
-    elsewhere = config.CACHE_DIR
-    config.CACHE_DIR = str(folder)  # read by Numba when the function is decorated, and only then
-    try:
-        return numba.njit(cache=True, **options)(function)
-    finally:
-        config.CACHE_DIR = elsewhere
-
-
 def common_entry(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
     """The entry point of a function that is the same for all rules and spaces, compiled for these types or loaded."""
+    from onebit.engine import plain
+
     with _lock, _collector_paused():
-        dispatcher = _cached_by_numba(function, **OPTIONS)
-        dispatcher.compile(signature)
-        return dispatcher.overloads[signature].entry_point  # type: ignore[no-any-return]
+        options = OPTIONS if knows_numba() else plain.OPTIONS
+        dispatcher = plain.kept(function, folder_of(function), signature, **options)
+        return dispatcher.overloads[signature].entry_point if knows_numba() else dispatcher  # type: ignore[no-any-return]
 
 
 def _gist(message: str, rule: Rule) -> str:
@@ -273,20 +249,6 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     return (*given, *arrays, words[0], words, words[0], 0, 0, 0, 0, *(0.0,) * 5)
 
 
-def _rule_functions(rule: Rule, loop: Callable[..., int]) -> list[Callable[..., Any]]:
-    own = [rule.probabilities, surety_of(rule)] if loop is stream else [generic.taught_by(rule)]
-    return [rule.decide, rule.learn, generic.followed_by(rule), *own, *rule.narrowed_by]
-
-
-def _space_functions(space: type[Any]) -> list[Callable[..., Any]]:
-    """The functions of a space, and of the spaces that it is made of."""
-    module = generic.SPACES[space]
-    names = [function.__name__ for function in _GENERIC_SPACE]
-    found = [getattr(module, name) for name in names if hasattr(module, name)]
-    found.append(generic.hoped_by(space))
-    return found + [function for part in getattr(module, "PARTS", ()) for function in _space_functions(part)]
-
-
 def form_of(space: Any) -> str:
     """The kind of a space in words, which tells the machine code for one from that for another: `diagonal dense`."""
     name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(space).__name__).strip()
@@ -294,91 +256,3 @@ def form_of(space: Any) -> str:
     if not parts:
         return name
     return f"{name} {'diagonal' if any('Diagonal' in part.__name__ for part in parts) else 'full'}"
-
-
-def _announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
-    """Tell Numba about every plain function that this pair reaches, and once about the generic names."""
-    from numba.extending import overload, register_jitable
-
-    from onebit.engine import lane_code  # noqa: F401 -- which tells Numba of lanes
-    from onebit.engine.linking import PartCompiler
-
-    parts: dict[str, Any] = {**PART_OPTIONS, "pipeline_class": PartCompiler}
-    if not _announced:
-        for of_rule in _GENERIC_RULE:
-            overload(of_rule, strict=False, jit_options=parts)(_rule_resolver(of_rule))
-        for of_space in _GENERIC_SPACE:
-            for sums in (FAST, IN_ORDER):
-                resolver = _space_resolver(of_space, in_order=sums is IN_ORDER)
-                overload(of_space, strict=False, jit_options={**parts, "fastmath": sums})(resolver)
-        for shared in _SHARED:
-            overload(shared, strict=False, jit_options=parts)(_caller(shared))
-    beyond = (*_GENERIC, *_SHARED, *OPERATIONS)
-    for function in reach([loop, *_rule_functions(rule, loop), *_space_functions(space)], beyond):
-        if function not in _announced and function is not loop:
-            _announced.add(function)
-            register_jitable(**parts)(function)
-
-
-def _caller(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What Numba asks when it meets a shared function: one that calls its machine code, which is kept in a folder of its own."""
-    from numba.extending import register_jitable
-
-    from onebit.engine.linking import PartCompiler, WholeCompiler
-
-    for used in reach([function]):
-        if used is not function and used not in _announced:
-            _announced.add(used)
-            register_jitable(pipeline_class=PartCompiler, **PART_OPTIONS)(used)
-    compiled = _cached_by_numba(function, pipeline_class=WholeCompiler, no_cpython_wrapper=True, **OPTIONS)
-
-    def of_two(state: Any, number: Any) -> Any:
-        return compiled(state, number)
-
-    def of_five(state: Any, raw: Any, confidence: Any, threshold: Any, reward: Any) -> Any:
-        return compiled(state, raw, confidence, threshold, reward)
-
-    return lambda *arguments: of_two if len(arguments) == 2 else of_five
-
-
-def _space_resolver(function: Callable[..., Any], in_order: bool) -> Callable[..., Any]:
-    """What Numba asks when it meets a generic name: the type of the space says whose function it is, if its sums are taken so."""
-
-    def resolve(*arguments: Any) -> Callable[..., Any] | None:
-        space = getattr(arguments[0], "instance_class", None)
-        if space is None or _in_order(space, function.__name__) is not in_order:
-            return None
-        if function is generic.hope:
-            return generic.hoped_by(space)
-        return getattr(generic.SPACES[space], function.__name__)  # type: ignore[no-any-return]
-
-    return resolve
-
-
-def _in_order(space: type[Any], name: str) -> bool:
-    """Whether the sums of a function of a space are taken in the order in which they are written, and not in any."""
-    return name in getattr(generic.SPACES[space], "IN_ORDER", ())
-
-
-def _orders(space: type[Any]) -> tuple[object, ...]:
-    """In which order the sums of a space are taken, for a fingerprint."""
-    return sorted(FAST), sorted(IN_ORDER), getattr(generic.SPACES[space], "IN_ORDER", ())
-
-
-def _rule_resolver(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of a name whose function is the rule's."""
-
-    def resolve(*arguments: Any) -> Callable[..., Any] | None:
-        record = getattr(arguments[0], "instance_class", None)
-        if record is None:
-            return None
-        rule = generic.rule_of(record)
-        if function is generic.follow:
-            return generic.followed_by(rule)
-        if function is generic.surety:
-            return surety_of(rule)
-        if function in _NARROWING:
-            return rule.narrowed_by[_NARROWING.index(function)]
-        return generic.taught_by(rule) if function is generic.teach else getattr(rule, function.__name__)
-
-    return resolve

@@ -26,7 +26,7 @@ from numba.core.errors import LoweringError
 from numba.core.targetconfig import ConfigStack
 
 from onebit.engine.native_entry import NativeLoweringWithEntry
-from onebit.engine.passes import few_passes, is_own
+from onebit.engine.shortcuts import few_passes, is_own
 
 _OF_PYTHON = ("Py", "_Py", "NRT_")  # what functions that make objects are called
 

@@ -18,15 +18,15 @@ from numba.core import cgutils
 from numba.core.compiler_machinery import register_pass
 from numba.core.types import Array, BaseTuple  # type: ignore[attr-defined]
 
-from onebit.engine.lowering import NativePlainLowering, PlainLowering
 from onebit.engine.machine_code import ENTRY, FAILED, MISFIT
 from onebit.engine.references import Reference
+from onebit.engine.shortcuts import NativeShortLowering, ShortLowering
 from onebit.engine.words import AXES, DATA, LENGTHS, STRIDES
 
 _WORD, _BYTE, _INT = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 
 
-class LoweringWithEntry(PlainLowering):
+class LoweringWithEntry(ShortLowering):
     """The lowering of a loop, which writes the entry where it would write a wrapper."""
 
     def create_cpython_wrapper(self, release_gil: bool = False) -> None:
@@ -48,11 +48,11 @@ class LoweringWithEntry(PlainLowering):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class NativeLoweringWithEntry(NativePlainLowering):
+class NativeLoweringWithEntry(NativeShortLowering):
     """The pass that lowers a loop."""
 
     @property
-    def lowering_class(self) -> type[PlainLowering]:
+    def lowering_class(self) -> type[ShortLowering]:
         """What lowers it."""
         return LoweringWithEntry
 

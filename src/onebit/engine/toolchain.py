@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from functools import cache
 from importlib.util import find_spec
@@ -14,18 +15,21 @@ import numpy as np
 from onebit.engine.machine_code import host
 from onebit.engine.reach import code_in
 
+# The versions of Numba whose internals the engine knows; docs/reference/dependencies.md names these.
+FIRST_KNOWN, FIRST_UNKNOWN = (0, 63), (0, 69)
+_PLAIN = "ONEBIT_PLAIN_NUMBA"  # set to 1, for tests: as with a version that is not known
+
 # All that has a hand in it. They import the compiler, so they are read and not imported.
 _MODULES = (
     "compile",
     "lane_code",
     "linking",
-    "lowering",
     "machine_code",
     "native_entry",
-    "passes",
+    "overloads",
+    "plain",
     "references",
-    "resolution",
-    "short_forms",
+    "shortcuts",
     "words",
 )
 _SETTINGS = ".numba_config.yaml"  # which Numba reads in the folder where a process was started
@@ -34,7 +38,7 @@ _OF_OTHER_THINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAY
 
 def toolchain() -> tuple[object, ...]:
     """The versions, the code, the settings and the processor that machine code depends on."""
-    return (*_versions(), _settings(), host())
+    return (*_versions(), knows_numba(), _settings(), host())
 
 
 @cache
@@ -42,7 +46,7 @@ def _versions() -> tuple[object, ...]:
     import llvmlite
 
     code = [_code_of(f"{__package__}.{name}") for name in _MODULES]
-    return sys.version, np.__version__, llvmlite.__version__, _version_of_numba(), code
+    return sys.version, np.__version__, llvmlite.__version__, numba_version(), code
 
 
 def _code_of(name: str) -> Any:
@@ -51,12 +55,22 @@ def _code_of(name: str) -> Any:
     return code_in(loader.get_code(name))
 
 
-def _version_of_numba() -> str:
-    """The text in which Numba says its version, or what it says when it is imported."""
+def knows_numba() -> bool:
+    """Return True if the installed Numba is a version whose internals the engine knows, and may use."""
+    if os.environ.get(_PLAIN) == "1":
+        return False
+    return FIRST_KNOWN <= tuple(map(int, re.findall(r"\d+", numba_version())[:2])) < FIRST_UNKNOWN
+
+
+@cache
+def numba_version() -> str:
+    """Return the version of Numba: from the file where it says so, or by importing it."""
     package = find_spec("numba")
     path = Path(package.origin or "").with_name("_version.py") if package else None
-    if path is not None and path.is_file():
-        return path.read_text()
+    text = path.read_text() if path is not None and path.is_file() else ""
+    found = re.search(r'"version": "([^"]+)"', text)
+    if found:
+        return found[1]
     import numba
 
     return str(numba.__version__)
@@ -74,6 +88,6 @@ def is_switched_off() -> bool:
     """Whether Numba was asked not to compile: how its users look into compiled functions with a debugger."""
     if not any(_settings()):
         return False
-    from numba.core import config
+    from numba import config
 
     return bool(config.DISABLE_JIT)

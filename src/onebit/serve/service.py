@@ -42,10 +42,10 @@ from onebit.serve.served_task import ServedTask, shown
 from onebit.serve.settings import Settings
 from onebit.serve.sweeping import sweep_for_ever
 from onebit.serve.task_views import TaskViews
-from onebit.serve.task_warnings import task_warnings
 from onebit.serve.threads import in_thread
 
 LOG = logging.getLogger("onebit.serve")
+FAILED_SNAPSHOTS = 3  # in a row, of which it warns
 T = TypeVar("T")
 
 
@@ -61,7 +61,7 @@ class Service(TaskViews):
         # In another process, which takes longer, and holds nobody up.
         self._compiler = Compiler(compiles_apart, settings.rule)
         self.warning_sources: list[WarningSource] = [
-            lambda: task_warnings(self._served),
+            self._task_warnings,
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
         self.heavy_work = CooperativeLock()
@@ -188,6 +188,22 @@ class Service(TaskViews):
             return await self._admin.hear()
         except LogError as error:
             raise UnavailableError(self.log_health.met(error)) from None
+
+    def _task_warnings(self) -> Iterator[ReadinessWarning]:
+        """Snapshots that could not be written, and revisions that are not learnt yet."""
+        for name, served in self._served.items():
+            failed, why = served.follower.failed_in_a_row, served.follower.snapshot_error
+            if failed >= FAILED_SNAPSHOTS:
+                sentence = (
+                    f"the last {failed} snapshots of task {name!r} could not be written ({why}); nothing is lost, "
+                )
+                yield ReadinessWarning(f"{sentence}but the next start takes longer", name)
+            if served.follower.revising_error is not None:
+                yield ReadinessWarning(
+                    f"the learner of task {name!r} does not know yet what was revised ({served.follower.revising_error}); it is "
+                    "tried again, and nothing is lost",
+                    name,
+                )
 
     def _clock_warnings(self) -> Iterator[ReadinessWarning]:
         if self._clock.trouble is not None:

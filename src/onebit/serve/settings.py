@@ -23,7 +23,7 @@ class Settings:
     max_batch: int = 10_000  # decisions or feedbacks in one request
     max_values: int = 10_000  # names of a dict, or words of a text
     max_rate: int | None = None  # requests a second of one token
-    max_connections: int = 1_000  # at once
+    max_connections: int = 2_000  # at once
     cors_origin: tuple[str, ...] = ()  # whose pages may use the service, by scripts that have a token
     snapshot_every: int = 10_000  # events of a task
     keep_snapshots: int = 3  # of each task

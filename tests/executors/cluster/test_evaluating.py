@@ -13,6 +13,7 @@ import pytest
 import onebit
 from onebit import rules
 from onebit.cli import main
+from onebit.contract.rule import Rule
 from onebit.experiments import evaluations
 from onebit.experiments.evaluations import evaluate_log, evaluate_on_worker
 from onebit.offpolicy import evaluate, evaluate_many, read_log
@@ -70,7 +71,7 @@ def test_a_cluster_finds_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_worker_without_the_file_says_so_and_one_that_is_stopped_ends(path: Path) -> None:
-    given: Any = (0, rule_named("bpa"), {}, 0)
+    given: tuple[int, Rule, dict[str, Any], int] = (0, rule_named("bpa"), {}, 0)
     stop = threading.Event()
     with pytest.raises(onebit.InputError, match="folder that all machines share"):
         evaluate_on_worker(*given, f"{path}.csv", {"x": ["a", "b"]}, None, stop)

@@ -93,7 +93,8 @@ def test_rows_are_those_of_threads(threads: int, batch_s: float, monkeypatch: py
     assert sum(seen) == sum(trial.stream.rounds for trial in trials)
 
 
-def test_batches_grow_where_trials_are_short_and_the_last_ones_are_small() -> None:
+def test_batches_grow_where_trials_are_short_and_the_last_ones_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "LEAST_S", 0.0)
     executor = PaperExecutor(2)
     come(executor, trials_on(stream(X, Y), 4, 30))
     assert executor.batches[0] == 1, "nobody knows yet how long a trial takes"

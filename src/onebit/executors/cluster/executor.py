@@ -24,6 +24,7 @@ from onebit.trials.trial import Progress, Trial
 
 AHEAD = 2  # tasks under way per thread: one that runs, one that waits
 BATCH_S = 1.0  # about how long a batch takes; it has at least one trial
+LEAST_S = 0.1  # a batch is worth sending if it takes so long
 TRIAL_S = 0.001  # how long the shortest trial takes, with what is done before and after it
 WAIT_S = 0.2  # Ctrl-C is noticed about this often
 LOOK_S = 1.0  # how often the cluster is asked for its size
@@ -100,8 +101,9 @@ class ClusterExecutor(ABC):
         left = sum(map(len, groups))
         for group in groups:
             while group:
-                share = left // (2 * AHEAD * self._seen[0])
-                most = max(1, min(int(BATCH_S / max(self._seconds, TRIAL_S)), share, len(group)))
+                trial_s = max(self._seconds, TRIAL_S)
+                share = max(left // (2 * AHEAD * self._seen[0]), int(LEAST_S / trial_s))
+                most = max(1, min(int(BATCH_S / trial_s), share, len(group)))
                 left -= most
                 yield _batch([group.popleft() for _ in range(most)])
 

@@ -103,7 +103,7 @@ class Metrics(Collector):
         yield CounterMetricFamily(
             "onebit_rate_limited", "Requests beyond the rate of their token.", value=self._rate_limiters.refused
         )
-        yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=self._connections.open)
+        yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=len(self._connections.open))
         yield CounterMetricFamily(
             "onebit_connections_refused", "Connections beyond the most at once.", value=self._connections.refused
         )

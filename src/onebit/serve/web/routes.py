@@ -101,6 +101,7 @@ class Operation:
             self.headers["ETag"] = "Of what was answered: with it in If-None-Match, 304 says that it has not changed"
         self._hear_of = hear_of
         self._max_body = settings.max_body
+        self._patience_s = settings.request_timeout_s
         hints = get_type_hints(endpoint, include_extras=True)
         given = inspect.signature(endpoint).parameters
         found = {name: Parameter(hints[name], one.default) for name, one in given.items() if name in hints}
@@ -134,7 +135,7 @@ class Operation:
         if self._query is not None:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:
-            content = await read_body(scope, receive, self._max_body, context.reserve_large)
+            content = await read_body(scope, receive, self._max_body, self._patience_s, context.reserve_large)
             arguments["body"] = await self._body.read(content)
         if self._wants_request:
             arguments["request"] = Request(scope)

@@ -24,7 +24,7 @@ from onebit.serve.log.forgetting import Forgetting, Forgotten
 from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.database import in_our_words
 from onebit.serve.log.sqlite.forgetting import erase, first_and_last, take_out
-from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
+from onebit.serve.log.sqlite.packing import pack_numbers, pack_probabilities
 from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
 from onebit.serve.log.tables import COLUMNS, NAMES, TIME
 from onebit.serve.log.writing import Keys, Submission, Written, counts_of
@@ -35,8 +35,7 @@ STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
 WRITTEN_BY_OTHERS = "PRAGMA data_version"  # a number that is another where another connection has committed something
-MODE, WEIGHT, PROPENSITY, PROBABILITIES, X = 4, 9, 12, 13, 14  # their places in a row of a decision
-AS_WEIGHT = -1.0  # a propensity that is the weight
+PROBABILITIES, X = 13, 14  # their places in a row of a decision
 PACKED = {"decisions": 2}  # columns that this store adds
 TOGETHER = 32  # rows of one statement: it takes less time than a statement for each, and SQLite takes as many values everywhere
 
@@ -267,14 +266,10 @@ class SqliteAppender:
 
 def _packed(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows of decisions as they are kept."""
-    numbers = packed_numbers([row[X] for row in rows])
-    few = packed_few([row[PROBABILITIES] for row in rows])
-    for row, probabilities, x in zip(rows, few, numbers, strict=True):
+    for row in rows:
+        probabilities, x = pack_probabilities(row[PROBABILITIES]), pack_numbers(row[X])
         yield (
-            *row[:MODE],
-            "" if row[MODE] == "learn" else row[MODE],
-            *row[MODE + 1 : PROPENSITY],
-            AS_WEIGHT if row[PROPENSITY] == row[WEIGHT] else row[PROPENSITY],
+            *row[:PROBABILITIES],
             row[PROBABILITIES] if probabilities is None else b"",
             row[X] if x is None else b"",
             *row[X + 1 :],

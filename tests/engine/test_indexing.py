@@ -1,4 +1,4 @@
-"""Arrays and ranges in forms of our own mean what they mean in Python: indices from the end, slices beyond the ends, empty ranges."""
+"""Arrays and ranges in compiled loops mean what they mean in Python: indices from the end, slices beyond the ends, empty ranges."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 import pytest
-from numba.core import types
-from numba.core.types import Tuple, UniTuple  # type: ignore[attr-defined]
 
-from onebit.engine.compile import OPTIONS
 from onebit.engine.linking import LoopCompiler
 from onebit.engine.machine_code import CompiledLoop
-from onebit.engine.short_forms import DATA, ITEMSIZE, NITEMS, SHAPE, STRIDES, can_index
+from onebit.engine.overloads import OPTIONS
 
 
 class Arrays(NamedTuple):
@@ -147,22 +144,3 @@ def test_compiled_is_what_python_does(function: Callable[[Arrays], int], counted
     for name, one, other in zip(Arrays._fields, here, there, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=name)
     assert any(np.any(one != two) for one, two in zip(arrays(), here, strict=True)), "something was written"
-
-
-def test_what_is_left_to_numba() -> None:
-    line, table, column = types.float64[::1], types.float64[:, ::1], types.float64[:]
-    assert can_index(line, types.int64)
-    assert can_index(table, Tuple((types.int64, types.slice2_type)))
-    assert not can_index(column, types.int64), "it is not contiguous"
-    assert not can_index(line, types.slice3_type), "it has a step"
-    assert not can_index(line, line), "an array of indices"
-    assert not can_index(UniTuple(types.int64, 2), types.int64)
-
-
-def test_the_fields_of_an_array_are_where_they_were() -> None:
-    context = numba.core.registry.cpu_target.target_context
-    fields = context.data_model_manager[types.float64[:, ::1]]._fields
-    assert [fields[place] for place in (NITEMS, ITEMSIZE, DATA, SHAPE, STRIDES)] == [
-        *("nitems", "itemsize", "data", "shape", "strides"),
-    ]
-    assert context.data_model_manager[types.range_iter64_type]._fields == ("iter", "stop", "step", "count")
