@@ -14,12 +14,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, types
+from numba import types
 from numba.extending import intrinsic, register_jitable
-<<<<<<< HEAD
-=======
-from numpy.typing import NDArray
->>>>>>> main
 
 from onebit.engine.compile import common_entry
 from onebit.engine.machine_code import CompiledLoop
