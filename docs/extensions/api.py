@@ -9,12 +9,12 @@ import inspect
 from docs.extensions.tables import table
 
 from onebit.cli.serve import OPTIONS
-from onebit.decision import DecisionFields
+from onebit.decision import Decision
 from onebit.public import HOMES
 from onebit.rules import registry
 from onebit.serve.settings import Settings
 
-_FIELD = type(inspect.getattr_static(DecisionFields, "label"))
+_FIELD = type(inspect.getattr_static(Decision, "label"))
 
 
 def api_page(module: str, *names: str) -> str:

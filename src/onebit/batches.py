@@ -23,8 +23,7 @@ class LearningBatch(NamedTuple):
     """Choices to learn from, with their rows and what was revealed of them.
 
     `among` are the candidates that they were made from, where there were any; `rewards`, (rows, 1), what they were worth, where right and wrong are
-    not all there is; `truths` the classes that somebody named as right, -1 where nobody did, where any are named. `as_decided` says that rows and
-    choices are those of decisions as the learner made them.
+    not all there is; `truths` the classes that somebody named as right, -1 where nobody did, where any are named.
     """
 
     rows: Rows
@@ -35,7 +34,6 @@ class LearningBatch(NamedTuple):
     among: Labels = NOTHING
     rewards: NDArray[np.float64] = NO_REWARDS
     truths: Labels = NOTHING
-    as_decided: bool = False
 
 
 def checked_among(among: Labels, rows: int, classes: int) -> Labels:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from onebit.engine import stream as engine
 from onebit.errors import InputError
-from onebit.rows import Rows, one_row
+from onebit.rows import Rows, row_of
 from onebit.runtime import Runtime
 
 
@@ -29,7 +29,7 @@ def scores_of(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
         model.refuse_unfitting(rows)
         for number in range(rows.height):
             try:
-                model.step(one_row(rows, number), model.choice, engine.DECIDE, 0)
+                model.decide_row(row_of(rows, number), 0, mode=engine.DECIDE)
             except InputError as error:
                 raise InputError(f"row {number}: {error}") from None
             found[number] = model.buffers[engine.SCORES]

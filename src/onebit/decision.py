@@ -4,61 +4,32 @@ from __future__ import annotations
 
 import json
 import math
-import struct
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import Any, NamedTuple, NoReturn, cast
+from collections.abc import Callable
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
-from onebit.engine.stream import CHOICE_COLUMNS, NOTE
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
 from onebit.rows import SparseRow, checked_csr, rising
 from onebit.validation import ClassName, checked_id
 
 
-class LoopForm:
-    """How to read the records of a learner: the choices as the loop wrote them, on dense rows with the row behind."""
+class Decision(NamedTuple):
+    """What a learner decided for one x, with everything that learning from it needs. It is an immutable value, and can be sent as JSON.
 
-    __slots__ = ("_notes", "_numbers", "_read", "classes", "dtype", "learner")
-
-    def __init__(self, classes: tuple[ClassName, ...], dtype: np.dtype[Any], learner: str) -> None:
-        self.classes, self.dtype, self.learner = classes, dtype, learner
-        self._notes = struct.Struct(f"{8 * NOTE}x2d").unpack_from
-        self._numbers = struct.Struct(f"{8 * CHOICE_COLUMNS}x{len(classes)}d").unpack_from
-        self._read: tuple[bytes, dict[ClassName, float]] = b"", {}  # the last one, for who asks for it again and again
-
-    def probabilities(self, record: bytes) -> dict[ClassName, float]:
-        """The probability of every class that could have been played, read once."""
-        last, found = self._read
-        if last is not record:
-            found = self.read(record)
-            self._read = record, found
-        return found
-
-    def read(self, record: bytes) -> dict[ClassName, float]:
-        """The same, read now."""
-        chances = self._numbers(record)
-        found = dict(zip(self.classes, chances, strict=True))
-        return found if all(chances) else {name: chance for name, chance in found.items() if chance > 0.0}
-
-    def notes(self, record: bytes) -> tuple[float, float]:
-        """The two notes."""
-        return self._notes(record)
-
-    def choice(self, record: bytes) -> NDArray[np.float64]:
-        """The choice, one line."""
-        return np.frombuffer(record, count=CHOICE_COLUMNS + len(self.classes))[None]
-
-    def row(self, record: bytes) -> NDArray[Any]:
-        """The row behind it."""
-        return np.frombuffer(record, self.dtype, offset=8 * (CHOICE_COLUMNS + len(self.classes)))
-
-
-class DecisionFields(NamedTuple):
-    """The fields of a decision, as `Decision` describes them."""
+    - `id`: the name of the decision, yours or the next free number
+    - `label`: the class to play
+    - `propensity`: the probability with which it was played
+    - `probabilities`: the probability of every class that could have been played; None if another system decided
+    - `greedy`: the class that the learner considers best
+    - `among`: the candidates, or None if every class could be played; `complete`: whether the right class is known to be one of them
+    - `confidence`: the probability that the label is right, calibrated on the feedback so far; None before there was any
+    - `sure`: the confidence that was asked for; `raw`: the rule's own measure of how sure it is
+    - `x`: a copy of what was decided on
+    - `version`: how many feedbacks the learner had learnt by then; `learner`: which learner it was
+    - `weight`, `notes`: what the rule needs in order to learn from it
+    """
 
     id: int | str
     label: ClassName
@@ -75,66 +46,6 @@ class DecisionFields(NamedTuple):
     raw: float | None = None
     confidence: float | None = None
     sure: float | None = None
-
-
-# A decision as it was made holds the form of its record in the place of its notes, the record in the place of its probabilities, and no x if
-# that is in the record: all three are read when somebody asks.
-held_form: Callable[[DecisionFields], object] = vars(DecisionFields)["notes"].__get__
-held_x: Callable[[DecisionFields], object] = vars(DecisionFields)["x"].__get__
-held_record: Callable[[DecisionFields], Any] = vars(DecisionFields)["probabilities"].__get__
-
-
-class Decision(DecisionFields):
-    """What a learner decided for one x, with everything that learning from it needs. It is an immutable value, and can be sent as JSON.
-
-    - `id`: the name of the decision, yours or the next free number
-    - `label`: the class to play
-    - `propensity`: the probability with which it was played
-    - `probabilities`: the probability of every class that could have been played
-    - `greedy`: the class that the learner considers best
-    - `among`: the candidates, or None if every class could be played; `complete`: whether the right class is known to be one of them
-    - `confidence`: the probability that the label is right, calibrated on the feedback so far; None before there was any
-    - `sure`: the confidence that was asked for; `raw`: the rule's own measure of how sure it is
-    - `x`: what was decided on
-    - `version`: how many feedbacks the learner had learnt by then; `learner`: which learner it was
-    - `weight`, `notes`: what the rule needs in order to learn from it
-
-    Decisions of `Learner.from_log` have no `probabilities`.
-    """
-
-    __slots__ = ()
-
-    @property
-    def notes(self) -> tuple[float, float]:
-        """What the rule noted."""
-        held = held_form(self)
-        return held.notes(held_record(self)) if type(held) is LoopForm else cast("tuple[float, float]", held)
-
-    @property
-    def probabilities(self) -> dict[ClassName, float] | None:
-        """The probability of every class that could have been played."""
-        form, held = held_form(self), held_record(self)
-        return form.probabilities(held) if type(form) is LoopForm else held
-
-    @property
-    def x(self) -> Kept:
-        """A copy of x."""
-        form, held = held_form(self), held_x(self)
-        return form.row(held_record(self)) if held is None and type(form) is LoopForm else cast("Kept", held)
-
-    @property
-    def record(self) -> bytes | None:
-        """The choice of the loop, where this is the very decision that was made of it: a copy, also one that was sent, has only the fields."""
-        return held_record(self) if type(held_form(self)) is LoopForm else None
-
-    def __getitem__(self, place: Any) -> Any:
-        return tuple(self)[place]
-
-    def __iter__(self) -> Iterator[Any]:
-        return map(partial(getattr, self), self._fields)
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
 
     @property
     def unsure(self) -> bool:
@@ -161,19 +72,18 @@ class Decision(DecisionFields):
     def from_json(cls, text: str | bytes) -> Decision:
         """The decision that `to_json` wrote; anything else raises an `InputError`."""
         try:
-            fields = json.loads(text)
+            read = json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"this is not a decision: it is not JSON ({error})") from None
-        if not isinstance(fields, dict):
+        if not isinstance(read, dict):
             raise InputError("this is not a decision: it is not a JSON object")
         for name in cls._fields:
-            if name not in fields and name not in cls._field_defaults:
+            if name not in read and name not in cls._field_defaults:
                 raise InputError(f"this is not a decision: the field {brief(name)} is missing")
-        for name in fields:
-            if name not in cls._fields:
+        for name in read:
+            if name not in _READERS:
                 raise InputError(f"this is not a decision: the field {brief(name)} is unknown")
-        checked = {name: _READERS[name](name, fields[name]) for name in cls._fields if name in fields}
-        return cls(**checked)
+        return cls(**{name: reader(name, read[name]) for name, reader in _READERS.items() if name in read})
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decision):

@@ -17,9 +17,10 @@ import numpy as np
 
 from onebit.contract.contrast import Contrast, amount, class_contrast
 from onebit.contract.rule import one_head_a_class
-from onebit.deciding import Among, asked_once
+from onebit.deciding import Among, parse_request
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
+from onebit.rows import as_rows
 from onebit.runtime import Runtime
 from onebit.spaces.choose import KernelChoice
 from onebit.validation import ClassName, checked_count
@@ -94,10 +95,11 @@ def explanation_of(
     with runtime.lock:
         between, model = _contrast_of(runtime), runtime.model
         candidates = _candidates(runtime, among, chosen)
-        kept, rows = runtime.decide_one(x, runtime.next_id, asked_once(runtime, among, False).among)
+        kept, row = runtime.decide_one(x, runtime.next_id, parse_request(runtime, among, False))
         number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
         scores = model.buffers[engine.SCORES].copy()
         rival = _rival_of(number, candidates, lambda one, other: amount(between(one, other), scores))
+        rows = as_rows(row)
         found = model.space.contributions(rows, between(number, rival))
         names, values = runtime.features.names_in(kept), rows.values.ravel()
     order = np.lexsort((np.arange(len(values)), -np.abs(found.values)))

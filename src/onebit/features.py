@@ -7,35 +7,29 @@ copies: what a user does with an array afterwards is no concern of the learner's
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.dict_shapes import DictShapes
 from onebit.errors import InputError, brief
 from onebit.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
-from onebit.named_features import (
-    NameOrder,
-    Places,
-    RecentRow,
-    hashed,
-    hashed_entries,
-    hashed_places,
-    kept_names,
-    learnt_entries,
-    named_values,
-)
+from onebit.named_features import NameOrder, hashed, hashed_entries, names_in_order, read_dict, read_text
 from onebit.rows import (
+    Row,
     Rows,
     SparseRow,
     cast_to,
     first_not_finite,
     gather,
     is_sparse,
+    joined,
+    kept_rows,
     not_finite,
     numbers_of,
+    refuse_no_numbers,
     sparse_row,
     sparse_rows,
     spread,
@@ -78,8 +72,6 @@ class Features:
         self.space: str | None = "sparse" if named else space
         self.size: int | None = 1 << hash_bits if hash_bits is not None else None if size is None else int(size)
         self.named: bool | None = True if named else False if size is not None else None
-        self._recent: RecentRow | None = None
-        self._shapes = DictShapes(hashed=hash_bits is not None)
         self._order = NameOrder()
         self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
 
@@ -128,9 +120,7 @@ class Features:
     def forget_after(self, known: tuple[int, Names | None]) -> None:
         """Take back the names that were learnt after this was known: what brought them was refused."""
         count, self.feature_names = known
-        self._recent = None
         if self.vocabulary is not None and len(self.vocabulary) > count:
-            self._shapes.forget()
             self._order.forget()
             while len(self.vocabulary) > count:
                 self.vocabulary.popitem()
@@ -156,96 +146,79 @@ class Features:
 
     # --- one x -----------------------------------------------------------------------------------------------------
 
-    def keep(self, x: Any) -> Kept:
-        """A copy of x in the form that decisions keep; what cannot be read is refused."""
+    def read(self, x: Any, grow: bool = False) -> tuple[Kept, Row]:
+        """Read one x: what a decision keeps of it, and its row; what cannot be read is refused. `grow` takes its names into the vocabulary."""
+        if self.space is None or self.named is None:
+            self.settle(x)
         if self.named:
-            if isinstance(x, str):
-                if not self.text:
-                    raise InputError("x is a string; a learner made with text=True takes those")
-                if not is_text(x):
-                    raise InputError(f"x is {brief(x)}, but must be a string of Unicode characters")
-                return x
-            if not isinstance(x, Mapping):
-                what = "a string, or a dict" if self.text else "a dict"
-                raise InputError(f"x is {_kind(x)}, but this learner takes {what} of feature name -> number")
-            return kept_names(x, self.largest)
+            return self._read_named(x, grow)
+        given = x if isinstance(x, np.ndarray) else self._columns_in(x)
+        if self.space == "sparse":
+            row = given if isinstance(given, SparseRow) else self._gathered(given)
+            starts = np.array([0, len(row.columns)], dtype=np.int64)
+            return row, SparseRows(row.values, row.columns, starts, row.size)
+        if isinstance(given, SparseRow):
+            given = self._spread(given)
+        elif given.shape != (self.size,) or given.dtype.kind not in "fiub":
+            given = self._line(given)
+        values = given.copy() if given.dtype is self.dtype else cast_to(given, self.dtype)
+        values.setflags(write=False)
+        return values, values[None]
+
+    def _read_named(self, x: Any, grow: bool) -> tuple[Kept, SparseRows]:
+        """Read a dict or a text."""
+        if isinstance(x, str):
+            if not self.text:
+                raise InputError("x is a string; a learner made with text=True takes those")
+            if not is_text(x):
+                raise InputError(f"x is {brief(x)}, but must be a string of Unicode characters")
+            row = read_text(x)
+        elif isinstance(x, Mapping):
+            row = read_dict(x, self.largest)
+        else:
+            what = "a string, or a dict" if self.text else "a dict"
+            raise InputError(f"x is {_kind(x)}, but this learner takes {what} of feature name -> number")
+        if self.vocabulary is None:
+            columns, values, width = hashed_entries(row, self.columns)
+        else:
+            columns, values, width = self._order.entries(row, self.vocabulary, grow)
+        starts = np.array([0, len(columns)], dtype=np.int64)
+        return row.kept, SparseRows(cast_to(values, self.dtype), columns, starts, width)
+
+    def _columns_in(self, x: Any) -> Any:
+        """The numbers of an x that is no array, in the order of the features; those of a sparse one as a `SparseRow`."""
         if isinstance(x, SparseRow) or is_sparse(x):
-            return self._keep_sparse(x if isinstance(x, SparseRow) else sparse_row(x, self.dtype))
+            row = x if isinstance(x, SparseRow) else sparse_row(x, self.dtype)
+            if row.size != self.size:
+                raise InputError(f"x has {row.size} features, but this learner takes {self.size}")
+            return row if row.values.dtype == self.dtype else replace(row, values=cast_to(row.values, self.dtype))
         if isinstance(x, Mapping | str):
             raise InputError(f"x is {_kind(x)}, but this learner takes arrays of {self.size} numbers")
-        values = numbers_of(self._in_order(named_rows(x)) if has_names(x) else x, self.dtype)
-        if values.ndim == 2 and len(values) == 1:
-            values = values[0]
-        if values.ndim != 1 or values.shape[0] != self.size:
-            many = "; decide_many takes many rows" if values.ndim == 2 else ""
-            raise InputError(f"x has shape {values.shape}, but this learner takes arrays of {self.size} numbers{many}")
-        if self.space == "sparse":
-            columns = np.flatnonzero(values).astype(np.int32)
-            return SparseRow(columns, values[columns], values.shape[0])
-        values.flags.writeable = False
-        return values
+        return self._in_order(named_rows(x)) if has_names(x) else numbers_of(x, self.dtype, copy=False)
 
-    def keep_each(self, X: Any) -> list[Kept]:
-        """Copies of dicts or texts."""
-        if is_sparse(X) or is_frame(X):
-            raise InputError("X is a table of columns, but this learner takes dicts or texts, one for each row")
-        return [self.keep(x) for x in X]
+    def _line(self, x: NDArray[Any]) -> NDArray[Any]:
+        """An array as one line of numbers."""
+        if x.ndim == 2 and len(x) == 1:
+            x = x[0]
+        if x.shape != (self.size,):
+            many = "; decide_many takes many rows" if x.ndim == 2 else ""
+            raise InputError(f"x has shape {x.shape}, but this learner takes arrays of {self.size} numbers{many}")
+        if x.dtype.kind not in "fiub":
+            refuse_no_numbers(x)
+        return x
 
-    def _keep_sparse(self, row: SparseRow) -> Kept:
-        if row.size != self.size:
-            raise InputError(f"x has {row.size} features, but this learner takes {self.size}")
-        if self.space == "sparse":
-            return (
-                row
-                if row.values.dtype == self.dtype
-                else SparseRow(row.columns, cast_to(row.values, self.dtype), row.size)
-            )
+    def _gathered(self, x: NDArray[Any]) -> SparseRow:
+        values = cast_to(self._line(x), self.dtype)
+        columns = np.flatnonzero(values).astype(np.int32)
+        return SparseRow(columns, values[columns], values.shape[0])
+
+    def _spread(self, row: SparseRow) -> NDArray[Any]:
         values = np.zeros(row.size, dtype=self.dtype)
         values[row.columns] = row.values
-        values.flags.writeable = False
         return values
 
-    def entries(self, kept: Kept, grow: bool) -> tuple[NDArray[np.int32], NDArray[Any]]:
-        """The columns and values of a kept sparse x. Names never learnt get columns past the known ones."""
-        if isinstance(kept, SparseRow):
-            return kept.columns, kept.values
-        assert isinstance(kept, str | dict)
-        if self.vocabulary is None:
-            columns, values = hashed_entries(kept, self.columns)
-        else:
-            columns, values = learnt_entries(kept, self.vocabulary, grow)
-        return columns, cast_to(values, self.dtype)
-
-    def read_known(self, x: object) -> tuple[Kept, SparseRows] | None:
-        """What a decision keeps of a dict, and its row, where all its names came before."""
-        found = self._shapes.read(x, self.dtype, self.columns, self._places)
-        if found is not None:
-            self._recent = RecentRow.of(*found)
-        return found
-
-    def _places(self, x: dict[Any, Any]) -> Places | None:
-        """The columns of a row with names that came before, and of which name each is."""
-        if self.vocabulary is None:
-            return hashed_places(x, len(x), self.columns) if self.named else None
-        return self._order.places(x, len(x), self.vocabulary)
-
-    def recent_row(self, kept: object) -> SparseRows | None:
-        """The row of what was read last, if this is it, as it was then."""
-        return self._recent.row if self._recent is not None and self._recent.is_of(kept) else None
-
-    def row(self, kept: Kept, grow: bool = False) -> SparseRows:
-        """A kept sparse x as a row; `grow` takes its names into the vocabulary."""
-        columns, values = self.entries(kept, grow)
-        starts, width = np.array([0, len(columns)], dtype=np.int64), int(columns.max(initial=-1)) + 1
-        row = SparseRows(values, columns, starts, max(self.columns, width))
-        if isinstance(kept, str | dict):
-            # Names without a column of their own have none to remember.
-            lasting = self.vocabulary is None or width <= len(self.vocabulary)
-            self._recent = RecentRow.of(kept, row) if lasting else None
-        return row
-
     def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
-        """What each value of a kept x is called, in the order of `entries`; names that are hashed may share one.
+        """What each value of a kept x is called, in the order of its row; names that are hashed may share one.
 
         They are read from x itself, so nothing need be remembered of hashed names. What has no name is called by its column.
         """
@@ -255,35 +228,30 @@ class Features:
             names = self.feature_names
             return [(int(column) if names is None else names[column],) for column in kept.columns]
         if self.vocabulary is not None:
-            return [(name,) for name in named_values(kept)[0]]
+            return [(name,) for name in names_in_order(kept)]
         shared: dict[int, list[str]] = {}
-        for name in named_values(kept)[0]:
+        for name in names_in_order(kept):
             shared.setdefault(hashed(name, self.columns), []).append(name)
         return [tuple(shared[column]) for column in sorted(shared)]
 
-    def rows(self, kept: Sequence[Kept] | NDArray[Any], grow: bool = False) -> Rows:
-        """Kept values as the rows of a matrix, which may be one already; `grow` takes their names into the vocabulary."""
-        if isinstance(kept, np.ndarray):
-            return DenseRows(kept)
-        if self.space == "dense":
-            joined: NDArray[Any] = np.concatenate(kept)  # type: ignore[arg-type]
-            return DenseRows(joined.reshape(len(kept), -1))  # in a third of the time of `np.stack`
-        if len(kept) == 1:  # as where one x is decided on: nothing need be joined
-            return self.row(kept[0], grow)
-        parts = [self.entries(one, grow) for one in kept]
-        starts = np.concatenate([[0], np.cumsum([len(columns) for columns, _ in parts])]).astype(np.int64)
-        columns = np.concatenate([part for part, _ in parts])
-        values = np.concatenate([part for _, part in parts])
-        return SparseRows(values, columns, starts, max(self.columns, int(columns.max(initial=-1)) + 1))
-
     # --- a whole table ---------------------------------------------------------------------------------------------
+
+    def read_many(self, X: Any, grow: bool = False) -> tuple[list[Kept], Rows]:
+        """Copies of the rows of X, each in the form that a decision keeps, and the rows; `grow` takes their names into the vocabulary."""
+        if self.named:
+            if is_sparse(X) or is_frame(X):
+                raise InputError("X is a table of columns, but this learner takes dicts or texts, one for each row")
+            read = [self._read_named(x, grow) for x in X]
+            return [kept for kept, _ in read], joined([rows for _, rows in read])
+        rows = self.table(X)
+        return list(kept_rows(rows)), rows
 
     def table(self, X: Any, form: str | None = None) -> Rows:
         """A matrix as rows in a form, mostly that of the space: cast once, and not copied where it already has the right form."""
         form = form or self.space
         refuse_what_is_no_table(X)
         if self.named:
-            return self.rows(self.keep_each(X), grow=True)
+            return self.read_many(X, grow=True)[1]
         if is_sparse(X):
             rows = sparse_rows(X, self.dtype)
             if rows.width != self.size:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import operator
-import struct
 import sys
-from collections.abc import Callable, Mapping, Sequence, Set
-from itertools import repeat
-from typing import Any
+from collections.abc import Mapping, Sequence, Set
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,22 +13,15 @@ from numpy.typing import NDArray
 from onebit.batches import LearningBatch
 from onebit.contract.candidates import Labels, packed
 from onebit.contract.draws import word_of, words_of
-from onebit.decision import Decision, held_form, held_record, held_x
-from onebit.engine import stream as engine
+from onebit.decision import Decision
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError, OnebitError, brief
-from onebit.features import Kept
-from onebit.rows import Rows
+from onebit.rows import joined
 from onebit.runtime import Runtime
-from onebit.spaces.dense import DenseRows
-from onebit.stepping import WRONG
 from onebit.validation import ClassName, listed
 
 KINDS = ("bandit", "label")
-FINITE = (-sys.float_info.max, sys.float_info.max, "a finite number")
-SHARE = (0.0, 1.0, "a number from 0 to 1")
-# In half the time that NumPy takes to read a tuple.
-_put_numbers: Callable[..., None] = struct.Struct(f"{engine.CHOICE_COLUMNS}d").pack_into
+_MOST = sys.float_info.max
 
 
 def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
@@ -42,21 +32,23 @@ def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
         raise InputError(f"{runtime.rule.title} learns from labels, not from one bit: give feedback='label'")
 
 
-# What was said of a decision, in numbers: the class that the loop compares with, -1 for some other class than the one played; what the label
-# was worth, where that is a number; and whether the class was named to be learnt as such.
-HeardAnswer = tuple[int, float | None, bool]
+class Answer(NamedTuple):
+    """What was said of a decision, in numbers."""
+
+    revealed: int  # the class that the loop compares with the one played; -1 for some other class
+    reward: float | None = None  # what the label was worth, where that is a number
+    corrects: bool = False  # whether the class was named to be learnt as such
 
 
-def heard_of(
+def parse_answer(
     runtime: Runtime,
     decision: Decision,
     right: bool | None,
     label: ClassName | None,
     reward: float | None,
     truth: ClassName | None,
-) -> HeardAnswer:
-    """What was said of a decision. One that is not this learner's to learn, now, is refused."""
-    heard: HeardAnswer
+) -> Answer:
+    """Read what was said of a decision. One that is not this learner's to learn, now, is refused."""
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
     if right is not None and label is None and reward is None and truth is None:
@@ -65,21 +57,25 @@ def heard_of(
             raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
         if not right and runtime.model.needs_labels:
             raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
-        heard = runtime.names.index(decision.label) if right else -1, None, False
+        answer = Answer(runtime.names.index(decision.label) if right else -1)
     elif (right is not None) + (label is not None) + (reward is not None) + (truth is not None) != 1:
         raise InputError("give either right=True or False, or the label, or a reward, or the truth: one of them")
     elif label is not None:
-        heard = _known_class(runtime, decision, "label", label), None, False
+        answer = Answer(_known_class(runtime, decision, "label", label))
     elif truth is not None:
         # Of one candidate a truth says that it was right, and no more.
         alone = decision.among is not None and len(set(decision.among)) == 1
-        heard = _known_class(runtime, decision, "truth", truth), None, runtime.corrects and not alone
+        named = _known_class(runtime, decision, "truth", truth)
+        answer = Answer(named, corrects=runtime.corrects and not alone)
     else:
-        heard = _rewarded(runtime, decision, checked_reward(reward))
+        worth = checked_reward(reward)
+        if runtime.needs_labels:
+            raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
+        answer = Answer(runtime.names.index(decision.label) if worth == 1.0 else -1, worth)
     if decision.learner != runtime.identity:
         raise InputError(f"decision {brief(decision.id)} was made by another learner")
     runtime.ledger.refuse_learnt(decision.id, decision.version)
-    return heard
+    return answer
 
 
 def checked_reward(reward: object) -> float:
@@ -92,12 +88,6 @@ def checked_reward(reward: object) -> float:
     return float(plain)
 
 
-def _rewarded(runtime: Runtime, decision: Decision, reward: float) -> HeardAnswer:
-    if runtime.needs_labels:
-        raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
-    return runtime.names.index(decision.label) if reward == 1.0 else -1, reward, False
-
-
 def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassName) -> int:
     """The number of a class that was named as right, which must be one of the candidates."""
     number = runtime.names.index(given)
@@ -108,7 +98,7 @@ def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassNa
     return number
 
 
-def among_of(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
+def _candidates(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
     """The candidates of decisions, packed; none where all classes could be played in each."""
     if all(one.among is None for one in decisions):
         return NOTHING
@@ -128,114 +118,77 @@ def among_of(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
     return packed(sets, complete=[one.complete or one.among is None for one in decisions])
 
 
-def kept_of(runtime: Runtime, decision: Decision) -> Kept:
-    """The x of a decision, checked again, since it may have come from outside."""
-    x = decision.x
-    features = runtime.features
-    dense = isinstance(x, np.ndarray) and features.space == "dense"
-    if dense and x.dtype == features.dtype and x.shape == (features.size,):  # type: ignore[union-attr]
-        return x
-    return features.keep(x)
-
-
-def fill_choice(runtime: Runtime, choice: NDArray[np.float64], decision: Decision) -> None:
-    """The choice of a decision as the loop keeps it."""
+def _choice_of(runtime: Runtime, decision: Decision) -> tuple[float, ...]:
+    """The numbers of a decision in the columns in which the loop keeps a choice; they may come from outside, and are checked again."""
     label = runtime.names.index(decision.label)
     greedy = label if decision.greedy == decision.label else runtime.names.index(decision.greedy)
-    raw, confidence = _number_or_none(decision, "raw", FINITE), _number_or_none(decision, "confidence", SHARE)
-    sure = _number_or_none(decision, "sure", SHARE)
+    raw, confidence, sure = decision.raw, decision.confidence, decision.sure
     try:
         note, second_note = decision.notes
-        # The propensity over ties and the floor is not learnt from.
-        _put_numbers(choice, 0, label, greedy, decision.weight, note, second_note, 0.0, raw, confidence, sure)
-    except (TypeError, ValueError, struct.error):
+        fits = math.isfinite(decision.weight + note + second_note)
+        fits = fits and (raw is None or -_MOST <= raw <= _MOST)
+        fits = fits and (confidence is None or 0.0 <= confidence <= 1.0) and (sure is None or 0.0 <= sure <= 1.0)
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        _require_numbers(decision)
+    raw = math.nan if raw is None else raw
+    confidence = math.nan if confidence is None else confidence
+    sure = math.nan if sure is None else sure
+    # The propensity over ties and the floor is not learnt from.
+    return label, greedy, decision.weight, note, second_note, 0.0, raw, confidence, sure
+
+
+def _require_numbers(decision: Decision) -> None:
+    """Refuse a decision whose numbers are none."""
+    for name, given, least, most, said in (
+        ("raw", decision.raw, -_MOST, _MOST, "a finite number"),
+        ("confidence", decision.confidence, 0.0, 1.0, "a number from 0 to 1"),
+        ("sure", decision.sure, 0.0, 1.0, "a number from 0 to 1"),
+    ):
+        if given is not None and not (_is_number(given) and least <= given <= most):
+            raise InputError(
+                f"decision {brief(decision.id)} has the {name} {brief(given)}, but must have {said}, or None"
+            )
+    notes = decision.notes
+    if not isinstance(notes, tuple | list) or len(notes) != 2 or not all(map(_is_number, (decision.weight, *notes))):
         raise InputError(
-            f"decision {brief(decision.id)} has the weight {brief(decision.weight)} and the notes {brief(decision.notes)}, but must "
+            f"decision {brief(decision.id)} has the weight {brief(decision.weight)} and the notes {brief(notes)}, but must "
             "have a number and two numbers"
-        ) from None
-    if not (math.isfinite(note) and math.isfinite(second_note)):
-        raise InputError(
-            f"decision {brief(decision.id)} has the notes {brief(decision.notes)}, but they must be finite"
         )
+    if not all(map(math.isfinite, notes)):
+        raise InputError(f"decision {brief(decision.id)} has the notes {brief(notes)}, but they must be finite")
 
 
-def _number_or_none(decision: Decision, name: str, wanted: tuple[float, float, str]) -> float:
-    """A field of a decision that need not be there, which is NaN then."""
-    found, (least, most, said) = getattr(decision, name), wanted
-    if type(found) is float and least <= found <= most:
-        return found
-    if found is None:
-        return math.nan
-    number = isinstance(found, float | int | np.floating) and not isinstance(found, bool)
-    if not number or not least <= found <= most:
-        raise InputError(f"decision {brief(decision.id)} has the {name} {brief(found)}, but must have {said}, or None")
-    return float(found)
+def _is_number(given: object) -> bool:
+    return isinstance(given, float | int | np.floating) and not isinstance(given, bool)
 
 
-def own_record(runtime: Runtime, decision: Decision) -> bytes | None:
-    """What a decision was made of, where this learner made it, with the classes of now: then the loop takes it back as it is."""
-    return held_record(decision) if held_form(decision) is runtime.form else None
-
-
-def learn_own(runtime: Runtime, decision: Decision, right: object) -> bool:
-    """Learn right or wrong of a decision on a dense row as this learner made it, as nearly always; if not, nothing has changed."""
-    if type(decision) is not Decision or held_form(decision) is not runtime.form:
-        return False
-    if right is not True and (right is not False or runtime.model.needs_labels):
-        return False
-    identity = decision.id
-    if held_x(decision) is not None or type(identity) is not int or decision.among is not None:
-        return False
-    runtime.ledger.refuse_learnt(identity, decision.version)
-    if not runtime.model.learn_record(held_record(decision), identity, engine.PLAYED if right else -1):
-        return False
-    runtime.record_one(identity)
-    return True
-
-
-def learn_one(runtime: Runtime, decision: Decision, heard: HeardAnswer) -> None:
+def learn_answer(runtime: Runtime, decision: Decision, answer: Answer) -> None:
     """Learn what was said of one decision; where it cannot be learnt, nothing is changed."""
-    model, (revealed, reward, corrected) = runtime.model, heard
-    own, identity = own_record(runtime, decision), decision.id
+    model, identity = runtime.model, decision.id
     word = identity if type(identity) is int else word_of(identity)
-    dense = own if held_x(decision) is None else None  # with the row behind the choice
-    plain = reward is None and not corrected and decision.among is None
-    if dense is not None and plain and model.learn_record(dense, word, revealed):
-        runtime.record_one(identity)
-        return
-    known, memory, calibration = runtime.features.known, model.memory.copy(), model.calibration.copy()
-    choice = model.choice if own is None else runtime.form.choice(own)
+    new, known = model.space is None, runtime.features.known
     try:
-        rows: Rows | None
-        if dense is not None:
-            rows = DenseRows(runtime.form.row(dense)[None])
+        _, row = runtime.features.read(decision.x, grow=True)
+        made = _choice_of(runtime, decision)
+        among = NOTHING if decision.among is None else _candidates(runtime, [decision])
+        rewards = NO_REWARDS if answer.reward is None else np.array([[answer.reward]])
+        if answer.corrects:
+            rows, label, words = model.rows_of(row), np.array([answer.revealed]), np.array([word], dtype=np.uint64)
+            with model.unchanged_if_refused(rows):
+                model.correct(rows, label, np.array([made]), words, among)
         else:
-            rows = runtime.features.recent_row(decision.x)
-        if rows is None:
-            rows = runtime.row(kept_of(runtime, decision), grow=True)
-        if own is None:
-            fill_choice(runtime, choice[0], decision)
-        label = WRONG
-        if revealed >= 0:
-            label = model.one_label
-            label[0] = revealed
-        among = NOTHING if decision.among is None else among_of(runtime, [decision])
-        if corrected:
-            model.correct(rows, label, choice, np.array([word], dtype=np.uint64), among)
-        else:
-            worth = NO_REWARDS
-            if reward is not None:
-                worth = np.array([[reward]])
-                runtime.note_rewards(worth)
-            model.step(rows, choice, model.learning, word, labels=label, among=among, rewards=worth)
+            model.learn_row(row, made, word, answer.revealed, among, rewards)
     except OnebitError:
-        runtime.features.forget_after(known)
-        model.memory[:], model.calibration[:] = memory, calibration
+        runtime.forget(new, known)
         raise
+    if answer.reward is not None:
+        runtime.note_rewards(rewards)
     runtime.record_one(identity)
 
 
-def batch_of(
+def parse_answers(
     runtime: Runtime,
     decisions: Sequence[Decision],
     right: Sequence[bool] | NDArray[np.bool_] | None,
@@ -255,11 +208,7 @@ def batch_of(
     numbers, known_truths = _answers(rewards, len(decisions)), _answers(truths, len(decisions))
     if not decisions:
         return None
-    plain = _own_batch(runtime, decisions, rights) if right is not None and truths is None else None
-    if plain is not None:
-        return plain
-    heard, kept, choices = [], [], []
-    blank = np.zeros((1, engine.CHOICE_COLUMNS + len(runtime.classes)))
+    answers, parts, choices = [], [], []
     seen: set[int | str] = set()
     for index, decision in enumerate(decisions):
         truth, said = known_truths[index], rights[index]
@@ -268,50 +217,22 @@ def batch_of(
         if truth is not None and said is not None:
             _refuse_contradiction(decision, said, truth)
             said = None
-        heard.append(heard_of(runtime, decision, said, names[index], numbers[index], truth))
+        answers.append(parse_answer(runtime, decision, said, names[index], numbers[index], truth))
         if decision.id in seen:
             raise InputError(f"decision {brief(decision.id)} is there twice")
         seen.add(decision.id)
-        kept.append(kept_of(runtime, decision))
-        own = own_record(runtime, decision)
-        choices.append(blank.copy() if own is None else runtime.form.choice(own))
-        if own is None:
-            fill_choice(runtime, choices[-1][0], decision)
+        parts.append(runtime.features.read(decision.x, grow=True)[1])
+        choices.append(_choice_of(runtime, decision))
     ids = [decision.id for decision in decisions]
-    among = among_of(runtime, decisions)
-    revealed = np.array([label for label, _, _ in heard], dtype=np.int64)
-    worth = NO_REWARDS if rewards is None else np.array([[reward] for _, reward, _ in heard], dtype=np.float64)
+    among = _candidates(runtime, decisions)
+    revealed = np.array([answer.revealed for answer in answers], dtype=np.int64)
+    worth = NO_REWARDS if rewards is None else np.array([[answer.reward] for answer in answers], dtype=np.float64)
     known = NOTHING
     if truths is not None:
-        known = np.array([label if corrected else -1 for label, _, corrected in heard], dtype=np.int64)
-    rows = runtime.rows(kept, grow=True)
-    return LearningBatch(rows, ids, np.concatenate(choices), revealed, words_of(ids), among, worth, known)
-
-
-def _own_batch(runtime: Runtime, decisions: Sequence[Decision], rights: list[Any]) -> LearningBatch | None:
-    """Decisions on dense rows as this learner made them, each with right or wrong; None where one is not so, or must be refused."""
-    if set(map(type, decisions)) != {Decision}:
-        return None
-    # As they are held, field by field, which reads nothing of a record.
-    held = zip(*map(tuple.__iter__, decisions), strict=True)
-    ids: Sequence[Any]
-    ids, _, _, _, _, forms, rows_apart, _, _, candidates, _, records, _, _, _ = held
-    own = all(map(operator.is_, forms, repeat(runtime.form)))
-    if not own or set(rows_apart) | set(candidates) != {None}:
-        return None
-    # Numbers one after the other, as mostly, are quicker to look at as what they are.
-    in_turn = range(ids[0], ids[0] + len(ids)) if type(ids[0]) is int else range(0)
-    ids = in_turn if ids == tuple(in_turn) else ids
-    answered = set(map(type, rights)) == {bool} and (all(rights) or not runtime.needs_labels)
-    if not answered or len(set(ids)) < len(ids) or not runtime.ledger.knows_none(ids):
-        return None
-    cells = np.frombuffer(b"".join(records), dtype=np.uint8).reshape(len(ids), -1)
-    split = 8 * (engine.CHOICE_COLUMNS + len(runtime.classes))
-    choices = np.ascontiguousarray(cells[:, :split]).view(np.float64)
-    rows = DenseRows(np.ascontiguousarray(cells[:, split:]).view(runtime.features.dtype))
-    was_right = np.frombuffer(bytes(rights), dtype=np.bool_)  # in a fifth of the time that NumPy takes to read a list
-    revealed = np.where(was_right, choices[:, engine.LABEL], -1.0).astype(np.int64)
-    return LearningBatch(rows, ids, choices, revealed, words_of(ids), as_decided=True)
+        known = np.array([one.revealed if one.corrects else -1 for one in answers], dtype=np.int64)
+    rows = joined(parts)
+    runtime.model.make_room(rows)
+    return LearningBatch(rows, ids, np.array(choices), revealed, words_of(ids), among, worth, known)
 
 
 def _refuse_contradiction(decision: Decision, right: object, truth: object) -> None:

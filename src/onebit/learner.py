@@ -19,17 +19,16 @@ from numpy.typing import NDArray
 
 from onebit.contract.parameters import Real, refuse_unknown
 from onebit.contract.rule import Rule
-from onebit.deciding import Among, asked_many, asked_once, decided, decided_many, decided_on_array
+from onebit.deciding import Among, make_decision, make_decisions, parse_request, parse_requests
 from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
-from onebit.feedback import batch_of, heard_of, learn_one, learn_own
+from onebit.feedback import learn_answer, parse_answer, parse_answers
 from onebit.inspection import InspectableLearner
-from onebit.options import MEANINGS, Options
+from onebit.options import MEANINGS, Options, documentation_of, signature_of
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.runtime import Runtime
-from onebit.signature import documentation_of, signature_of
 from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write
@@ -102,12 +101,8 @@ class Learner(InspectableLearner):
         """
         runtime = self.runtime
         with runtime.lock:
-            if id is None and among is None and complete is False and sure is None and risk is None:
-                decision = decided_on_array(runtime, x)
-                if decision is not None:
-                    return decision
-            asked = asked_once(runtime, among, complete, sure, risk)
-            decision = decided(runtime, x, checked_id(runtime.next_id if id is None else id), asked)
+            terms = parse_request(runtime, among, complete, sure, risk)
+            decision = make_decision(runtime, x, checked_id(runtime.next_id if id is None else id), terms)
             if id is None:
                 runtime.next_id += 1
             return decision
@@ -129,12 +124,12 @@ class Learner(InspectableLearner):
         refuse_what_is_no_table(X)
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
-            kept = runtime.kept(X)
+            kept, rows = runtime.read_many(X)
             given = runtime.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
             if len(kept) == 0:
                 return []
-            asked = asked_many(runtime, len(kept), among, complete, sure, risk)
-            made = decided_many(runtime, kept, given, asked)
+            terms = parse_requests(runtime, len(kept), among, complete, sure, risk)
+            made = make_decisions(runtime, kept, rows, given, terms)
             runtime.next_id += len(kept) if ids is None else 0
             return made
 
@@ -163,8 +158,8 @@ class Learner(InspectableLearner):
         runtime.names.index(label)
         weight = PROPENSITY.code("propensity", propensity)
         with runtime.lock:
-            asked = asked_once(runtime, among, complete)
-            decision = decided(runtime, x, checked_id(runtime.next_id if id is None else id), asked)
+            terms = parse_request(runtime, among, complete)
+            decision = make_decision(runtime, x, checked_id(runtime.next_id if id is None else id), terms)
             if decision.among is not None and label not in decision.among:
                 raise InputError(f"label is {brief(label)}, which is none of the candidates")
             if decision.among is not None and len(decision.among) == 1 and weight < 1.0:
@@ -190,7 +185,7 @@ class Learner(InspectableLearner):
         """
         runtime = self.runtime
         with runtime.lock:
-            runtime.decide_one(x, 0, asked_once(runtime, among, False).among)
+            runtime.decide_one(x, 0, parse_request(runtime, among, False))
             found = runtime.model.choice[0, engine.CHOICE_COLUMNS :]
             return dict(zip(runtime.classes, found.tolist(), strict=True))
 
@@ -198,20 +193,19 @@ class Learner(InspectableLearner):
         """The class that the learner considers best for x, without exploring; ties are broken as `decide` breaks them for this id. Nothing changes."""
         runtime = self.runtime
         with runtime.lock:
-            asked = asked_once(runtime, among, False)
-            return decided(runtime, x, checked_id(runtime.next_id if id is None else id), asked).greedy
+            terms = parse_request(runtime, among, False)
+            return make_decision(runtime, x, checked_id(runtime.next_id if id is None else id), terms).greedy
 
     def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
         """The class that the learner considers best for each row of X, as `best` does. Nothing changes."""
         refuse_what_is_no_table(X)
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
-            kept = runtime.kept(X)
+            kept, rows = runtime.read_many(X)
             if len(kept) == 0:
                 return []
-            asked = asked_many(runtime, len(kept), among, False)
-            ids = [runtime.next_id] * len(kept)
-            choices = runtime.choices(runtime.rows(kept), ids, engine.CHOICE_COLUMNS, asked.among)
+            terms = parse_requests(runtime, len(kept), among, False)
+            choices = runtime.choices(rows, [runtime.next_id] * len(kept), engine.CHOICE_COLUMNS, terms)
             return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
 
     # --- learning --------------------------------------------------------------------------------------------------
@@ -242,9 +236,7 @@ class Learner(InspectableLearner):
         """
         runtime = self.runtime
         with runtime.lock:
-            if label is None and reward is None and truth is None and learn_own(runtime, decision, right):
-                return
-            learn_one(runtime, decision, heard_of(runtime, decision, right, label, reward, truth))
+            learn_answer(runtime, decision, parse_answer(runtime, decision, right, label, reward, truth))
 
     def learn_many(
         self,
@@ -261,7 +253,7 @@ class Learner(InspectableLearner):
         """
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
-            batch = batch_of(runtime, decisions, right, labels, rewards, truths)
+            batch = parse_answers(runtime, decisions, right, labels, rewards, truths)
             if batch is not None:
                 runtime.learn_batch(batch)
 

@@ -12,10 +12,11 @@ from onebit.engine import stream as engine
 from onebit.errors import InputError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features import Features
 from onebit.memory import refuse_beyond_memory
-from onebit.rows import Rows, filled_cells
+from onebit.rows import Row, Rows, filled_cells
 from onebit.spaces.choose import SLACK, Arrays, Blueprint, Form, SpaceChoice
 from onebit.spaces.layout import refuse_unlike
 from onebit.spaces.routing import MOST_BYTES, Routing
+from onebit.spaces.sparse import SparseRows
 
 
 class Beginning(NamedTuple):
@@ -115,11 +116,11 @@ class LearntWeights:
         self.params = self.space_choice.settled(self.params, self.space)
         self._prepare(blueprint.layout.width)
 
-    def make_room(self, extra: int = 0) -> None:
-        """Have weights for every column that a row may name, and for some more."""
+    def make_room(self, rows: Row | Rows | None = None) -> None:
+        """Have weights for every column that has a meaning, and for all that rows may name."""
         if self.space is None:
             self.allocate()
-        needed = self.features.columns + extra
+        needed = max(self.features.columns, rows.width if isinstance(rows, SparseRows) else 0)
         if needed > self.space.room[1]:
             self.space = self.space.grown(self.space.room[0], max(needed, 2 * self.space.room[1]))
 

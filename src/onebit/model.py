@@ -150,14 +150,10 @@ class Model(SteppingModel):
                 return
 
     @contextmanager
-    def unchanged_if_refused(self, rows: Rows, decided: bool = False) -> Iterator[None]:
-        """Refuse rows that cannot be learnt before any is; if one turns out to be too much on the way, undo those before it.
-
-        Those that this model has `decided` on are not too long: it has refused others.
-        """
+    def unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
+        """Refuse rows that cannot be learnt before any is; if one turns out to be too much on the way, undo those before it."""
         self.refuse_unfitting(rows)
-        if not decided:
-            self._refuse_long(rows)
+        self._refuse_long(rows)
         memory, calibration = self.memory.copy(), self.calibration.copy()
         space, form, routing = self.space, self.features.space, self.routing
         # One row alone is refused before any weight has moved, so that nothing need be kept of them.

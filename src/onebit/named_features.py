@@ -1,8 +1,4 @@
-"""Features that have names: those of a dict, or the words of a text, checked and read many at a time where they are as nearly always.
-
-What is unusual, a name beyond ASCII, a number that is no float, names that share a column, takes the way that looks at one after the other;
-both give the same columns and the same values, bit for bit.
-"""
+"""Features that have names, those of a dict or the words of a text: their numbers, and their columns by a vocabulary or by hashing."""
 
 from __future__ import annotations
 
@@ -10,8 +6,7 @@ import hashlib
 import math
 import numbers
 import re
-import struct
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Collection, Mapping
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -19,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
-from onebit.spaces.sparse import SparseRows
 from onebit.validation import is_text
 
 WORD = re.compile(r"\w+")
@@ -32,25 +26,20 @@ _LOWERED = bytes(ord(chr(one).lower()) if WORD.match(chr(one)) else 32 for one i
 Named = dict[str, float] | str  # what a decision keeps of a dict or a text
 
 
-Entries = tuple[NDArray[np.int32], NDArray[Any]]  # columns and values
-Places = tuple[NDArray[np.int32], NDArray[np.int64]]  # columns, and of which name each is
-
-
-class RecentRow(NamedTuple):
-    """The row of a dict or a text, and what it was read from, for whoever learns what was just decided."""
+class NamedRow(NamedTuple):
+    """A dict or a text: what a decision keeps of it, its names, and the number of each."""
 
     kept: Named
-    content: Named
-    row: SparseRows
+    names: Collection[str]
+    numbers: NDArray[np.float64]
 
-    @classmethod
-    def of(cls, kept: Named, row: SparseRows) -> RecentRow:
-        """With a copy of what may be altered."""
-        return cls(kept, kept if isinstance(kept, str) else kept.copy(), row)
 
-    def is_of(self, kept: object) -> bool:
-        """Whether this is the row of what is kept, which nobody has altered since."""
-        return kept is self.kept and (type(kept) is str or kept == self.content)
+class Entries(NamedTuple):
+    """The columns of a row, all below `width`, and their values."""
+
+    columns: NDArray[np.int32]
+    values: NDArray[np.float64]
+    width: int
 
 
 def words_in(text: str) -> list[str]:
@@ -68,50 +57,27 @@ def _words(text: str) -> set[str]:
     return set(WORD.findall(text.lower()))
 
 
-def _hash(name: str) -> int:
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+def read_text(text: str) -> NamedRow:
+    """Read a text: its words count alike, and all together have length 1."""
+    words = _words(text)
+    return NamedRow(text, words, np.full(len(words), 1.0 / math.sqrt(len(words) or 1)))
 
 
-def hashed(name: str, columns: int) -> int:
-    """The column of a name among 2^bits, the same in every process."""
-    return _hash(name) % columns
-
-
-def _hashes(names: Sequence[str]) -> NDArray[np.uint64]:
-    """The hashes of names, most of which were hashed before."""
-    try:
-        return np.fromiter(map(_known.get, names), np.uint64, len(names))
-    except TypeError:  # one is not there
-        found = {name: _known.get(name) or _hash(name) for name in names}
-    if len(_known) + len(found) > REMEMBERED:
-        _known.clear()
-    _known.update(found)
-    return np.fromiter(found.values(), np.uint64, len(found))
-
-
-def kept_names(x: Mapping[object, object], largest: float) -> dict[str, float]:
-    """A copy of a dict whose numbers the weights can hold; anything else is refused."""
-    if type(x) is dict and _is_usual(x, largest):
-        return x.copy()
-    kept: dict[str, float] = {}
-    for name, value in x.items():
-        if not isinstance(name, str) or not is_text(name):
-            raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
-        kept[name] = _number(name, value, largest)
-    return kept
-
-
-def _is_usual(x: dict[object, object], largest: float) -> bool:
-    """Whether all names are strings of ASCII and all values are floats that the weights can hold."""
-    values: Any = x.values()
-    if set(map(type, values)) != {float}:
-        return False
-    # A sum is finite only if all numbers are.
-    finite = math.isfinite(sum(values)) and -largest <= min(values) and max(values) <= largest
-    try:
-        return finite and "".join(x).isascii()  # type: ignore[arg-type]
-    except TypeError:  # one is no string
-        return False
+def read_dict(x: Mapping[Any, Any], largest: float) -> NamedRow:
+    """Read a dict of numbers of which none is beyond `largest`; anything else is refused. Names are checked where they get a column."""
+    kinds = set(map(type, x.values()))
+    if kinds <= {float, int}:
+        try:
+            found = np.fromiter(x.values(), np.float64, len(x))
+        except OverflowError:  # a whole number that no float can hold
+            found = np.array([math.inf])
+        with np.errstate(over="ignore", invalid="ignore"):
+            fits = found.dot(found) < largest * largest
+        if fits:
+            kept = dict(zip(x, found.tolist(), strict=True)) if int in kinds else dict(x)
+            return NamedRow(kept, kept, found)
+    kept = {name: _number(name, value, largest) for name, value in x.items()}
+    return NamedRow(kept, kept, np.fromiter(kept.values(), np.float64, len(kept)))
 
 
 def _number(name: object, value: object, largest: float) -> float:
@@ -130,18 +96,15 @@ def _number(name: object, value: object, largest: float) -> float:
     return number
 
 
-def named_values(kept: Named) -> tuple[list[str], list[float]]:
-    """The names in a kept dict or text, in order, and their values."""
-    if isinstance(kept, str):
-        tokens = words_in(kept)
-        return tokens, [_share_of(tokens)] * len(tokens)
-    names = sorted(kept)
-    return names, list(map(kept.__getitem__, names))
+def _require_name(name: object) -> None:
+    """Refuse what is no name of a feature."""
+    if not isinstance(name, str) or not is_text(name):
+        raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
 
 
-def _share_of(tokens: Sized) -> float:
-    """What each word of a text counts, so that all together have length 1."""
-    return 1.0 / math.sqrt(len(tokens) or 1)
+def names_in_order(kept: Named) -> list[str]:
+    """The names in a kept dict or text, in order."""
+    return words_in(kept) if isinstance(kept, str) else sorted(kept)
 
 
 class NameOrder:
@@ -161,71 +124,74 @@ class NameOrder:
         self._ranks = np.zeros(0, dtype=np.int64)
         self._missed = 0
 
-    def places(self, names: Iterable[str], count: int, vocabulary: dict[str, int]) -> Places | None:
-        """The columns of so many names in the order of the names, and which name each is of; None where one has no column, or is new."""
+    def entries(self, row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
+        """The entries of a row in the order of its names. Names never learnt get columns past the known ones, for good if it may `grow`."""
         try:
-            columns = np.fromiter(map(vocabulary.get, names), np.int64, count)
-        except TypeError:  # one is not there
-            return None
-        try:
+            columns = np.fromiter(map(vocabulary.get, row.names), np.int64, len(row.names))
             order = self._ranks[columns].argsort()
-        except IndexError:
-            self._missed += 1
-            if 10 * self._missed >= len(vocabulary):
-                self._ranks, self._missed = np.empty(len(vocabulary), dtype=np.int64), 0
-                self._ranks[[vocabulary[name] for name in sorted(vocabulary)]] = np.arange(len(vocabulary))
-            return None
-        return columns[order].astype(np.int32), order
+        except TypeError:  # a name is not there
+            return _sorted_entries(row, vocabulary, grow)
+        except IndexError:  # a name came after the ranks were found
+            self._rank_anew(vocabulary)
+            return _sorted_entries(row, vocabulary, grow)
+        return Entries(columns[order].astype(np.int32), row.numbers[order], len(vocabulary))
+
+    def _rank_anew(self, vocabulary: dict[str, int]) -> None:
+        self._missed += 1
+        if 10 * self._missed >= len(vocabulary):
+            self._ranks, self._missed = np.empty(len(vocabulary), dtype=np.int64), 0
+            self._ranks[[vocabulary[name] for name in sorted(vocabulary)]] = np.arange(len(vocabulary))
 
 
-def hashed_places(names: Iterable[str], count: int, columns: int) -> Places | None:
-    """The same of names that are hashed, in rising order of the columns; None where one was not hashed before, or names share a column."""
+def _sorted_entries(row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
+    """What `NameOrder.entries` gives, by sorting the names."""
+    for name in row.names:
+        if name not in vocabulary:
+            _require_name(name)
+    numbers_of = dict(zip(row.names, row.numbers.tolist(), strict=True))
+    names = sorted(row.names)
+    if grow:
+        for name in names:
+            vocabulary.setdefault(name, len(vocabulary))
+    fresh = count(len(vocabulary))
+    columns = [vocabulary[name] if name in vocabulary else next(fresh) for name in names]
+    return Entries(np.array(columns, dtype=np.int32), np.array([numbers_of[name] for name in names]), next(fresh))
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def hashed(name: str, columns: int) -> int:
+    """The column of a name among 2^bits, the same in every process."""
+    return _hash(name) % columns
+
+
+def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
+    """The hashes of names, most of which were hashed before."""
     try:
-        hashes = np.fromiter(map(_known.get, names), np.uint64, count)
+        return np.fromiter(map(_known.get, names), np.uint64, len(names))
     except TypeError:  # one is not there
-        return None
-    return _rising(hashes, columns)
+        found: dict[str, int] = {}
+    for name in names:
+        if name not in _known:
+            _require_name(name)
+        found[name] = _known.get(name) or _hash(name)
+    if len(_known) + len(found) > REMEMBERED:
+        _known.clear()
+    _known.update(found)
+    return np.fromiter(found.values(), np.uint64, len(found))
 
 
-def _rising(hashes: NDArray[np.uint64], columns: int) -> Places | None:
-    """The columns of hashes in rising order, and of which hash each is; None where some share a column."""
-    found = (hashes & np.uint64(columns - 1)).astype(np.int32)  # there are 2^bits columns
-    order = found.argsort()
-    rising = found[order]
-    return None if np.count_nonzero(rising[1:] == rising[:-1]) else (rising, order)
-
-
-def hashed_entries(kept: Named, columns: int) -> Entries:
-    """The columns of hashed names, in rising order, and their values; those of names that share a column are summed in the order of the names."""
-    if isinstance(kept, str):
-        names = list(_words(kept))
-        values = np.full(len(names), _share_of(names))
-    else:
-        names = list(kept)
-        values = np.fromiter(kept.values(), np.float64, len(kept)) + 0.0  # no column has -0.0, which is a sum from 0 on
-    found = _rising(_hashes(names), columns)
-    if found is not None:
-        rising, order = found
-        return rising, values[order]
-    summed: dict[int, float] = {}
-    for name, value in zip(*named_values(kept), strict=True):
-        column = hashed(name, columns)
-        summed[column] = summed.get(column, 0.0) + value
-    return np.array(sorted(summed), dtype=np.int32), np.array([summed[column] for column in sorted(summed)])
-
-
-def learnt_entries(kept: Named, vocabulary: dict[str, int], grow: bool) -> Entries:
-    """The columns of names in a vocabulary, in the order of the names, and their values. Names never learnt get columns past the known ones."""
-    names = words_in(kept) if isinstance(kept, str) else sorted(kept)
-    try:
-        columns = np.fromiter(map(vocabulary.get, names), np.int32, len(names))
-    except TypeError:  # one is not there
-        if grow:
-            for name in names:
-                vocabulary.setdefault(name, len(vocabulary))
-        fresh = count(len(vocabulary))
-        columns = np.array([vocabulary[name] if name in vocabulary else next(fresh) for name in names], dtype=np.int32)
-    if isinstance(kept, str):
-        return columns, np.full(len(names), _share_of(names))
-    # In half the time that NumPy takes to read a list.
-    return columns, np.frombuffer(struct.pack(f"{len(names)}d", *map(kept.__getitem__, names)))
+def hashed_entries(row: NamedRow, width: int) -> Entries:
+    """The entries of hashed names in rising order of the 2^bits columns; values that share a column are summed in the order of the names."""
+    columns = (_hashes(row.names) & np.uint64(width - 1)).astype(np.int32)
+    order = columns.argsort()
+    rising = columns[order]
+    if not np.count_nonzero(rising[1:] == rising[:-1]):
+        return Entries(rising, row.numbers[order] + 0.0, width)  # a sum from 0 on is never -0.0
+    names = list(row.names)
+    by_name = sorted(range(len(names)), key=names.__getitem__)
+    shared, places = np.unique(columns[by_name], return_inverse=True)
+    summed: NDArray[Any] = np.bincount(places, weights=row.numbers[by_name])
+    return Entries(shared, summed, width)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
 from onebit.features import Features, Kept
 from onebit.frames import Names
 from onebit.model import Model
-from onebit.rows import Rows, SparseRow, cast_to, is_sparse
+from onebit.rows import Rows, is_sparse
 from onebit.spaces.dense import DenseRows
-from onebit.spaces.sparse import SparseRows
 
 
 class RowReader:
@@ -62,61 +59,18 @@ class RowReader:
             return self.features.space
         return "sparse" if is_sparse(X) else "dense"
 
-    def kept(self, X: Any) -> Sequence[Kept] | NDArray[Any]:
-        """Rows, each in the form that a decision keeps; dense ones as a matrix, which may be X itself."""
+    def read_many(self, X: Any, grow: bool = False) -> tuple[list[Kept], Rows]:
+        """Read many x, with weights for them: the copies that decisions keep, and the rows; `grow` takes their names into the vocabulary."""
         if isinstance(X, list | tuple) and len(X) == 0:
-            return []  # which says nothing of features
-        features = self.features
-        features.settle(X)
-        if features.named:
-            return features.keep_each(X)
-        rows = features.table(X)
-        if isinstance(rows, DenseRows):
-            return rows.values
-        return [
-            SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), features.columns)
-            for a, b in pairwise(rows.starts)
-        ]
+            return [], DenseRows(np.zeros((0, 0)))  # which says nothing of features
+        self.features.settle(X)
+        kept, rows = self.features.read_many(X, grow)
+        self.model.make_room(rows)
+        return kept, rows
 
-    def rows(self, kept: Sequence[Kept] | NDArray[Any], grow: bool = False) -> Rows:
-        """Kept values as rows; `grow` takes their names into the vocabulary."""
-        rows = self.features.rows(kept, grow)
-        if isinstance(rows, SparseRows) and self.features.vocabulary is not None:
-            self.model.make_room(0 if grow else len(rows.columns))
-        elif self.model.space is None:
-            self.model.allocate()
+    def read_rows(self, X: Any, grow: bool = False) -> Rows:
+        """The rows of X alone, for those who keep them elsewhere."""
+        self.features.settle(X)
+        rows = self.features.read_many(X, grow)[1] if self.features.named else self.features.table(X)
+        self.model.make_room(rows)
         return rows
-
-    def array_row(self, x: Any) -> tuple[Kept, Rows] | None:
-        """What a decision keeps of one x, and its row, where it is what most users give: an array that fits."""
-        features = self.features
-        if features.space != "dense" or type(x) is not np.ndarray or x.shape != (features.size,):
-            return None
-        if x.dtype.kind not in "fiub" or self.model.space is None:
-            return None
-        values = x.copy() if x.dtype is features.dtype else cast_to(x, features.dtype)
-        values.setflags(write=False)
-        return values, tuple.__new__(DenseRows, (values[None],))
-
-    def any_row(self, x: Any) -> tuple[Kept, Rows]:
-        """The same of an x in any form, which may be the first; what cannot be read is refused."""
-        if self.model.space is None:
-            self.features.settle(x)
-        known = self.features.read_known(x)
-        if known is not None:
-            self.model.make_room()
-            return known
-        kept = self.features.keep(x)
-        return kept, self.row(kept)
-
-    def row(self, kept: Kept, grow: bool = False) -> Rows:
-        """One of them."""
-        if self.model.space is not None and isinstance(kept, np.ndarray):
-            return DenseRows(kept[None])
-        return self.rows((kept,), grow)
-
-    def given_rows(self, X: Any, grow: bool = False) -> Rows:
-        """Rows as they are given, for those who keep them elsewhere."""
-        if isinstance(X, np.ndarray) and self.model.space is not None and not self.features.named:
-            return self.features.table(X)
-        return self.rows(self.kept(X), grow)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 Rows = DenseRows | SparseRows
+Row = (
+    NDArray[Any] | SparseRows
+)  # one alone: a matrix of one line with all its values, or sparse rows of which there is one
 _BLOCK = 1 << 22  # stored values that are looked through at a time
 
 # A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
@@ -235,14 +239,20 @@ def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
     except ValueError as error:
         raise InputError(f"x is not an array of numbers: {error}") from None
     if given.dtype.kind not in "fiub":
-        # Among texts, NumPy makes texts of numbers too.
-        strange = _no_number(np.asarray(x, dtype=object))
-        if strange is None:
-            strange = f"has dtype {given.dtype}"
-        elif isinstance(x, np.ndarray):
-            strange += f" (dtype {given.dtype})"
-        raise InputError(f"x {strange}, but must be made of numbers")
+        refuse_no_numbers(x)
     return cast_to(given, dtype, copy)
+
+
+def refuse_no_numbers(x: Any) -> NoReturn:
+    """A sentence for an x that is not made of numbers."""
+    dtype = np.asarray(x).dtype
+    # Among texts, NumPy makes texts of numbers too.
+    strange = _no_number(np.asarray(x, dtype=object))
+    if strange is None:
+        strange = f"has dtype {dtype}"
+    elif isinstance(x, np.ndarray):
+        strange += f" (dtype {dtype})"
+    raise InputError(f"x {strange}, but must be made of numbers")
 
 
 def _no_number(given: NDArray[Any]) -> str | None:
@@ -264,9 +274,45 @@ def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray
             return x.astype(dtype, order="C", copy=copy)
 
 
-def one_row(rows: Rows, number: int) -> Rows:
-    """One of many rows, as rows."""
+def as_rows(row: Row) -> Rows:
+    """One row, as rows."""
+    return DenseRows(row) if isinstance(row, np.ndarray) else row
+
+
+def joined(parts: Sequence[Row]) -> Rows:
+    """Rows of one form, one below the other."""
+    dense = [part for part in parts if isinstance(part, np.ndarray)]
+    if dense:
+        return DenseRows(np.concatenate(dense))
+    sparse = [part for part in parts if isinstance(part, SparseRows)]
+    starts = np.concatenate([[0], np.cumsum([len(part.columns) for part in sparse])]).astype(np.int64)
+    columns, values = (
+        np.concatenate([part.columns for part in sparse]),
+        np.concatenate([part.values for part in sparse]),
+    )
+    return SparseRows(values, columns, starts, max(part.width for part in sparse))
+
+
+def kept_rows(rows: Rows) -> Iterator[NDArray[Any] | SparseRow]:
+    """A copy of each row, in the form that a decision keeps."""
     if isinstance(rows, DenseRows):
-        return DenseRows(rows.values[number : number + 1])
+        for row in rows.values:
+            kept = row.copy()
+            kept.flags.writeable = False
+            yield kept
+    else:
+        for a, b in pairwise(rows.starts):
+            yield SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), rows.width)
+
+
+def row_of(rows: Rows, number: int) -> Row:
+    """One of many rows."""
+    if isinstance(rows, DenseRows):
+        return rows.values[number : number + 1]
     a, b = rows.starts[number], rows.starts[number + 1]
     return SparseRows(rows.values[a:b], rows.columns[a:b], np.array([0, b - a], dtype=np.int64), rows.width)
+
+
+def one_row(rows: Rows, number: int) -> Rows:
+    """One of many rows, as rows."""
+    return as_rows(row_of(rows, number))

@@ -21,7 +21,6 @@ from onebit.contract.candidates import Labels
 from onebit.contract.draws import key_of, word_of, words_of
 from onebit.contract.parameters import Real, checked_flag
 from onebit.contract.rule import Rule
-from onebit.decision import LoopForm
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError, brief
@@ -31,10 +30,10 @@ from onebit.ledger import Ledger, Trusting
 from onebit.model import Model
 from onebit.options import Options
 from onebit.row_reader import RowReader
-from onebit.rows import Rows
+from onebit.rows import Row, Rows
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
 from onebit.spaces.support import Support
-from onebit.stepping import DECIDING
+from onebit.stepping import DECIDING, PLAIN_TERMS, DecisionTerms
 from onebit.validation import MOST_NUMBERS, ClassName, checked_seed
 
 FLOOR = Real("[0, 1]", "the probability of playing any label")
@@ -46,7 +45,7 @@ class Runtime(RowReader):
     # Slots, so that what is misspelt is an error.
     __slots__ = (
         "bias",
-        "form",
+        "identity",
         "kernel",
         "ledger",
         "lock",
@@ -77,7 +76,7 @@ class Runtime(RowReader):
             rule, len(self.classes), self.parameters, self.features, self.space_choice, key_of(self.seed)
         )
         self.model.exploration_floor = self._checked_floor(options.exploration_floor)
-        self.identity = uuid.uuid4().hex
+        self.identity = uuid.uuid4().hex  # which learner this is: it learns its own decisions
         self.ledger = Ledger()
         self.retired: frozenset[int] = frozenset()  # classes that are never played again
         self.rewarded = False  # whether a reward between right and wrong was ever learnt
@@ -102,15 +101,6 @@ class Runtime(RowReader):
     def classes(self) -> tuple[ClassName, ...]:
         """The names of the classes."""
         return self.names.names
-
-    @property
-    def identity(self) -> str:
-        """Which learner this is: it learns its own decisions."""
-        return self.form.learner
-
-    @identity.setter
-    def identity(self, identity: str) -> None:
-        self.form = LoopForm(self.names.names, self.features.dtype, identity)
 
     @property
     def needs_labels(self) -> bool:
@@ -161,7 +151,6 @@ class Runtime(RowReader):
             classes = Classes((*self.classes, name))
             self.model.add_class()
             self.names = classes
-            self.form = LoopForm(classes.names, self.features.dtype, self.identity)
 
     def remove_class(self, name: ClassName) -> None:
         """Play a class never again; what is known of it stays."""
@@ -192,19 +181,17 @@ class Runtime(RowReader):
 
     # --- deciding and learning in numbers ----------------------------------------------------------------------------
 
-    def decide_one(
-        self, x: Any, identity: int | str, among: Labels = NOTHING, sure: float = math.nan, risk: float = math.nan
-    ) -> tuple[Kept, Rows]:
-        """Decide on one x; `model.choice` then has the choice, and what is given back is what a decision keeps of x, and its row."""
+    def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Row]:
+        """Decide on one x; `model.choice` then has the choice. Return x as it was read."""
         model, word = self.model, identity if type(identity) is int else word_of(identity)
         new, known = model.space is None, self.features.known
         try:
-            kept, rows = self.array_row(x) or self.any_row(x)
-            model.step(rows, model.choice, DECIDING, word, among=among, sure=sure, risk=risk, given=x)
+            kept, row = self.features.read(x)
+            model.decide_row(row, word, terms, given=x)
         except OnebitError:
             self.forget(new, known)
             raise
-        return kept, rows
+        return kept, row
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x."""
@@ -248,22 +235,21 @@ class Runtime(RowReader):
         """
         with self.lock, self.unchanged_if_refused():
             columns = engine.CHOICE_COLUMNS + len(self.classes)
-            return self.choices(self.given_rows(X), ids, columns, self._checked_among(among, len(ids)), sure, risk)
+            terms = DecisionTerms(self._checked_among(among, len(ids)), sure, risk)
+            return self.choices(self.read_rows(X), ids, columns, terms)
 
     def choices(
         self,
         rows: Rows,
         ids: Sequence[int | str],
         columns: int,
-        among: Labels = NOTHING,
-        sure: float = math.nan,
-        risk: float = math.nan,
+        terms: DecisionTerms,
     ) -> NDArray[np.float64]:
         """Choices for rows that were read."""
         if rows.height != len(ids):
             raise InputError(f"there are {len(ids)} ids for {rows.height} rows")
         choices = np.empty((rows.height, columns))
-        self.model.run(rows, choices, DECIDING, words=words_of(ids), among=among, sure=sure, risk=risk)
+        self.model.run(rows, choices, DECIDING, words=words_of(ids), **terms._asdict())
         return choices
 
     def _checked_among(self, among: Labels | None, rows: int) -> Labels:
@@ -313,7 +299,7 @@ class Runtime(RowReader):
             if self.needs_labels:
                 raise InputError(f"{self.rule.title} learns from labels, not from right and wrong")
             sets = self._checked_among(among, len(ids))
-            rows = self.given_rows(X, grow=True)
+            rows = self.read_rows(X, grow=True)
             return checked_batch(rows, ids, choices, right, sets, rewards, truths, len(self.classes))
 
     def learn_batch(self, batch: LearningBatch) -> None:
@@ -324,7 +310,7 @@ class Runtime(RowReader):
                     self.ledger.refuse_learnt(one, self.ledger.moment)
             if len(batch.ids) == 0:
                 return
-            with self.model.unchanged_if_refused(batch.rows, batch.as_decided):
+            with self.model.unchanged_if_refused(batch.rows):
                 learn(self.model, batch, self.corrects)
             self.note_rewards(batch.rewards)
             self.record(batch.ids)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,25 +22,38 @@ from onebit.engine.compile import loop_for
 from onebit.engine.generic import needs_room
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
-from onebit.errors import InputError, OnebitWarning
+from onebit.errors import InputError, OnebitError, OnebitWarning
 from onebit.features import Features
 from onebit.learnt_weights import LearntWeights, longest_row
 from onebit.memory import refuse_beyond_memory
-from onebit.rows import Rows, cast_to, in_other_form, squared_lengths
+from onebit.rows import Row, Rows, as_rows, in_other_form, squared_lengths
 from onebit.spaces.choose import SpaceChoice
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 if TYPE_CHECKING:
-    from onebit.engine.entry import LaidOutDense, LaidOutSparse
+    from onebit.engine.entry import LaidOutLoop
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 _WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # by the loop, between one call and the next
 WRONG = np.full(1, -1, dtype=np.int64)
 STEPS = 50  # taken one by one before it pays to lay out the arguments of the loop
-LEAST_VALUES = 512  # of a sparse row that there is room for where arguments are laid out
 NO_IDS = np.zeros(0, dtype=np.uint64)
+
+
+class DecisionTerms(NamedTuple):
+    """What is asked beside x: the candidates of each row, packed; none where all classes can be played in every row.
+
+    And from which confidence on a decision is sure, or what share of the sure ones may be wrong; NaN where nobody asks.
+    """
+
+    among: Labels = NOTHING
+    sure: float = math.nan
+    risk: float = math.nan
+
+
+PLAIN_TERMS = DecisionTerms()
 
 
 class LoopTerms(NamedTuple):
@@ -59,7 +72,7 @@ class LoopTerms(NamedTuple):
 class SteppingModel(LearntWeights):
     """What has been learnt, with scratch memory for the loop."""
 
-    _laid_out: LaidOutDense | LaidOutSparse | None
+    _laid_out: LaidOutLoop | None
 
     __slots__ = (
         "_laid_out",
@@ -67,6 +80,7 @@ class SteppingModel(LearntWeights):
         "_limit",
         "_loop",
         "_repairable",
+        "_row_type",
         "_rows_type",
         "_steps",
         "_tally",
@@ -78,7 +92,6 @@ class SteppingModel(LearntWeights):
         "key",
         "learning",
         "needs_labels",
-        "one_label",
     )
 
     def __init__(
@@ -98,6 +111,7 @@ class SteppingModel(LearntWeights):
         self.calibration = np.array(initial())  # what is known of how sure to be of a label
         self._steps = 0  # that were taken before arguments are laid out
         self._rows_type: type[Rows] | None = None
+        self._row_type: type[Row] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Replace something, perhaps an argument of the loop: where these were laid out, they must be laid out anew."""
@@ -108,56 +122,29 @@ class SteppingModel(LearntWeights):
         """Scratch memory, for a space that gives so many numbers for a row, and what every call of the loop needs."""
         self.buffers = np.zeros((engine.BUFFERS, max(width, self.classes)))
         self.choice = np.zeros((1, engine.CHOICE_COLUMNS + self.classes))
-        self.one_label = np.zeros(1, dtype=np.int64)
         self._tally = engine.Tally.empty(NOTHING)
         # Of x, without the bias; by the kernel where there is one.
         self._largest = longest_row(self.rule, self.params)
         self._limit = self._largest + self.space_choice.slack
         self._loop = loop_for(self.rule, self.space)
-        self._rows_type = DenseRows if self.features.space == "dense" else SparseRows
+        dense = self.features.space == "dense"
+        self._rows_type, self._row_type = (DenseRows, np.ndarray) if dense else (SparseRows, SparseRows)
         self._repairable = "repairs" in type(self.space)._fields
         self._warned = False
 
-    def decide_array(self, x: Any, word: int) -> bytes | None:
-        """Decide on an array that fits, as it is mostly: the choice and the row behind it. None where `step` must see to it."""
-        laid_out: Any = self._laid_out
-        if type(x) is not np.ndarray or x.ndim != 1 or self._rows_type is not DenseRows:
+    def _lay_out(self, row: Row) -> LaidOutLoop | None:
+        """Lay out the arguments of the loop, once it has turned out that rows come one by one; None where that cannot be."""
+        if self._steps < STEPS or self.counts_rows:
             return None
-        if laid_out is None:
-            laid_out = self._lay_out()
-            if laid_out is None:
-                return None
-        if x.dtype is not laid_out.dtype:
-            if x.dtype.kind not in "fiub":
-                return None
-            x = cast_to(x, laid_out.dtype, copy=False)
-        return laid_out.record.tobytes() if laid_out.decide(x, word, DECIDING) == 1 else None
-
-    def learn_record(self, record: bytes, word: int, revealed: int) -> bool:
-        """Learn right (`PLAYED`, or the class itself) or wrong of what `decide_array` gave; if not, nothing has changed, and `step` must see to it."""
-        laid_out: Any = self._laid_out
-        if laid_out is None or self._rows_type is not DenseRows or len(record) != laid_out.size:
-            return False
-        if laid_out.learn(record, word, self.learning, revealed) != 1:
-            return False
-        if self._repairable:
-            self._report_repairs()
-        return True
-
-    def _lay_out(self, values: int = 0) -> LaidOutDense | LaidOutSparse | None:
-        """Lay out the arguments of the loop, once it has turned out that rows come one by one; None where that cannot be.
-
-        A sparse row has so many values, or fewer. From then on `choice` is where the loop writes that of the last row.
-        """
-        if self._steps < STEPS or self.space is None:
+        if not isinstance(self._loop, CompiledLoop):  # as where Numba was asked not to compile
             return None
-        if self.counts_rows or not isinstance(self._loop, CompiledLoop):  # as where Numba was asked not to compile
-            return None
-        from onebit.engine.entry import LaidOutDense, LaidOutSparse
+        from onebit.engine.entry import LaidOutLoop
 
         arguments = {
             "params": self.params,
             "space": self.space,
+            "rows": as_rows(row),
+            "kept": self.choice,
             "among": NOTHING,
             "rewards": NO_REWARDS,
             "order": NOTHING,
@@ -177,57 +164,68 @@ class SteppingModel(LearntWeights):
             "sure": math.nan,
             "risk": math.nan,
         }
-        columns, dtype = engine.CHOICE_COLUMNS + self.classes, self.features.dtype
-        laid_out: LaidOutDense | LaidOutSparse
-        if self._rows_type is DenseRows:
-            laid_out = LaidOutDense(self._loop, arguments, columns, self.space.room[1], dtype)
-        else:
-            laid_out = LaidOutSparse(self._loop, arguments, columns, max(LEAST_VALUES, 2 * values), dtype)
-        self.choice = laid_out.choice
+        laid_out = LaidOutLoop(self._loop, arguments)
         object.__setattr__(self, "_laid_out", laid_out)
         return laid_out
 
-    def step(
+    def decide_row(
+        self, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING, given: Any = None
+    ) -> None:
+        """Decide on one row: `choice` then has what was decided."""
+        if terms is PLAIN_TERMS and type(row) is self._row_type:
+            laid_out = self._laid_out or self._lay_out(row)
+            if laid_out is not None:
+                if isinstance(row, np.ndarray):
+                    done = laid_out.decide(id(row), 0, 0, word, mode)
+                elif row.width <= self.space.room[1]:
+                    done = laid_out.decide(id(row.values), id(row.columns), id(row.starts), word, mode)
+                else:
+                    done = 0
+                if done == 1:
+                    return
+        rows, among, sure, risk = self.rows_of(row), *terms
+        words = np.array([word], dtype=np.uint64)
+        self.run(rows, self.choice, mode, words, among=among, sure=sure, risk=risk, given=given)
+
+    def learn_row(
         self,
-        rows: Rows,
-        choice: NDArray[np.float64],
-        mode: int,
+        row: Row,
+        made: Sequence[float],
         word: int,
-        *,
-        labels: NDArray[np.int64] = _NO_LABELS,
+        revealed: int,
         among: Labels = NOTHING,
         rewards: NDArray[np.float64] = NO_REWARDS,
-        sure: float = math.nan,
-        risk: float = math.nan,
-        given: Any = None,
     ) -> None:
-        """Decide on one row, where `choice` of this model then has what was decided, or learn from a choice on it."""
+        """Learn what is revealed of the choice that was made on one row, given by its numbers; where it is refused, nothing has changed."""
+        if among is NOTHING and rewards is NO_REWARDS and type(row) is self._row_type:
+            laid_out = self._laid_out or self._lay_out(row)
+            if laid_out is not None:
+                if isinstance(row, np.ndarray):
+                    done = laid_out.learn(id(row), 0, 0, made, word, self.learning, revealed)
+                elif row.width <= self.space.room[1]:
+                    at = id(row.values), id(row.columns), id(row.starts)
+                    done = laid_out.learn(*at, made, word, self.learning, revealed)
+                else:
+                    done = 0
+                if done == 1:
+                    if self._repairable:
+                        self._report_repairs()
+                    return
+        rows = self.rows_of(row)
+        words, labels, choices = np.array([word], dtype=np.uint64), np.array([revealed]), np.array([made])
+        memory, calibration = self.memory.copy(), self.calibration.copy()
+        try:
+            self.run(rows, choices, self.learning, words, labels=labels, among=among, rewards=rewards)
+        except OnebitError:
+            self.memory[:], self.calibration[:] = memory, calibration
+            raise
+
+    def rows_of(self, row: Row) -> Rows:
+        """One row for the usual way into the loop, with weights for it."""
         if self._steps < STEPS:
             self._steps += 1
-        plain = among is NOTHING and rewards is NO_REWARDS and math.isnan(sure) and math.isnan(risk)
-        if plain and type(rows) is SparseRows and self._walk_sparse(rows, choice, mode, word, labels):
-            return
-        words = np.array([word], dtype=np.uint64)
-        written = choice if mode & engine.LEARN else self.choice
-        more: dict[str, Any] = {"among": among, "rewards": rewards, "sure": sure, "risk": risk}
-        self.run(rows, written, mode, words, labels=labels, given=given, **more)
-
-    def _walk_sparse(
-        self, rows: SparseRows, choice: NDArray[np.float64], mode: int, word: int, labels: NDArray[np.int64]
-    ) -> bool:
-        """The step on a sparse row where arguments are laid out; if not, nothing has changed."""
-        if self._rows_type is not SparseRows:
-            return False
-        laid_out: Any = self._laid_out
-        if laid_out is None or laid_out.room < len(rows.columns):
-            laid_out = self._lay_out(len(rows.columns))
-            if laid_out is None:
-                return False
-        if laid_out.walk(rows.columns, rows.values, choice, word, mode, labels.item()) != 1:
-            return False
-        if self._repairable and mode & engine.LEARN:
-            self._report_repairs()
-        return True
+        self.make_room(row)
+        return as_rows(row)
 
     def run(
         self,

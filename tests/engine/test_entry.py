@@ -11,9 +11,6 @@ import pytest
 from scipy.sparse import csr_array
 
 from onebit import stepping
-from onebit.decision import Decision
-from onebit.engine import entry
-from onebit.engine.stream import CHOICE_COLUMNS, NOTE, RAW, RULE_PROPENSITY, SECOND_NOTE
 from onebit.errors import InputError
 from onebit.learner import Learner, copy_of
 from onebit.state import state_of
@@ -109,7 +106,7 @@ def test_sparse_rows_too(options: dict[str, Any], rows: Any, never: Callable[...
 
 def test_a_sparse_row_that_is_longer_than_those_before_it(never: Callable[..., Any]) -> None:
     rows = [{f"n{place}": 1.0 for place in range(5)}] * (stepping.STEPS + 5)
-    rows += [{f"n{place}": 0.1 * place for place in range(3 * stepping.LEAST_VALUES)}, rows[0]]
+    rows += [{f"n{place}": 0.1 * place for place in range(1536)}, rows[0]]
     here, there = Learner("banditron", classes=3), Learner("banditron", classes=3)
     assert stepped(here, rows) == never(lambda: stepped(there, rows))
     assert state(here) == state(there)
@@ -195,14 +192,18 @@ def test_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
     """The loop notices it after the rule has written its memory, and the calibration was told."""
     learner = Learner("banditron", classes=3)
     stepped(learner)
-    decision = learner.decide(ROWS[0])
-    assert decision.record is not None
-    record = np.frombuffer(decision.record, dtype=np.float64, count=9).copy()
-    record[2] = 1e-200  # the propensity that the rule divides by
-    forged = record.tobytes() + decision.record[record.nbytes :]
+    model, row = learner.runtime.model, ROWS[:1].copy()
+    choice = (0.0, 0.0, 1e-200, 0.0, 0.0, 0.0, 0.5, 0.5, np.nan)  # the third is the propensity that the rule divides by
     before = state(learner)
-    assert not learner.runtime.model.learn_record(forged, 7, int(record[0]))
+    assert model._laid_out is not None
+    assert model._laid_out.learn(id(row), 0, 0, choice, 7, model.learning, 0) == 0
     assert state(learner) == before
+    decision = learner.decide(ROWS[0])._replace(weight=1e-200)
+    before = state(learner)
+    with pytest.raises(InputError, match="the weights have grown out of the range of float32"):
+        learner.learn(decision, right=True)
+    assert state(learner) == before
+    assert is_laid_out(learner)
 
 
 def test_threads_take_turns() -> None:
@@ -223,29 +224,14 @@ def test_threads_take_turns() -> None:
     assert np.isfinite(learner.weights).all()
 
 
-def test_a_decision_whose_notes_are_not_finite_is_left_to_the_usual_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    words, row, choice = np.zeros(8, dtype=np.uint64), np.zeros(WIDTH), np.zeros((1, CHOICE_COLUMNS))
-    monkeypatch.setattr(entry, "walk_one", lambda _: 1)
-    assert entry.decide_row(words, row, choice, ROWS[0], 7, 1) == 1
-    for column in (NOTE, SECOND_NOTE, RAW):
-        choice[:] = 0.0
-        choice[0, column] = np.inf
-        assert entry.decide_row(words, row, choice, ROWS[0], 7, 1) == 0
-
-
 def test_a_batch_with_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
-    """Rows that the learner has decided on are not measured again, so the loop finds it after it has learnt the row before."""
+    """The loop finds it after it has learnt the row before."""
     learner = Learner("banditron", classes=3)
     stepped(learner)
     first, second = learner.decide_many(ROWS[:2])
-    assert second.record is not None
-    record = np.frombuffer(second.record, dtype=np.uint8).copy()
-    record[8 * RULE_PROPENSITY : 8 * (RULE_PROPENSITY + 1)].view(np.float64)[:] = 1e-200
-    fields: list[Any] = list(tuple.__iter__(second))
-    fields[Decision._fields.index("probabilities")] = record.tobytes()
     before = state(learner)
     with pytest.raises(InputError, match="row 1: the weights have grown out of the range of float32"):
-        learner.learn_many([first, tuple.__new__(Decision, fields)], [True, True])
+        learner.learn_many([first, second._replace(weight=1e-200)], [True, True])
     assert state(learner) == before
     learner.learn_many([first, second], [True, True])
     assert state(learner) != before

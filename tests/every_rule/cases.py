@@ -409,6 +409,6 @@ def assert_errs_less_among_few(name: str) -> None:
             learner = made(name, dict(registry()[name].examples[0]), classes=26, features=12, space="dense", seed=seed)
             schedule = Schedule(labels=y.astype(np.int64), among=packed(sets, complete=True) if sets else NOTHING)
             tally = Tally.empty(NOTHING)
-            learner.runtime.walk(learner.runtime.given_rows(X), schedule, schedule.choices, tally, 0, schedule.steps)
+            learner.runtime.walk(learner.runtime.read_rows(X), schedule, schedule.choices, tally, 0, schedule.steps)
             wrong.append(int(tally.mistakes[0]))
         assert wrong[1] < wrong[0], f"seed {seed}"

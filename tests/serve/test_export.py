@@ -32,6 +32,7 @@ from onebit.serve.log.records import Logged
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.tasks import TaskInfo
+from onebit.spaces.sparse import SparseRows
 from tests.cli.call import Call
 from tests.serve.logs import ROUNDS, fill, served
 
@@ -226,7 +227,9 @@ def test_words_have_the_values_that_a_learner_sees() -> None:
     text = "Der der Hund, der HUND beißt 12 Mal"
     reader = Features(None, None, "float64", True, None)
     reader.settle(text)
-    columns, values = reader.entries(reader.keep(text), grow=True)
+    _, row = reader.read(text, grow=True)
+    assert isinstance(row, SparseRows)
+    columns, values = row.columns, row.values
     assert reader.vocabulary is not None
     of_column = {column: word for word, column in reader.vocabulary.items()}
     assert dict(named(text)) == {

@@ -190,7 +190,7 @@ def test_many_of_which_one_is_refused_change_nothing(name: str, matrix: str, spa
     learner = made(name, {"matrix": matrix, **LARGE_START[name]}, space, dtype="float64", bias=True)
     learnt(learner, X[:40], y[:40])
     decisions = [learner.decide(x) for x in X[40:]]
-    far = learner.runtime.features.keep(np.array([*np.zeros(FEATURES - 1), 1e150]))
+    far, _ = learner.runtime.features.read(np.array([*np.zeros(FEATURES - 1), 1e150]))
     decisions[15] = decisions[15]._replace(x=far)
     answers: dict[str, Any] = {"labels": y[40:].tolist()}
     if not learner.runtime.needs_labels:

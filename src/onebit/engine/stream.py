@@ -53,7 +53,6 @@ LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # squared, for weights of that m
 # are more columns, the probability of every label stands behind them.
 LABEL, GREEDY, RULE_PROPENSITY, NOTE, SECOND_NOTE, PROPENSITY, RAW, CONFIDENCE, THRESHOLD = range(9)
 CHOICE_COLUMNS = 9
-PLAYED = -2  # what `engine.entry` may be told in place of a class: the label of the choice
 
 # The buffers, one below the other.
 SCORES, STEP, PROBABILITIES, WORK = 0, 1, 2, 3
