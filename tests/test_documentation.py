@@ -31,7 +31,7 @@ from onebit.papers.paper import KINDS, PaperItem, paper_names
 from onebit.public import HOMES
 from onebit.rules import registry
 from onebit.serve import errors, schemas
-from onebit.serve.log.sqlite.schema import TABLES
+from onebit.serve.log.sqlite.schema import SCHEMA
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.middleware import InternalError
 from onebit.spaces.kernels import NAMES as KERNELS
@@ -259,7 +259,7 @@ def test_every_metric_is_documented(site: Site) -> None:
 
 
 def test_every_table_and_column_of_the_log_is_documented() -> None:
-    words = re.findall(r"^(?:CREATE TABLE| {3}|ALTER TABLE \w+ ADD COLUMN) (\w+)", "".join(TABLES), re.MULTILINE)
+    words = re.findall(r"^(?:CREATE TABLE| {3}|ALTER TABLE \w+ ADD COLUMN) (\w+)", SCHEMA, re.MULTILINE)
     assert {"changes", "decisions", "feedback", "propensity", "shown_propensity", "token", "owner"} <= set(words)
     for word in words:
         assert f"`{word}`" in PAGES["service.md"], f"{word} is not documented"
