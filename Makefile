@@ -8,7 +8,7 @@ BIN := .venv/bin
 LOWEST ?= tests/experiments/test_run.py tests/engine/test_compile_cache.py tests/storage/test_storage.py tests/test_features.py tests/data tests/report \
   tests/experiments tests/client tests/theory/test_margins.py tests/serve/web/test_bodies.py tests/serve/web/test_errors.py \
   tests/serve/web/test_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
-  tests/executors/cluster/test_dask_backend.py tests/executors/cluster/test_ray_backend.py
+  tests/executors/cluster/test_dask.py tests/executors/cluster/test_ray.py
 
 # What `make quick` runs: what the papers say of the rules, on plain Python and slow twins, the contract, and the habits of the whole project.
 QUICK ?= tests/contract tests/rules tests/project tests/test_documentation.py tests/test_imports.py tests/test_class_names.py
@@ -51,7 +51,7 @@ suite: .venv/ready-test
 
 # The longer tier: clusters, GPU code, kills, long fuzzing, browsers, other libraries. What no machine at hand has is skipped, and says why.
 # Files that start a Ray come one after the other, each in a process of its own: one finds the Ray of another, and takes it.
-RAY := $(addprefix tests/executors/cluster/,test_evaluating.py test_ray_actors.py test_ray_backend.py)
+RAY := $(addprefix tests/executors/cluster/,test_evaluating.py test_ray.py)
 long: .venv/ready-test-all
 	for file in $(RAY); do $(BIN)/pytest $$file || exit 1; done
 	$(PYTEST) -m long $(addprefix --ignore=,$(RAY))
@@ -81,7 +81,7 @@ reproduction: .venv/ready
 	$(BIN)/onebit reproduce all --markdown docs/explanation/reproduction.md || [ $$? -eq 3 ]
 
 bench: .venv/ready-bench
-	$(BIN)/python benchmarks/throughput.py
+	$(BIN)/python -m benchmarks throughput
 
 docs: .venv/ready-docs
 	$(BIN)/sphinx-build -b html -W --keep-going -q docs site
@@ -119,7 +119,7 @@ docs: .venv/ready-docs
 	$(PYTHON) -m venv .venv-lowest
 	$(PYTHON) tools/lowest.py > .venv-lowest/lowest.txt
 	.venv-lowest/bin/python -m pip install --quiet --disable-pip-version-check --constraint .venv-lowest/lowest.txt \
-	  -e '.[experiments,theory,serve,client,completion,gpu,dask,ray]' pytest pytest-xdist hypothesis cvxpy
+	  -e '.[experiments,theory,serve,client,gpu,dask,ray]' pytest pytest-xdist hypothesis cvxpy
 	@touch $@
 
 clean:

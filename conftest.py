@@ -34,7 +34,6 @@ FIRST = [
     f"{ALONE}0]",
     f"{ALONE}1]",
     "tests/storage/test_hostile_files.py",
-    "tests/auto_03/test_keeping.py",
     "tests/spaces/test_kernel_space.py",
     "tests/client/test_service.py",
     "tests/engine/test_compile_cache.py",
@@ -46,7 +45,6 @@ FIRST = [
     "tests/cli/test_logs.py",
     "tests/serve/survival/test_disk.py",
     "tests/serve/test_service_model.py",
-    "tests/auto_03/test_dense.py",
     "tests/auto/test_any_stream.py",
     "tests/offpolicy/test_evaluate.py",
 ]

@@ -1,238 +1,221 @@
-"""Is `auto` a trap anywhere? Its error on every stream of the stress corpus against the best fixed rule, and against auto of 0.3.0.
+"""Error of `auto` on 140 streams, from 200 rounds to a million, against the best of all fixed rules.
 
-    python benchmarks/corpus.py --list                         # the streams, their halves and their seeds
-    python benchmarks/corpus.py --half choose --jobs 16        # those that constants may be chosen on
-    python benchmarks/corpus.py --only digits --only iris
-    python benchmarks/corpus.py --jobs 16 --write              # all of it, and the table into docs/explanation/auto-corpus.md
-    python benchmarks/corpus.py --table                        # what the runs so far say; nothing is run
+    python -m benchmarks corpus --jobs 16                    # all of it: hours
+    python -m benchmarks corpus --half choose                # those that constants may be chosen on
+    python -m benchmarks corpus --only digits --only iris
 
 Errors are those of the label played, in % of all rounds from the first, no parameter given. The fixed rules are all rules with bandit
 feedback, with their defaults, on rows as they are and of length one; the best of them is chosen on seeds from 500 on, and compared on
-others, from 1000 on: 20 of streams below 5,000 rounds, 5 of longer ones, 2 of those with a million. A ratio has a paired 95 % interval over
-seeds (Fieller 1954). A miss is an interval all above 1.03.
+others, from 1000 on: 20 of streams below 5,000 rounds, 5 of longer ones, 2 of those with a million. A ratio of two mean errors has
+Fieller's paired 95 % interval (1954) over seeds. A miss is an interval all above 1.03.
 
-Runs are kept as JSON lines in a folder (--results). After Ctrl-C the same command goes on, and a run is done again only where the code of its
-rule or its recipe has changed. What needs data that are not on this machine is left out and named. Nothing but NumPy, Numba,
-SciPy, Rich and onebit is needed where --pack has written the data that scikit-learn ships into the folder of ONEBIT_DATA.
+Runs are kept as JSON lines in a folder (--results). After Ctrl-C the same command goes on, and a run is done again only where the code
+of its rule or its recipe has changed. What needs data that are not on this machine is left out and named.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from typing import Any, NamedTuple
 
 import numpy as np
+
 from benchmarks.corpus_runs import (
     AUTO,
-    EARLIER,
     Entrant,
-    Judgement,
+    best_fixed,
     choice_units,
     compared_units,
-    judged,
-    lacking,
+    errors_of,
+    missing_units,
     run_units,
-    size_of,
+    total_size,
 )
-from benchmarks.corpus_streams import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
-from benchmarks.judging import ratio_of
-from benchmarks.measuring import where_and_when, write_block
-from benchmarks.recipes import SHIPPED, held
-
+from benchmarks.measuring import Table
+from benchmarks.streams.corpus import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
 from onebit.cli.options import growing_bar
 from onebit.engine.processes import cores
 from onebit.errors import OnebitError, nearest
-from onebit.rules import registry
+from onebit.experiments.statistics import student_quantile
 from onebit.trials.records import Record, Records
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "auto-corpus.md"
-BLOCK = "the table of the corpus"
 RESULTS = Path("onebit-results") / "corpus"
-PACKED = ("digits", "iris", *SHIPPED)
+TOLERANCE = 1.03  # times the error of the other: what lies above it for sure is a miss
 
 
-def streams_of(chosen: argparse.Namespace) -> tuple[list[CorpusStream], dict[str, str]]:
-    """The streams that were asked for, and why some of these cannot be had here."""
-    for name in chosen.only or ():
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
+    parser.add_argument("--half", choices=(CHOOSE, REPORT), help="one half of the streams")
+    parser.add_argument("--only", action="append", metavar="NAME", help="this stream; may be said more than once")
+    parser.add_argument("--seeds", type=int, metavar="N", help="compare on at most so many")
+    parser.add_argument("--jobs", type=int, default=cores(), metavar="N", help="processes (default: one for each core)")
+    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER", help=f"default {RESULTS}")
+
+
+def measure(options: argparse.Namespace) -> list[Table]:
+    """Run what is lacking, and judge every stream."""
+    if options.jobs < 1 or (options.seeds is not None and options.seeds < 1):
+        raise OnebitError("--seeds and --jobs must be at least 1")
+    for name in options.only or ():
         if name not in CORPUS:
             raise OnebitError(f"there is no stream {name!r}; {nearest(name, CORPUS)}")
-    asked = [CORPUS[name] for name in chosen.only or CORPUS]
-    asked = [one for one in asked if chosen.half in (None, one.half)]
-    absent = {one.name: one.recipe.lacking for one in asked if one.recipe.lacking}
-    return [one for one in asked if one.name not in absent], absent
+    asked = [one for one in map(CORPUS.__getitem__, options.only or CORPUS) if options.half in (None, one.half)]
+    left_out = [{"stream": one.name, "why": one.recipe.lacking} for one in asked if one.recipe.lacking]
+    streams = [one for one in asked if not one.recipe.lacking]
+    records = Records(options.results)
+    try:
+        failed = run_missing_units(streams, records, options.jobs, options.seeds)
+    finally:
+        records.close()
+    judgements = []
+    for stream in streams:
+        judgement = judge_stream(stream, records, options.seeds)
+        if judgement is None:
+            left_out.append({"stream": stream.name, "why": "runs of `auto`, or of all fixed rules, have failed"})
+        else:
+            judgements.append(judgement)
+    tables = [
+        Table("Error in %", stream_rows(judgements)),
+        Table("By halves", half_rows(judgements)),
+        Table("The same rows in another form", form_rows(judgements)),
+        Table("Rules that failed", failure_rows(failed)),
+        Table("Left out", left_out),
+    ]
+    return [table for table in tables if table.rows]
 
 
-def measured(streams: Sequence[CorpusStream], records: Records, jobs: int, seeds: int | None) -> list[Record]:
+def run_missing_units(streams: Sequence[CorpusStream], records: Records, jobs: int, seeds: int | None) -> list[Record]:
     """Run what is lacking: first what the best fixed rules are chosen by, then what is compared. Those that failed are given back."""
     with growing_bar("the stress corpus", quiet=False) as (began, progress):
-        first = lacking(choice_units(streams), records)
-        began(size_of(first) + size_of(lacking(compared_units(streams, records, seeds), records)))
+        first = missing_units(choice_units(streams), records)
+        began(total_size(first) + total_size(missing_units(compared_units(streams, records, seeds), records)))
         failed = run_units(first, records, jobs, progress)
-        second = lacking(compared_units(streams, records, seeds), records)  # now that the best ones are known
-        began(size_of(first) + size_of(second))
+        second = missing_units(compared_units(streams, records, seeds), records)  # now that the best ones are known
+        began(total_size(first) + total_size(second))
         return failed + run_units(second, records, jobs, progress)
 
 
-def failures_said(failed: Sequence[Record]) -> list[str]:
-    """A line for each rule that refused rows or did not settle, with the first of its reasons; one for what all rules failed of."""
-    rules_of: dict[str | None, set[str]] = {}
+def failure_rows(failed: Sequence[Record]) -> list[dict[str, Any]]:
+    """Return a row for each rule that refused rows or did not settle, with the first of its reasons."""
+    by_rule: dict[str, list[Record]] = {}
     for record in failed:
-        rules_of.setdefault(record.failed, set()).add(record.fields["learner"])
-    groups: dict[str, list[Record]] = {}
-    for record in failed:
-        rules = rules_of[record.failed]
-        who = f"{len(rules)} rules" if len(rules) > 1 else record.fields["learner"]
-        groups.setdefault(f"{who} failed", []).append(record)
-    lines = []
-    for who, some in groups.items():
-        streams = sorted({record.fields["stream"]["data"] for record in some})
-        lines.append(f"{who} in {len(some)} runs, on {'; '.join(streams)}: {some[0].failed}")
-    return lines
-
-
-def table(judgements: Sequence[Judgement]) -> list[str]:
-    """The Markdown table, the misses of each half and the means of the ratios."""
-    lines = [
-        "| stream | half | rounds | classes | seeds | `auto` | best fixed rule | its error | ratio | `auto-0.3` | ratio | |",
-        "|---|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---|",
+        by_rule.setdefault(record.fields["learner"], []).append(record)
+    return [
+        {
+            "rule": rule,
+            "runs": len(records),
+            "streams": "; ".join(sorted({record.fields["stream"]["data"] for record in records})),
+            "first reason": records[0].failed,
+        }
+        for rule, records in by_rule.items()
     ]
-    for one in judgements:
-        stream, ratios = one.stream, one.against
-        cells = [stream.name, stream.half, f"{stream.rounds:,}", stream.recipe.classes]
-        cells += [
-            len(one.errors[one.best]),
-            shown(one, Entrant(AUTO)),
-            one.best,
-            shown(one, one.best),
-            ratios[one.best],
-        ]
-        earlier = Entrant(EARLIER)
-        cells += [shown(one, earlier), ratios[earlier]] if earlier in ratios else ["", ""]
-        cells.append("**miss**" if one.misses else "")
-        lines.append(f"| {' | '.join(map(str, cells))} |")
-    return [*lines, "", *summary(judgements), *forms(judgements)]
 
 
-def summary(judgements: Sequence[Judgement]) -> list[str]:
-    """For each half: how many streams, the geometric mean of the ratios, and the misses by name."""
-    lines = []
+# --- the judgement ------------------------------------------------------------------------------------------------------
+
+
+class Ratio(NamedTuple):
+    """A ratio of two mean errors with the ends of its interval; these are NaN where nothing can be said."""
+
+    value: float
+    low: float
+    high: float
+
+    @property
+    def is_miss(self) -> bool:
+        """Whether all of the interval is above what is tolerated."""
+        return self.low > TOLERANCE
+
+    def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.value:.3f}"
+        return f"{self.value:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
+    """How many times as often one errs as the other; both in the order of the same seeds.
+
+    >>> ratio_of([0.2, 0.2, 0.2], [0.1, 0.1, 0.1])
+    Ratio(value=2.0, low=2.0, high=2.0)
+    """
+    a, b = np.asarray(ours, dtype=np.float64), np.asarray(theirs, dtype=np.float64)
+    if len(a) != len(b) or not len(a):
+        raise ValueError(f"there are {len(a)} errors of one and {len(b)} of the other, and not pairs")
+    mean_a, mean_b = float(a.mean()), float(b.mean())
+    value = mean_a / mean_b if mean_b else math.nan if not mean_a else math.inf
+    if len(a) < 2:
+        return Ratio(value, math.nan, math.nan)
+    share = student_quantile(len(a) - 1) ** 2 / len(a)
+    (aa, ab), (_, bb) = np.cov(a, b).tolist()
+    # The ends are where (mean_a - r mean_b)^2 = share var(a - r b): square r^2 - 2 middle r + rest = 0.
+    square, middle, rest = mean_b**2 - share * bb, mean_a * mean_b - share * ab, mean_a**2 - share * aa
+    if square <= 0.0:  # the error of the other cannot be told from 0, and no ratio is too large
+        return Ratio(value, math.nan, math.nan)
+    half = math.sqrt(max(0.0, middle**2 - square * rest))
+    return Ratio(value, (middle - half) / square, (middle + half) / square)
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What came of one stream: the errors of `auto` and of the best fixed rule, seed by seed."""
+
+    stream: CorpusStream
+    best: Entrant
+    ours: list[float]
+    theirs: list[float]
+
+    @property
+    def ratio(self) -> Ratio:
+        """The error of `auto` over that of the best fixed rule."""
+        return ratio_of(self.ours, self.theirs)
+
+
+def judge_stream(one: CorpusStream, records: Records, seeds: int | None) -> Judgement | None:
+    """Return the judgement on one stream; None where runs are lacking."""
+    best = best_fixed(one, records)
+    if best is None:
+        return None
+    ours, theirs = (errors_of(one, rule, one.compared_seeds[:seeds], records) for rule in (Entrant(AUTO), best))
+    return None if ours is None or theirs is None else Judgement(one, best, ours, theirs)
+
+
+def stream_rows(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+    """Return a row per stream."""
+    return [
+        {
+            "stream": one.stream.name,
+            "half": one.stream.half,
+            "rounds": one.stream.rounds,
+            "classes": one.stream.recipe.classes,
+            "seeds": len(one.ours),
+            "`auto`": f"{100 * float(np.mean(one.ours)):.2f}",
+            "best fixed rule": str(one.best),
+            "its error": f"{100 * float(np.mean(one.theirs)):.2f}",
+            "ratio": str(one.ratio),
+            "miss": one.ratio.is_miss,
+        }
+        for one in judgements
+    ]
+
+
+def half_rows(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+    """Return how many streams each half has, the geometric mean of the ratios, and the misses by name."""
+    found = []
     for half in (CHOOSE, REPORT):
-        some = [one for one in judgements if one.stream.half == half]
-        if not some:
-            continue
-        said = [f"- `{half}`, {len(some)} streams:"]
-        for title, pick in (
-            ("the best fixed rule", lambda one: one.best),
-            (f"`{EARLIER}`", lambda one: Entrant(EARLIER)),
-        ):
-            ratios = [one.against[pick(one)] for one in some if pick(one) in one.against]
-            logs = [math.log(ratio.value) for ratio in ratios if 0.0 < ratio.value < math.inf]
-            if not logs:
-                continue
-            behind = [one.stream.name for one in some if pick(one) in one.misses]
-            mean = f"{math.exp(float(np.mean(logs))):.3f} times the error of {title} (geometric mean)"
-            misses = f"{len(behind)} {'miss' if len(behind) == 1 else 'misses'}"
-            said.append(f"{mean}, {misses}{': ' + '; '.join(behind) if behind else ''}.")
-        lines.append(" ".join(said))
-    return lines
+        ratios = {one.stream.name: one.ratio for one in judgements if one.stream.half == half}
+        logs = [math.log(ratio.value) for ratio in ratios.values() if 0.0 < ratio.value < math.inf]
+        mean = math.exp(float(np.mean(logs))) if logs else None
+        misses = "; ".join(name for name, ratio in ratios.items() if ratio.is_miss)
+        found.append({"half": half, "streams": len(ratios), "geometric mean of the ratios": mean, "misses": misses})
+    return found
 
 
-def forms(judgements: Sequence[Judgement]) -> list[str]:
-    """How many times as often `auto` errs on the same rows in another form."""
-    errors = {one.stream.name: one.errors[Entrant(AUTO)] for one in judgements}
+def form_rows(judgements: Sequence[Judgement]) -> list[dict[str, Any]]:
+    """Return how many times as often `auto` errs on the same rows in another form."""
+    errors = {one.stream.name: one.ours for one in judgements}
     pairs = [(name, other) for name, other in FORMS.items() if name in errors and other in errors]
-    said = [f"{name} {ratio_of(errors[name], errors[other])}" for name, other in pairs]
-    return [f"- The same rows in another form: {'; '.join(said)}."] if said else []
-
-
-def shown(one: Judgement, entrant: Entrant) -> str:
-    """A mean error in %."""
-    return f"{100 * float(np.mean(one.errors[entrant])):.2f}"
-
-
-def listed(streams: Sequence[CorpusStream]) -> None:
-    """Print what there is."""
-    for one in streams:
-        seeds = f"{len(one.choice_seeds)} + {len(one.compared_seeds)} seeds"
-        print(f"{one.half:7} {one.rounds:>9,} rounds {one.recipe.classes:>5} classes  {seeds:15}  {one.name}")
-    print(f"{len(streams)} streams, {sum(one.half == REPORT for one in streams)} of them only reported")
-
-
-def pack(folder: Path) -> None:
-    """Write the data sets that scikit-learn ships as files, for a machine without it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name in PACKED:
-        X, y = held(name)
-        np.savez_compressed(folder / f"{name}.npz", X=X, y=y, classes=np.unique(y))
-        print(folder / f"{name}.npz")
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--only", action="append", metavar="NAME", help="this stream; may be said more than once")
-    parser.add_argument("--half", choices=(CHOOSE, REPORT), help="the streams of one half")
-    parser.add_argument("--seeds", type=int, metavar="N", help="compare on at most so many seeds, for a look")
-    parser.add_argument("--jobs", type=int, default=cores(), metavar="N", help="processes (default: one for each core)")
-    parser.add_argument("--results", type=Path, default=RESULTS, metavar="FOLDER", help=f"default {RESULTS}")
-    parser.add_argument("--table", action="store_true", help="run nothing, and show what the runs so far say")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/explanation/auto-corpus.md")
-    parser.add_argument("--list", action="store_true", help="show the streams")
-    parser.add_argument("--pack", type=Path, metavar="FOLDER", help="write the data that scikit-learn ships there")
-    chosen = parser.parse_args()
-    for name in ("seeds", "jobs"):
-        if getattr(chosen, name) is not None and getattr(chosen, name) < 1:
-            parser.error(f"--{name} must be at least 1")
-    try:
-        streams, absent = streams_of(chosen)
-        if chosen.list:
-            listed([*streams, *(CORPUS[name] for name in absent)])
-            return 0
-        if chosen.pack:
-            pack(chosen.pack)
-            return 0
-        return reported(streams, absent, chosen)
-    except OnebitError as error:
-        parser.error(str(error))
-
-
-def reported(streams: Sequence[CorpusStream], absent: dict[str, str], chosen: argparse.Namespace) -> int:
-    """Run what is lacking, and print or write the table of what is there."""
-    records, stopped = Records(chosen.results), False
-    failed: list[Record] = []
-    try:
-        if not chosen.table:
-            failed = measured(streams, records, chosen.jobs, chosen.seeds)
-    except KeyboardInterrupt:
-        stopped = True
-    finally:
-        records.close()
-    found = {one.name: judged(one, records, chosen.seeds) for one in streams}
-    judgements = [one for one in found.values() if one is not None]
-    lines = table(judgements)
-    print("\n".join(lines))
-    for name, why in {
-        **absent,
-        **{name: "not all of its runs are done" for name, one in found.items() if not one},
-    }.items():
-        print(f"{name} is left out: {why}", file=sys.stderr)
-    for line in failures_said(failed):
-        print(line, file=sys.stderr)
-    if EARLIER not in registry():
-        print(f"this version has no rule {EARLIER}: auto is not compared with it", file=sys.stderr)
-    if stopped:
-        print("stopped; the same command goes on", file=sys.stderr)
-        return 130
-    if chosen.write:
-        write_block(PAGE, BLOCK, [where_and_when(), "", *lines])
-    return 1 if any(record.fields["learner"] == AUTO for record in failed) else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())
+    return [{"stream": name, "error, times": str(ratio_of(errors[name], errors[other]))} for name, other in pairs]

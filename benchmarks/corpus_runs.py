@@ -1,4 +1,4 @@
-"""The runs of the corpus: which there are, those that have no record yet in processes side by side, and what follows from the records.
+"""The runs of the corpus: which there are, and those that have no record yet in processes side by side.
 
 A run is a trial of onebit's, and its record a line of `rows.jsonl` as those of every experiment are: it is found by a hash of the rule's
 code, the recipe's, and the seed, and what was done before the last Ctrl-C is not run again.
@@ -12,24 +12,23 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
 from typing import Any, NamedTuple
 
-from benchmarks.corpus_streams import CORPUS, CorpusStream
-from benchmarks.judging import Ratio, best_of, ratio_of
+import numpy as np
 
+from benchmarks.streams.corpus import CORPUS, CorpusStream
 from onebit.errors import OnebitError
 from onebit.learner import Learner
-from onebit.rules import registry
+from onebit.rules import chosen_rules
 from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, Records, record_of
 from onebit.trials.shared_data import SharedData, by_shared_data
 from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of
 
-AUTO, EARLIER = "auto", "auto-0.3"
+AUTO = "auto"
 COST = 30  # so many rounds of a fixed rule, about, take as long as one of auto
 VIEWS: tuple[tuple[str, ...], ...] = ((), ("unit-norm",))
 WIDE = 2000  # columns, with which no rule has full matrices
@@ -50,15 +49,10 @@ def fixed_entrants() -> list[Entrant]:
     """Every rule with bandit feedback but auto, on rows as they are and on rows of length one."""
     fixed = [
         name
-        for name, rule in registry().items()
-        if name not in (AUTO, EARLIER) and not rule.has_full_information(rule.record(classes=2))
+        for name, rule in chosen_rules().items()
+        if name != AUTO and not rule.has_full_information(rule.record(classes=2))
     ]
     return [Entrant(name, steps) for name in fixed for steps in VIEWS]
-
-
-def own_entrants() -> list[Entrant]:
-    """`auto`, and auto of 0.3.0 where this version still has it."""
-    return [Entrant(name) for name in (AUTO, EARLIER) if name in registry()]
 
 
 class Unit(NamedTuple):
@@ -86,7 +80,7 @@ def _entry(rule: str) -> ComparisonEntry:
 # --- running ------------------------------------------------------------------------------------------------------------
 
 
-def lacking(units: Iterable[Unit], records: Records) -> list[Unit]:
+def missing_units(units: Iterable[Unit], records: Records) -> list[Unit]:
     """What of these has no record yet, the longest first."""
     found = []
     for unit in units:
@@ -97,7 +91,7 @@ def lacking(units: Iterable[Unit], records: Records) -> list[Unit]:
     return sorted(found, key=lambda unit: -CORPUS[unit.stream].rounds)
 
 
-def done(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
+def run_unit(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
     """The records of a unit, one trial after the other; fewer where it was stopped."""
     found = []
     for trials in by_shared_data(unit.trials()):
@@ -110,17 +104,17 @@ def done(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
 
 def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Progress) -> list[Record]:
     """Run what has no record yet, in so many processes; Ctrl-C leaves what is done in the records. Those that failed are given back."""
-    waiting, failed = lacking(units, records), list[Record]()
+    waiting, failed = missing_units(units, records), list[Record]()
     if not waiting:
         return failed
     context = get_context("spawn")
     stop = context.Event()
-    with _single_threaded(), ProcessPoolExecutor(min(jobs, len(waiting)), context, _begin, (stop,)) as pool:
+    with _single_threaded(), ProcessPoolExecutor(min(jobs, len(waiting)), context, _start_worker, (stop,)) as pool:
         try:
             if len(waiting) > 4 * jobs:
                 rules = {entrant.rule for unit in waiting for entrant in unit.entrants}
-                list(pool.map(_compiled, sorted(rules)))  # each once, or every process would begin with all of them
-            sizes = {pool.submit(_done_here, unit): _size(unit) for unit in waiting}
+                list(pool.map(_compile_rule, sorted(rules)))  # each once, or every process would begin with all of them
+            sizes = {pool.submit(_run_in_pool, unit): _size(unit) for unit in waiting}
             for future in _as_they_come(set(sizes)):
                 come = [records.add(Record(fields)) for fields in future.result()]
                 failed += [record for record in come if record.failed]
@@ -145,13 +139,13 @@ def _single_threaded() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def size_of(units: Iterable[Unit]) -> int:
+def total_size(units: Iterable[Unit]) -> int:
     """How much there is to run, in rounds of a fixed rule."""
     return sum(map(_size, units))
 
 
 def _size(unit: Unit) -> int:
-    return CORPUS[unit.stream].rounds * sum(COST if one.rule in (AUTO, EARLIER) else 1 for one in unit.entrants)
+    return CORPUS[unit.stream].rounds * sum(COST if one.rule == AUTO else 1 for one in unit.entrants)
 
 
 def _as_they_come(left: set[Future[list[dict[str, Any]]]]) -> Iterator[Future[list[dict[str, Any]]]]:
@@ -163,19 +157,19 @@ def _as_they_come(left: set[Future[list[dict[str, Any]]]]) -> Iterator[Future[li
 _stop: Event | None = None
 
 
-def _begin(stop: Event) -> None:
+def _start_worker(stop: Event) -> None:
     """In a process of the pool: Ctrl-C is for the one that began it, which sets `stop`."""
     global _stop  # noqa: PLW0603 - what a process is begun with reaches its tasks in no other way
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _stop = stop
 
 
-def _done_here(unit: Unit) -> list[dict[str, Any]]:
+def _run_in_pool(unit: Unit) -> list[dict[str, Any]]:
     assert _stop is not None
-    return done(unit, _stop)
+    return run_unit(unit, _stop)
 
 
-def _compiled(rule: str) -> None:
+def _compile_rule(rule: str) -> None:
     """Compile a rule for dense and for sparse rows; what it refuses is said by its trials."""
     for x in ([0.5, 0.25], [0.5] * WIDE, {"a": 1.0}):
         try:
@@ -184,7 +178,7 @@ def _compiled(rule: str) -> None:
             continue
 
 
-# --- what follows -------------------------------------------------------------------------------------------------------
+# --- the best fixed rule ------------------------------------------------------------------------------------------------
 
 
 def choice_units(streams: Iterable[CorpusStream]) -> list[Unit]:
@@ -194,13 +188,12 @@ def choice_units(streams: Iterable[CorpusStream]) -> list[Unit]:
 
 
 def compared_units(streams: Iterable[CorpusStream], records: Records, seeds: int | None) -> list[Unit]:
-    """`auto`, its earlier version and the best fixed rule, on other seeds than that was chosen on."""
+    """`auto` and the best fixed rule, on other seeds than that was chosen on."""
     units = []
     for one in streams:
         best = best_fixed(one, records)
         if best is not None:
-            entrants = (*own_entrants(), best)
-            units += [Unit(one.name, seed, entrants) for seed in one.compared_seeds[:seeds]]
+            units += [Unit(one.name, seed, (Entrant(AUTO), best)) for seed in one.compared_seeds[:seeds]]
     return units
 
 
@@ -211,41 +204,7 @@ def errors_of(one: CorpusStream, entrant: Entrant, seeds: Iterable[int], records
 
 
 def best_fixed(one: CorpusStream, records: Records) -> Entrant | None:
-    """The fixed rule that errs least on the seeds for choosing; None where they were not run."""
+    """The fixed rule that errs least on the seeds for choosing, of equals the first; None where they were not run."""
     errors = {entrant: errors_of(one, entrant, one.choice_seeds, records) for entrant in fixed_entrants()}
     known = {entrant: found for entrant, found in errors.items() if found is not None}
-    return best_of(known) if known else None
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """What came of one stream."""
-
-    stream: CorpusStream
-    best: Entrant
-    errors: dict[Entrant, list[float]]
-
-    @property
-    def against(self) -> dict[Entrant, Ratio]:
-        """The ratio of auto's error to that of each other."""
-        ours = self.errors[Entrant(AUTO)]
-        return {other: ratio_of(ours, errors) for other, errors in self.errors.items() if other.rule != AUTO}
-
-    @property
-    def misses(self) -> list[Entrant]:
-        """Those that auto is behind for sure."""
-        return [other for other, ratio in self.against.items() if ratio.is_miss]
-
-
-def judged(one: CorpusStream, records: Records, seeds: int | None) -> Judgement | None:
-    """The judgement on one stream; None where runs are lacking."""
-    best = best_fixed(one, records)
-    if best is None:
-        return None
-    errors = {}
-    for entrant in (*own_entrants(), best):
-        found = errors_of(one, entrant, one.compared_seeds[:seeds], records)
-        if found is None:
-            return None
-        errors[entrant] = found
-    return Judgement(one, best, errors)
+    return min(known, key=lambda entrant: float(np.mean(known[entrant])), default=None)

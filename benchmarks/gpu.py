@@ -1,98 +1,96 @@
-"""How fast the GPU engine is, rule by rule, with the whole contract: random ties, full draws, curves. Beside it one core.
+"""Rounds per second of the GPU engine, rule by rule, beside one core; and of sparse rows beside threads of the host.
 
-    python benchmarks/gpu.py                             # every line of the table; each kernel is built first, which is not timed
-    python benchmarks/gpu.py --only banditron --json gpu.json
-    python benchmarks/gpu.py --write gpu.json            # the table of that run into the documentation, which needs no GPU
-    ncu --clock-control none -k regex:replicate -c 1 python benchmarks/gpu.py --profile epabf 10 100
+    python -m benchmarks gpu                             # each kernel is built first, which is not timed
+    python -m benchmarks gpu --only banditron epabf
 
 A line is the best of three walks with twice as many replicates as run at the same time, on the clock, from the first launch to the
-last; rows, orders and keys are on the device before. Floating-point operations are those of the scores and of the heads that
-Banditron moves, 2 d (heads + 2) a round: what the draws, the choice and the step cost is overhead in this count.
+last, with the whole contract: random ties, full draws, curves; rows, orders and keys are on the device before. Floating-point operations
+are those of the scores and of the heads that Banditron moves, 2 d (heads + 2) a round. Sparse rows are those of 20 Newsgroups where
+ONEBIT_DATA has them, and else of their size: Banditron with 1,000 settings and 10 seeds.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks.measuring import circumstances, write_block
-
+from benchmarks.measuring import Table
+from benchmarks.streams.recipes import at_hand, held
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.build import kernel_for, layout_for, resident
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule, events_of
+from onebit.engine.stream import Tally
+from onebit.errors import OnebitError
 from onebit.executors.gpu.ahead import KernelBuilder
 from onebit.executors.gpu.executor import gpu_executor
 from onebit.executors.gpu.speeds import family_of
+from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
+from onebit.spaces.sparse import SparseRows
 from onebit.trials.trial import Trial, entry_of, marks_for
 
 ROWS = 20_000
 SCHEDULES = 4
 SECONDS = 1.0  # that a walk should take
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "performance.md"
 FP32_PEAK = 66.9e12  # of an H200, by its data sheet
+NEWS_ROWS, WORDS, WORDS_A_ROW, GROUPS = 18_846, 75_916, 158, 20  # of 20 Newsgroups
+SETTINGS, SEEDS = 1000, 10
 
 
 class Line(NamedTuple):
-    """A line of the table: what is run, and what it must and should reach, in billions of rounds a second."""
+    """A line of the table: what is run."""
 
     rule: str
     classes: int
     features: int
     options: dict[str, Any]
-    bar: float | None = None
-    goal: float | None = None
     delay: int | None = (
         None  # rounds that feedback is late in a walk over events; in 0 none is late, and events are walked all the same
     )
 
 
 LINES = [
-    Line("banditron", 10, 100, {}, 1.3, 1.8),
-    Line("banditron", 10, 256, {}, 1.0, None),
-    Line("banditron", 10, 784, {}, 0.2, 0.4),
+    Line("banditron", 10, 100, {}),
+    Line("banditron", 10, 256, {}),
+    Line("banditron", 10, 784, {}),
     Line("banditron", 4, 36, {}),
     Line("banditron", 3, 4, {}),
-    Line("bpa", 10, 100, {}, 0.6),
-    Line("bandit-perceptron", 10, 100, {}, 0.6),
-    Line("conservative-ova", 10, 100, {}, 0.6),
-    Line("offset-tree", 10, 100, {}, 0.6),
-    Line("policy-gradient", 10, 100, {}, 0.6),
-    Line("exact-pa", 10, 100, {}, 0.15, 0.4),
-    Line("gaptron", 10, 100, {"rate": 0.1, "exploration": 0.05}, 0.15, 0.4),
-    Line("epabf", 10, 100, {"variant": "PA"}, 0.15, 0.4),
-    Line("epabf", 10, 100, {}, 0.15, 0.4),
-    Line("epabf", 10, 100, {"variant": "PA-II"}, 0.15, 0.4),
+    Line("bpa", 10, 100, {}),
+    Line("bandit-perceptron", 10, 100, {}),
+    Line("conservative-ova", 10, 100, {}),
+    Line("offset-tree", 10, 100, {}),
+    Line("policy-gradient", 10, 100, {}),
+    Line("exact-pa", 10, 100, {}),
+    Line("gaptron", 10, 100, {"rate": 0.1, "exploration": 0.05}),
+    Line("epabf", 10, 100, {"variant": "PA"}),
+    Line("epabf", 10, 100, {}),
+    Line("epabf", 10, 100, {"variant": "PA-II"}),
     Line("epabf", 10, 100, {"update": "stated"}),
     Line("conservative-ova", 10, 100, {"coding": "all-pairs", "aggressiveness": 0.001}),
     Line("pab", 10, 100, {}),
     Line("perceptron", 10, 100, {}),
     Line("passive-aggressive", 10, 100, {}),
-    Line("linucb", 10, 100, {}, None, 0.8),
-    Line("epsilon-greedy", 10, 100, {}, None, 0.8),
-    Line("epsilon-greedy", 10, 100, {"model": "logistic"}, None, 0.3),
-    Line("thompson", 10, 100, {}, None, 0.3),
-    Line("squarecb", 10, 100, {}, None, 0.3),
-    Line("softmax", 10, 100, {}, None, 0.3),
-    Line("confidit", 10, 100, {}, None, 0.3),
-    Line("soba", 10, 100, {}, None, 0.3),
-    Line("newtron", 10, 100, {}, None, 0.3),
-    Line("arow", 10, 100, {}, None, 0.3),
-    Line("second-order-perceptron", 10, 100, {}, None, 0.3),
+    Line("linucb", 10, 100, {}),
+    Line("epsilon-greedy", 10, 100, {}),
+    Line("epsilon-greedy", 10, 100, {"model": "logistic"}),
+    Line("thompson", 10, 100, {}),
+    Line("squarecb", 10, 100, {}),
+    Line("softmax", 10, 100, {}),
+    Line("confidit", 10, 100, {}),
+    Line("soba", 10, 100, {}),
+    Line("newtron", 10, 100, {}),
+    Line("arow", 10, 100, {}),
+    Line("second-order-perceptron", 10, 100, {}),
     Line("linucb", 10, 784, {}),
     Line("banditron", 10, 100, {}, delay=0),
     Line("banditron", 10, 100, {}, delay=20),
@@ -123,7 +121,7 @@ def kernel_of(line: Line) -> tuple[Shape, Layout]:
     return shape, layout
 
 
-def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSchedules, launch.Replicates]:
+def prepare_walk(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSchedules, launch.Replicates]:
     shape, layout = kernel_of(line)
     params, memory = shape.rule.settle(line.classes, line.options)
     values, labels = rows_of(line.classes, line.features)
@@ -144,17 +142,17 @@ def prepared(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceSched
     return shape, layout, schedules, replicates
 
 
-def measured(line: Line, with_core: bool = True) -> dict[str, Any]:
-    shape, layout, schedules, replicates = prepared(line, 2000)
+def measure_line(line: Line) -> dict[str, Any]:
+    shape, layout, schedules, replicates = prepare_walk(line, 2000)
     count = len(replicates.keys)
     trial = launch.walk(shape, layout, schedules, replicates, marks_for(2000), lambda done: None)
     rounds = int(np.clip(2000 * SECONDS / trial.seconds, 2000, 1_000_000))
-    shape, layout, schedules, replicates = prepared(line, rounds)
+    shape, layout, schedules, replicates = prepare_walk(line, rounds)
     counts = [launch.walk(shape, layout, schedules, replicates, marks_for(rounds), lambda done: None) for _ in range(3)]
     seconds = min(one.seconds for one in counts)
     (kernel,) = kernel_for(shape, layout).overloads.values()
     rate = count * rounds / seconds
-    core = core_rate(line) if with_core else None
+    core = core_rate(line)
     return {
         **line._asdict(),
         "heads": shape.heads,
@@ -179,62 +177,24 @@ def core_rate(line: Line) -> float | None:
     return gpu_executor().core_rate(Trial(entry_of(line.rule, line.options), streamed, 0))
 
 
-TITLES = ("rule", "K", "d", "lanes", "weights", "registers", "billion rounds/s", "bar", "goal", "of peak", "cores")
-
-
-def cells_of(one: dict[str, Any]) -> tuple[str, ...]:
-    """A line of the table."""
+def table_row(one: dict[str, Any]) -> dict[str, Any]:
+    """Return a line of the table."""
     options = one["options"] | ({} if one["delay"] is None else {"delay": one["delay"]})
-    rate = one["rounds_per_second"] / 1e9
-
-    def held_to(limit: float | None) -> str:
-        return "" if limit is None else f"{limit:g}: {'met' if rate >= limit else '**missed**'}"
-
-    return (
-        ", ".join([one["rule"], *(f"{name}={value}" for name, value in options.items())]),
-        str(one["classes"]),
-        str(one["features"]),
-        str(one["lanes"]),
-        one["where"] + (f", {one['spilled']} bytes spilled" if one["spilled"] else ""),
-        str(one["registers"]),
-        f"{rate:.3g}",
-        held_to(one["bar"]),
-        held_to(one["goal"]),
-        f"{100 * one['peak']:.1f} %",
-        "" if one["cores"] is None else f"{one['cores']:,.0f}",
-    )
-
-
-def table_of(found: list[dict[str, Any]]) -> Table:
-    table = Table(title=f"GPU engine on {device.name()}")
-    for title in TITLES:
-        table.add_column(title, justify="left" if title in ("rule", "weights") else "right")
-    for one in found:
-        table.add_row(*cells_of(one))
-    return table
-
-
-def sentences(found: list[dict[str, Any]]) -> list[str]:
-    """What follows from the table."""
-    return [*pairs_against_banditron(found), *late_against_immediate(found), *fitted(found)]
-
-
-def markdown(report: dict[str, Any]) -> list[str]:
-    """The table of a run for the documentation."""
-    found = report["lines"]
-    day, host = report["date"][:10], f"a host with {report['cores']} cores, load {report['load']}"
-    aligned = ["---" if title in ("rule", "weights") else "---:" for title in TITLES]
-    return [
-        f"{day}, {report['device']}, {host}, walks of {report['walk_seconds']:g} s.",
-        "",
-        *(f"| {' | '.join(cells)} |" for cells in (TITLES, aligned, *map(cells_of, found))),
-        "",
-        *(f"- {sentence}" for sentence in sentences(found)),
-    ]
+    return {
+        "rule": ", ".join([one["rule"], *(f"{name}={value}" for name, value in options.items())]),
+        "K": one["classes"],
+        "d": one["features"],
+        "lanes": one["lanes"],
+        "weights": one["where"] + (f", {one['spilled']} bytes spilled" if one["spilled"] else ""),
+        "registers": one["registers"],
+        "billion rounds/s": one["rounds_per_second"] / 1e9,
+        "of peak, %": 100 * one["peak"],
+        "cores": one["cores"],
+    }
 
 
 def pairs_against_banditron(found: list[dict[str, Any]]) -> Iterator[str]:
-    """All pairs should do a third of the head-rounds a second of Banditron's, at K = 10 and d = 100."""
+    """Compare all pairs with Banditron by head-rounds a second, at K = 10 and d = 100."""
     plain = [
         one
         for one in found
@@ -244,19 +204,19 @@ def pairs_against_banditron(found: list[dict[str, Any]]) -> Iterator[str]:
     for one in plain:
         for other in pairs:
             share = other["head_rounds_per_second"] / one["head_rounds_per_second"]
-            yield f"all pairs: {share:.2f} of Banditron's head-rounds a second (bar 0.33)"
+            yield f"all pairs: {share:.2f} of Banditron's head-rounds a second"
 
 
 def late_against_immediate(found: list[dict[str, Any]]) -> Iterator[str]:
-    """Where nothing is late, a walk over events should do four fifths of the rounds a second of one over rounds."""
+    """Compare walks over events, late or not, with walks over rounds."""
     plain = [one for one in found if one["features"] == 100 and not one["options"]]
     rates = {(one["rule"], one["delay"]): one["rounds_per_second"] for one in plain}
     for (rule, delay), rate in rates.items():
         if delay is not None and (rule, None) in rates:
-            yield f"{rule}, {delay} rounds late: {rate / rates[rule, None]:.2f} of the rounds a second without events (bar 0.80 where none is late)"
+            yield f"{rule}, {delay} rounds late: {rate / rates[rule, None]:.2f} of the rounds a second without events"
 
 
-def fitted(found: list[dict[str, Any]]) -> Iterator[str]:
+def fitted_speeds(found: list[dict[str, Any]]) -> Iterator[str]:
     """What `--on auto` should reckon with (`executors/gpu/speeds.py`): geometric means over the rules of a family, K = 10, d = 100."""
     families: dict[str, list[dict[str, Any]]] = {}
     for one in found:
@@ -274,46 +234,104 @@ def geometric_mean(numbers: np.ndarray[Any, Any]) -> float:
     return float(np.exp(np.log(numbers).mean()))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="RULE", help="the lines of some rules")
-    parser.add_argument("--without-cores", action="store_true", help="do not measure a core beside each line")
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write everything to this file")
+# --- sparse rows --------------------------------------------------------------------------------------------------------
+
+
+def load_newsgroups() -> tuple[SparseRows, np.ndarray[Any, Any], str]:
+    """Return the rows, their labels, and what they are."""
+    if at_hand("20newsgroups"):
+        X, labels = held("20newsgroups")
+        counts, columns, starts, said = X.data, X.indices, X.indptr, "20 Newsgroups"
+    else:
+        generator = np.random.default_rng(0)
+        sizes = generator.geometric(1 / (1.25 * WORDS_A_ROW), size=NEWS_ROWS)  # of which some are the same word
+        words = [np.unique((WORDS ** generator.random(size)).astype(np.int32) - 1) for size in sizes]
+        columns, starts = np.concatenate(words), np.cumsum([0, *map(len, words)])
+        counts, labels = np.ones(len(columns)), generator.integers(0, GROUPS, size=NEWS_ROWS)
+        said = f"rows like 20 Newsgroups ({len(columns) / NEWS_ROWS:.0f} values a row)"
+    lengths = np.sqrt(np.maximum(1, np.diff(starts)))
+    values = (np.sign(counts) / np.repeat(lengths, np.diff(starts))).astype(np.float32)
+    return SparseRows(values, columns.astype(np.int32), starts.astype(np.int64), WORDS), labels, said
+
+
+def rate_on_device(rows: SparseRows, labels: np.ndarray[Any, Any]) -> float:
+    """Rounds a second of all settings and seeds on the GPU, as many at a time as it has room for."""
+    rule = rule_named("banditron")
+    settled = [rule.settle(GROUPS, {"exploration": float(one)}) for one in np.geomspace(0.001, 0.5, SETTINGS)]
+    shape = Shape.of(rule, settled[0][0], len(settled[0][1]), WORDS, sparse=True)
+    layout = layout_for(shape)
+    assert layout is not None
+    schedules = []
+    for seed in range(SEEDS):
+        order = np.random.default_rng(seed).permutation(rows.height)
+        schedules.append((0, Schedule(labels[order], order)))
+    sent = launch.DeviceSchedules(launch.DeviceSparseRows([rows], False), schedules)
+    beginnings = [(params, memory, 1e300) for params, memory in settled for _ in range(SEEDS)]
+    most = launch.most_at_once(shape, layout, rows.height)
+    seconds = 0.0
+    for first in range(0, len(beginnings), most):
+        some = beginnings[first : first + most]
+        places = [(first + place) % SEEDS for place in range(len(some))]
+        replicates = launch.Replicates.of(shape, some, places, places)
+        counts = launch.walk(shape, layout, sent, replicates, marks_for(rows.height), lambda done: None)
+        seconds += counts.seconds
+    return len(beginnings) * rows.height / seconds
+
+
+def rate_on_threads(rows: SparseRows, labels: np.ndarray[Any, Any], threads: int) -> float:
+    """Rounds a second of so many learners at a time, each on its own thread."""
+    made = learner_class(rule_named("banditron"))
+
+    def learner(exploration: float) -> Learner:
+        one = made(GROUPS, exploration=exploration, features=WORDS, space="sparse")
+        one.runtime.model.allocate()
+        return one
+
+    def walk(one: Learner) -> None:
+        one.runtime.walk(rows, Schedule(labels), np.zeros((0, 0)), Tally.empty(np.array([rows.height])), 0, rows.height)
+
+    walk(learner(0.1))
+    learners = [learner(float(one)) for one in np.geomspace(0.001, 0.5, threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        started = time.perf_counter()
+        list(pool.map(walk, learners))
+        return threads * rows.height / (time.perf_counter() - started)
+
+
+# --- what is measured ---------------------------------------------------------------------------------------------------
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
+    parser.add_argument("--only", nargs="+", metavar="RULE", help="the lines of some rules, without sparse rows")
     parser.add_argument(
-        "--write", type=Path, metavar="PATH", help="run nothing: put such a file's table into the documentation"
+        "--threads", type=int, default=16, metavar="N", help="of the host, for sparse rows (default 16)"
     )
-    parser.add_argument("--profile", nargs=3, metavar=("RULE", "K", "D"), help="one walk of one rule, for a profiler")
-    chosen = parser.parse_args()
-    if chosen.write:
-        write_block(PAGE, "gpu", markdown(json.loads(chosen.write.read_text(encoding="utf-8"))))
-        return
-    if device.trouble() is not None:
-        sys.exit(f"benchmarks/gpu.py: {device.trouble()}")
-    if chosen.profile:
-        rule, classes, features = chosen.profile
-        wanted = [line for line in LINES if (line.rule, str(line.classes), str(line.features)) == tuple(chosen.profile)]
-        line = wanted[0] if wanted else Line(rule, int(classes), int(features), {})
-        launch.walk(*prepared(line, 2000), marks_for(2000), lambda done: None)
-        return
-    where = circumstances()  # before this makes the host busy
-    console = Console(width=150, emoji=False)
+
+
+def measure(options: argparse.Namespace) -> list[Table]:
+    """Build all kernels, walk each, and compare sparse rows with threads of the host."""
+    trouble = device.trouble()
+    if trouble is not None:
+        raise OnebitError(trouble)
     found: list[dict[str, Any]] = []
-    lines = [line for line in LINES if not chosen.only or line.rule in chosen.only]
+    lines = [line for line in LINES if not options.only or line.rule in options.only]
     with closing(KernelBuilder()) as builder:
         kernels = list(map(kernel_of, lines))
         builder.build(kernels)
         for kernel in kernels:
             builder.wait(kernel)
     for line in lines:
-        found.append(measured(line, not chosen.without_cores))
-        console.print(f"{line.rule} {line.classes} {line.features}: {found[-1]['rounds_per_second'] / 1e9:.3f}")
-    console.print(table_of(found))
-    for sentence in sentences(found):
-        console.print(sentence)
-    if chosen.json:
-        report = {"device": device.name(), **where, "walk_seconds": SECONDS, "lines": found}
-        chosen.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()
+        found.append(measure_line(line))
+        print(table_row(found[-1]), file=sys.stderr, flush=True)
+    sentences = [*pairs_against_banditron(found), *late_against_immediate(found), *fitted_speeds(found)]
+    tables = [
+        Table(f"{device.name()}, walks of {SECONDS:g} s", [table_row(one) for one in found]),
+        Table("What follows", [{"what": sentence} for sentence in sentences]),
+    ]
+    if options.only:
+        return tables
+    rows, labels, said = load_newsgroups()
+    threads, gpu = rate_on_threads(rows, labels, options.threads), rate_on_device(rows, labels)
+    rates = {f"{options.threads} threads": threads, device.name(): gpu}
+    return [*tables, Table(said, [{"where": name, "million rounds/s": rate / 1e6} for name, rate in rates.items()])]

@@ -1,19 +1,18 @@
-"""How time and memory grow: with rounds, classes, features, non-zeros, stored rows, tasks and the log, each beside what theory says.
+"""Growth of time and memory with rounds, classes, features, non-zeros, stored rows, tasks and the log, beside theory.
 
-    python benchmarks/growth.py --out growth            # a page, growth/page.html, and its figures; minutes
-    python benchmarks/growth.py --out growth --quick    # shorter axes
-    python benchmarks/growth.py --out growth --only classes,log
-    python benchmarks/growth.py --out growth --write    # and the table and the picture into the documentation
+    python -m benchmarks growth                      # minutes
+    python -m benchmarks growth --quick              # shorter axes
+    python -m benchmarks growth --only classes log
+    python -m benchmarks growth --picture docs/explanation/growth.svg
 
-Each point is measured in this process: the least CPU time of some repeats, and the most memory that Python and NumPy had allocated, rows included. An exponent is the slope of the
-logarithms over the upper half of an axis, where what is constant no longer counts.
+Each point is measured in this process: the least CPU time of some repeats, and the most memory that Python and NumPy had allocated, rows
+included. An exponent is the slope of the logarithms over the upper half of an axis, where what is constant no longer counts.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import re
 import sys
 import time
 import tracemalloc
@@ -21,25 +20,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks.measuring import circumstances, where_and_when, write_block
-
 import onebit
+from benchmarks.measuring import Table
 from onebit.data.tables import Csr
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
+from onebit.errors import OnebitError
 from onebit.experiments.run import run
 from onebit.learner import Learner
-from onebit.report.html import page_html
-from onebit.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table
 
-ROOT = Path(__file__).resolve().parents[1]
-PAGE, PICTURE = ROOT / "docs" / "explanation" / "performance.md", ROOT / "docs" / "explanation" / "growth.svg"
-SLACK = 0.15  # by which a measured exponent may be above that of theory
 LEAST_MB = 1.0  # below which memory says nothing
 
 
@@ -87,7 +80,7 @@ def decades(low: int, high: int) -> list[int]:
     return [size for power in range(low, high) for size in (10**power, 3 * 10**power)] + [10**high]
 
 
-def walked(learner: Learner, X: object, y: np.ndarray) -> Callable[[], None]:
+def make_pass(learner: Learner, X: object, y: np.ndarray) -> Callable[[], None]:
     """A pass of a learner over rows, in one loop."""
     rows, schedule = learner.runtime.table(X), Schedule(y)
 
@@ -108,7 +101,7 @@ def classes(size: int) -> Callable[[], None]:
 
     def go() -> None:
         X = np.random.default_rng(0).standard_normal((200, 20), dtype=np.float32)
-        walked(Learner("banditron", classes=size), X, np.arange(200) % size)()
+        make_pass(Learner("banditron", classes=size), X, np.arange(200) % size)()
 
     return go
 
@@ -132,18 +125,18 @@ def csr_pass(count: int, values: int, width: int) -> Callable[[], None]:
     y = generator.integers(0, 4, count)
 
     def go() -> None:
-        walked(Learner("banditron", classes=4), X, y)()
+        make_pass(Learner("banditron", classes=4), X, y)()
 
     return go
 
 
 def stored_rows(size: int) -> Callable[[], None]:
-    """1,000 rounds with a kernel that has stored so many rows, and stores no more."""
+    """1,000 rounds with a kernel that has stored as many rows as it may."""
     generator = np.random.default_rng(0)
     X, y = generator.standard_normal((size + 1000, 20), dtype=np.float32), generator.integers(0, 4, size + 1000)
-    learner = Learner("perceptron", classes=4, kernel="rbf:0.05", max_support=size, when_full="stop")
-    walked(learner, X, y)()  # most of the first rows are mistakes, and stored
-    return walked(learner, X[-1000:], y[-1000:])
+    learner = Learner("perceptron", classes=4, kernel="rbf:0.05", max_support=size)
+    make_pass(learner, X, y)()  # most of the first rows are mistakes, and stored
+    return make_pass(learner, X[-1000:], y[-1000:])
 
 
 def tasks(size: int) -> Callable[[], None]:
@@ -152,7 +145,7 @@ def tasks(size: int) -> Callable[[], None]:
     for number in range(size):
         with onebit.open(folder.name, f"task{number}", classes=3, features=4, learner="bpa", seed=1, durable="soon"):
             pass
-    return lambda: decided(folder, "task0")
+    return lambda: decide_once(folder, "task0")
 
 
 def log(size: int) -> Callable[[], None]:
@@ -163,10 +156,10 @@ def log(size: int) -> Callable[[], None]:
         for _ in range(0, size, 1000):
             made = task.decide_many(X[: min(size, 1000)])
             task.feedback_many([one.id for one in made], right=[True] * len(made))
-    return lambda: decided(folder, "task0")
+    return lambda: decide_once(folder, "task0")
 
 
-def decided(folder: TemporaryDirectory[str], name: str) -> None:
+def decide_once(folder: TemporaryDirectory[str], name: str) -> None:
     """One decision and its feedback in a folder that is opened for it."""
     with onebit.open(folder.name, name) as task:
         task.feedback(task.decide([0.0, 1.0, 0.0, 1.0]), right=True)
@@ -190,23 +183,23 @@ def axes(quick: bool) -> list[Axis]:
     ]
 
 
-def measured(axis: Axis) -> Growth:
+def measure_axis(axis: Axis) -> Growth:
     """Walk an axis."""
     seconds, megabytes = [], []
     axis.make(axis.sizes[0])()  # compiled and loaded by now
     for size in axis.sizes:
-        megabytes.append(peak_of(lambda size=size: axis.make(size)()))  # type: ignore[misc]
+        megabytes.append(peak_memory(lambda size=size: axis.make(size)()))  # type: ignore[misc]
         go, best = axis.make(size), math.inf
         for _ in range(axis.repeats):
             started = time.process_time()
             go()
             best = min(best, time.process_time() - started)
         seconds.append(best)
-        print(f"{axis.name:12} {size:>12,}  {best:10.4f} s  {megabytes[-1]:10.2f} MB", flush=True)
+        print(f"{axis.name:12} {size:>12,}  {best:10.4f} s  {megabytes[-1]:10.2f} MB", file=sys.stderr, flush=True)
     return Growth(axis, seconds, megabytes)
 
 
-def peak_of(go: Callable[[], None]) -> float:
+def peak_memory(go: Callable[[], None]) -> float:
     """The most memory that Python and NumPy had allocated meanwhile, in MB."""
     tracemalloc.start()
     go()
@@ -215,59 +208,21 @@ def peak_of(go: Callable[[], None]) -> float:
     return peak / 1e6
 
 
-def verdict(found: float, theory: float) -> str:
-    """Whether something grows faster than it should."""
-    return "as it should" if found <= theory + SLACK else "faster"
+def table_row(one: Growth) -> dict[str, Any]:
+    """Return a line of the table."""
+    axis = one.axis
+    return {
+        "what grows": axis.unit,
+        "from, to": f"{axis.sizes[0]:,} to {axis.sizes[-1]:,}",
+        "at the end": f"{one.seconds[-1]:.3g} s, {one.megabytes[-1]:,.0f} MB",
+        "time: exponent": one.time_exponent,
+        "time: theory": axis.time_theory,
+        "memory: exponent": one.memory_exponent,
+        "memory: theory": axis.memory_theory,
+    }
 
 
-def summary(found: Sequence[Growth]) -> list[list[str]]:
-    """The lines of the table: axis, from, to, and for time and memory the exponent, that of theory and the verdict."""
-    lines = []
-    for one in found:
-        axis, last = one.axis, (one.seconds[-1], one.megabytes[-1])
-        time_said = f"{one.time_exponent:.2f} | {axis.time_theory:g} | {verdict(one.time_exponent, axis.time_theory)}"
-        memory = f"{one.memory_exponent:.2f} | {axis.memory_theory:g}"
-        said = f"{memory} | {verdict(one.memory_exponent, axis.memory_theory)}"
-        reach = f"{axis.sizes[0]:,} to {axis.sizes[-1]:,}"
-        lines.append([f"{axis.unit} | {reach} | {last[0]:.3g} s, {last[1]:,.0f} MB", time_said, said])
-    return lines
-
-
-def markdown(found: Sequence[Growth]) -> list[str]:
-    """The same for a page of the documentation."""
-    heads = "| what grows | from, to | at the end | time: exponent | theory | | memory: exponent | theory | |"
-    return [heads, "|---|---|---|---:|---:|---|---:|---:|---|", *(f"| {' | '.join(row)} |" for row in summary(found))]
-
-
-def page(found: Sequence[Growth]) -> Page:
-    """The table, and two plots for each axis."""
-    titles = ("what grows", "from, to", "at the end", "time", "theory", "verdict", "memory", "theory", "verdict")
-    rows: list[list[Cell]] = []
-    for row in summary(found):
-        cells = " | ".join(row).split(" | ")
-        tones = {"as it should": "good", "faster": "bad"}
-        rows.append([Badge(cell, tones[cell]) if cell in tones else as_cell(cell) for cell in cells])  # type: ignore[arg-type]
-    parts: list[Part] = [Table("Exponents", [Column(title) for title in titles], rows), *(plot(one) for one in found)]
-    facts = {name: str(value) for name, value in circumstances().items()}
-    return Page("How time and memory grow", "python benchmarks/growth.py", parts, facts)
-
-
-def as_cell(text: str) -> Cell:
-    """A number where it is one."""
-    return Number(float(text), text) if re.fullmatch(r"-?\d+(\.\d+)?", text) else text
-
-
-def plot(one: Growth) -> Curves:
-    """Time and memory of an axis, both logarithmic."""
-    curves = {"CPU seconds": one.seconds, "MB": one.megabytes}
-    series = [
-        Series(name, {"measured": Band([math.log10(max(value, 1e-9)) for value in values])})
-        for name, values in curves.items()
-    ]
-    return Curves(f"{one.axis.unit}", list(one.axis.sizes), one.axis.unit, "log10", series, logarithmic=True)
-
-
-def picture(found: Sequence[Growth], path: Path) -> None:
+def draw_picture(found: Sequence[Growth], path: Path) -> None:
     """All axes side by side, for the documentation: measured lines, and dotted ones with the slope of theory."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -294,29 +249,20 @@ def picture(found: Sequence[Growth], path: Path) -> None:
         drawing.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None, dpi=110)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--out", type=Path, required=True, help="the folder of the page")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
     parser.add_argument("--quick", action="store_true", help="shorter axes")
-    parser.add_argument("--only", help="some of the axes, with commas between them")
-    parser.add_argument("--write", action="store_true", help="put the table and the picture into the documentation")
-    chosen = parser.parse_args()
-    known = {axis.name: axis for axis in axes(chosen.quick)}
-    names = chosen.only.split(",") if chosen.only else list(known)
-    if unknown := [name for name in names if name not in known]:
-        parser.error(f"there is no axis {unknown[0]}; there are {', '.join(known)}")
-    found = [measured(known[name]) for name in names]
-    chosen.out.mkdir(parents=True, exist_ok=True)
-    (chosen.out / "page.html").write_text(page_html(page(found)), encoding="utf-8")
-    picture(found, chosen.out / "growth.png")
-    print("\n".join(markdown(found)))
-    if chosen.write:
-        picture(found, PICTURE)
-        load = circumstances()["load"]
-        write_block(PAGE, "growth", [f"{where_and_when()} Load {load}.", "", *markdown(found)])
+    parser.add_argument("--only", nargs="+", metavar="AXIS", help="some of the axes")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="draw all axes into this file")
 
 
-if __name__ == "__main__":
-    main()
+def measure(options: argparse.Namespace) -> list[Table]:
+    """Walk the axes that were asked for."""
+    known = {axis.name: axis for axis in axes(options.quick)}
+    for name in options.only or ():
+        if name not in known:
+            raise OnebitError(f"there is no axis {name!r}; there are {', '.join(known)}")
+    found = [measure_axis(known[name]) for name in options.only or known]
+    if options.picture:
+        draw_picture(found, options.picture)
+    return [Table("Exponents", [table_row(one) for one in found])]

@@ -1,18 +1,17 @@
-"""A task in a program (`onebit.open`), beside its learner alone and beside plain inserts into SQLite, taking turns in one run.
+"""Microseconds a pair of a task in a program (`onebit.open`), beside its learner alone and plain inserts into SQLite.
 
-    python benchmarks/open.py                     # a minute
-    python benchmarks/open.py --learner auto --json
+    python -m benchmarks open                     # a minute
+    python -m benchmarks open --learner auto
 
-A pair is a decision on 64 numbers among 10 classes, and its feedback. Both are one row of the log: with `always` each waits for the disk, as one insert
-in a transaction of its own does, into a table of SQLite in the same folder with as many bytes, or into the very table of the log. Times are medians over short turns, so
-that what else runs on the machine falls on all alike.
+A pair is a decision on 64 numbers among 10 classes, and its feedback. Both are one row of the log: with `always` each waits for the disk,
+as one insert in a transaction of its own does, into a table of SQLite in the same folder with as many bytes, or into the very table of
+the log. Times are medians over short turns, so that what else runs on the machine falls on all alike.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import sqlite3
 import statistics
 import tempfile
@@ -23,9 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.measuring import where_and_when
 
 import onebit
+from benchmarks.measuring import Table
 from onebit.serve.log.sqlite.appending import INSERTS
 from onebit.serve.log.sqlite.schema import created
 
@@ -36,7 +35,7 @@ REST = (None, 0, 0.1, 0.5, None, None, None)  # what comes after x
 Turn = Callable[[int], None]
 
 
-def streams() -> Iterator[tuple[Any, int]]:
+def make_rows() -> Iterator[tuple[Any, int]]:
     """Rows without end, and the class that is right."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4096, FEATURES))
@@ -95,7 +94,7 @@ def log_inserts(connection: sqlite3.Connection) -> Turn:
     return turn
 
 
-def measured(turns: dict[str, Turn], repeats: int) -> dict[str, dict[str, float]]:
+def measure_turns(turns: dict[str, Turn], repeats: int) -> dict[str, dict[str, float]]:
     """Microseconds a pair: the medians of the time that passed, and of that of the CPU."""
     wall: dict[str, list[float]] = {name: [] for name in turns}
     cpu: dict[str, list[float]] = {name: [] for name in turns}
@@ -109,53 +108,43 @@ def measured(turns: dict[str, Turn], repeats: int) -> dict[str, dict[str, float]
             wall[name].append((time.perf_counter() - began) / PAIRS[name] * 1e6)
     return {
         name: {
-            "wall_us": statistics.median(wall[name]),
-            "fastest_us": min(wall[name]),
-            "cpu_us": statistics.median(cpu[name]),
+            "median": statistics.median(wall[name]),
+            "fastest": min(wall[name]),
+            "CPU": statistics.median(cpu[name]),
         }
         for name in turns
     }
 
 
-def main() -> None:
-    """Measure, and print."""
-    command = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    command.add_argument("--learner", default="epsilon-greedy")
-    command.add_argument("--repeats", type=int, default=60)
-    command.add_argument("--json", action="store_true")
-    chosen = command.parse_args()
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
+    parser.add_argument("--learner", default="epsilon-greedy", metavar="NAME", help="default epsilon-greedy")
+    parser.add_argument("--repeats", type=int, default=60, metavar="N", help="turns of each (default 60)")
+
+
+def measure(options: argparse.Namespace) -> list[Table]:
+    """Let the log, the learner and the inserts take turns."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as open_ones:
         path = Path(folder)
 
         def task(durable: Any) -> onebit.OpenTask:
-            options: dict[str, Any] = {"classes": CLASSES, "features": FEATURES, "learner": chosen.learner, "seed": 1}
-            return open_ones.enter_context(onebit.open(path / durable, "bench", durable=durable, **options))
+            settings: dict[str, Any] = {"classes": CLASSES, "features": FEATURES, "learner": options.learner, "seed": 1}
+            return open_ones.enter_context(onebit.open(path / durable, "bench", durable=durable, **settings))
 
         soon, always = task("soon"), task("always")
         plain = open_ones.enter_context(closing(sqlite3.connect(path / "plain.db", isolation_level=None)))
         (path / "log").mkdir()
         log = open_ones.enter_context(closing(created(path / "log" / "onebit.db")))
-        found = measured(
+        found = measure_turns(
             {
-                "soon": pairs_of(soon, streams()),
-                "learner alone": steps_of(soon.learner, streams()),
-                "always": pairs_of(always, streams()),
+                "soon": pairs_of(soon, make_rows()),
+                "learner alone": steps_of(soon.learner, make_rows()),
+                "always": pairs_of(always, make_rows()),
                 "insert into a table": plain_inserts(plain),
                 "insert into the log's table": log_inserts(log),
             },
-            chosen.repeats,
+            options.repeats,
         )
-    if chosen.json:
-        print(json.dumps({"learner": chosen.learner, **found}))
-        return
-    print(f"{chosen.learner}, {CLASSES} classes, {FEATURES} numbers; {where_and_when()}")
-    for name, times in found.items():
-        print(
-            f"{name:>28}: {times['wall_us']:8.1f} us a pair, fastest turn {times['fastest_us']:8.1f}, CPU {times['cpu_us']:8.1f}"
-        )
-    for name in ("insert into a table", "insert into the log's table"):
-        print(f"always, over two of {name}: {found['always']['wall_us'] / found[name]['wall_us']:.2f}")
-
-
-if __name__ == "__main__":
-    main()
+    always_us = found["always"]["median"]
+    rows = [{"what": name, **times, "`always` : this": always_us / times["median"]} for name, times in found.items()]
+    return [Table(f"Microseconds a pair, `{options.learner}`, {CLASSES} classes, {FEATURES} numbers", rows)]

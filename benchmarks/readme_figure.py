@@ -1,32 +1,28 @@
-"""The picture of the README: errors so far on the handwritten digits, of `auto` and of others that hear as little.
+"""The picture of the README: errors so far on the handwritten digits, of `auto` and of others with the same feedback.
 
-    python benchmarks/readme_figure.py                         # some minutes of one core, most of them for the grid of VW
-    python benchmarks/readme_figure.py --setting '--epsilon 0.0 --cb_type mtr -l 0.5'    # without the grid
+    python -m benchmarks readme_figure                         # some minutes of one core, most of them for the grid of VW
+    python -m benchmarks readme_figure --setting '--epsilon 0.0 --cb_type mtr -l 0.5'    # without the grid
 
-All see the same 20,000 rows, drawn with replacement from the 1,797 of scikit-learn, and hear right or wrong. `auto` gets them as they are
-and has nothing set; the others get rows of length one. LinUCB and Banditron have their defaults. Vowpal Wabbit has the best of the settings
-of `vw_text.py`, chosen by its error on a draw of its own; the curves are of five other draws.
+All see the same 20,000 rows, drawn with replacement from the 1,797 of scikit-learn, and are told right or wrong. `auto` gets them as
+they are and has nothing set; the others get rows of length one. LinUCB and Banditron have their defaults. Vowpal Wabbit has the best of
+79 settings, chosen by its error on a draw of its own; the curves are of five other draws.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks.peers_vw import run as run_vw
-from benchmarks.peers_vw import write_text
-from benchmarks.vw_text import SETTINGS
-from benchmarks.workloads import SEED, resampled
-
 import onebit
+from benchmarks.measuring import Table
+from benchmarks.peers import run_vw, vw_rows, write_text
+from benchmarks.workloads import SEED, resampled
 
 DATA, ROUNDS, STEPS = "digits", 20_000, "unit-norm"
 SEEDS = range(1000, 1005)
@@ -35,23 +31,40 @@ INK = "#7d8590"  # legible on white and on black, as the lines are
 COLOURS = {"Banditron": "#8b7cf0", "Vowpal Wabbit, tuned": "#d9822b", "LinUCB": "#2f9e6e", "auto": "#2f81f7"}
 
 
+RATES = (0.02, 0.1, 0.5, 2.0, 8.0)  # the third is VW's own
+EXPLORERS = (
+    "--epsilon 0.0",
+    "--epsilon 0.005",
+    "--epsilon 0.02",
+    "--epsilon 0.05",
+    "--cb_explore_adf --softmax --lambda 50",
+    "--cb_explore_adf --softmax --lambda 200",
+    "--bag 5",
+    "--cb_explore_adf --bag 5 --greedify --epsilon 0.0",
+    "--cb_explore_adf --squarecb --gamma_scale 100",
+    "--cb_explore_adf --squarecb --gamma_scale 1000",
+    "--cb_explore_adf --squarecb --gamma_scale 10000",
+    "--cb_explore_adf --regcbopt --mellowness 0.00001",
+    "--cb_explore_adf --regcbopt --mellowness 0.0001",
+    "--cb_explore_adf --regcbopt --mellowness 0.001",
+    "--cb_explore_adf --regcbopt --mellowness 0.01",
+)
+DOUBLY_ROBUST = ("--epsilon 0.02", "--cover 3 --nounif")
+SETTINGS = (
+    *(f"{explorer} --cb_type mtr -l {rate:g}" for explorer in EXPLORERS for rate in RATES),
+    *(f"{explorer} --cb_type dr -l {rate:g}" for explorer in DOUBLY_ROBUST for rate in RATES[1:3]),
+)
+
+
 def best_setting() -> str:
-    """The setting of Vowpal Wabbit that errs least on a draw of its own."""
+    """Return the setting of Vowpal Wabbit that errs least on a draw of its own."""
     errors = {}
     with TemporaryDirectory() as folder:
-        rows = _vw_rows(Path(folder), SEED)
-        run_vw(f"{rows} -k")
+        rows = vw_rows(resampled(DATA, ROUNDS, STEPS, SEED), Path(folder), SEED + 1)
         for setting in SETTINGS:
             errors[setting] = run_vw(f"{rows} {setting}").error
             print(f"{100 * errors[setting]:.2f} %, {setting}", file=sys.stderr, flush=True)
     return min(errors, key=lambda setting: errors[setting])
-
-
-def _vw_rows(folder: Path, seed: int) -> str:
-    """The options that name the rows of a draw, which are written to a file."""
-    workload, text = resampled(DATA, ROUNDS, STEPS, seed), folder / f"{seed}.txt"
-    write_text(workload, text)
-    return f"--cbify {workload.classes} --random_seed {seed + 1} --quiet -d {text} --cache_file {text}.cache"
 
 
 def vw_curve(setting: str, seed: int, marks: NDArray[np.int64]) -> list[float]:
@@ -118,22 +131,21 @@ def draw(marks: NDArray[np.int64], errors: Mapping[str, NDArray[np.float64]], pa
     figure.savefig(path, transparent=True, metadata={"Date": None})
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
     parser.add_argument("--setting", metavar="OPTIONS", help="of Vowpal Wabbit, in place of the best of the grid")
     parser.add_argument("--out", type=Path, default=PICTURE, metavar="FILE", help="where the picture goes")
-    chosen = parser.parse_args(arguments)
+
+
+def measure(options: argparse.Namespace) -> list[Table]:
+    """Draw the picture, and return the errors at its end."""
     marks, errors = own_curves()
-    setting = chosen.setting or best_setting()
-    print(f"Vowpal Wabbit: --cbify 10 {setting}")
+    setting = options.setting or best_setting()
     errors["Vowpal Wabbit, tuned"] = np.array([vw_curve(setting, seed, marks) for seed in SEEDS])
-    for title in COLOURS:
-        last = 100 * errors[title][:, -1]
-        print(f"{title}: {last.mean():.2f} % ({last.min():.2f} to {last.max():.2f})")
-    draw(marks, errors, chosen.out)
-
-
-if __name__ == "__main__":
-    main()
+    draw(marks, errors, options.out)
+    last = {title: 100 * errors[title][:, -1] for title in COLOURS}
+    rows = [
+        {"learner": title, "error, %": float(found.mean()), "least": float(found.min()), "most": float(found.max())}
+        for title, found in last.items()
+    ]
+    return [Table(f"Vowpal Wabbit with `--cbify 10 {setting}`, {len(SEEDS)} draws", rows)]

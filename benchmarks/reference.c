@@ -1,4 +1,4 @@
-/* Banditron, also on sparse rows and with a kernel, and Conservative OVA as a C programmer would write them: one plain loop each, nothing generic,
+/* Banditron, also on sparse rows, and Conservative OVA as a C programmer would write them: one plain loop each, nothing generic,
    nothing checked.
 
    The yardstick of throughput.py. Weights are float32, (classes, features); the draws are those of onebit/contract/draws.py and
@@ -102,82 +102,6 @@ int64_t banditron_sparse(const float *values, const int32_t *columns, const int6
             line[label] += (float)(step * values[entry]);
             if (label != greedy) line[greedy] -= values[entry];
         }
-    }
-    return mistakes;
-}
-
-/* The squared distance of two rows from their lengths, summed in double, as onebit's are. */
-static inline double distance(const float *restrict a, const float *restrict b, double norms, int64_t count) {
-    double total = 0.0;
-    for (int64_t place = 0; place < count; place++) total += (double)a[place] * (double)b[place];
-    return norms - 2.0 * total > 0.0 ? norms - 2.0 * total : 0.0;
-}
-
-/* Values of the RBF kernel of a row with all rows that are stored. */
-static inline void kernel_values(const float *x, double norm, const float *stored, const double *norms, double *values,
-                                 int64_t count, int64_t features, double gamma) {
-    for (int64_t slot = 0; slot < count; slot++)
-        values[slot] = distance(x, stored + slot * features, norm + norms[slot], features);
-    for (int64_t slot = 0; slot < count; slot++) values[slot] = exp(-gamma * values[slot]);
-}
-
-/* The stored row whose part of W is smallest, ||c||^2: k(x, x) is 1. */
-static inline int64_t smallest(const float *W, int64_t count, int64_t classes) {
-    int64_t found = 0;
-    double least = INFINITY;
-    for (int64_t slot = 0; slot < count; slot++) {
-        double energy = 0.0;
-        for (int64_t label = 0; label < classes; label++) {
-            double one = W[slot * classes + label];
-            energy += one * one;
-        }
-        if (energy < least) least = energy, found = slot;
-    }
-    return found;
-}
-
-/* Banditron with an RBF kernel that stores at most `budget` rows. When there are so many, the one with the smallest part of W gives way, and its
-   coefficients are projected onto the row that is nearest to it, the new one among them; or, where nothing `merges`, the new row is not stored.
-   `memory` is three lines of `budget` numbers. */
-int64_t banditron_kernel(const float *X, const int64_t *y, float *W, double *scores, float *stored, double *memory,
-                         int64_t rounds, int64_t classes, int64_t features, int64_t budget, int64_t merges, double gamma,
-                         double exploration, uint64_t key) {
-    double *norms = memory, *values = memory + budget, *others = memory + 2 * budget;
-    int64_t mistakes = 0, count = 0;
-    for (int64_t now = 0; now < rounds; now++) {
-        const float *x = X + now * features;
-        double norm = 0.0;
-        for (int64_t place = 0; place < features; place++) norm += (double)x[place] * (double)x[place];
-        kernel_values(x, norm, stored, norms, values, count, features, gamma);
-        for (int64_t label = 0; label < classes; label++) scores[label] = 0.0;
-        for (int64_t slot = 0; slot < count; slot++)
-            for (int64_t label = 0; label < classes; label++) scores[label] += values[slot] * W[slot * classes + label];
-        int64_t greedy = greedy_label(scores, classes, key, (uint64_t)now);
-        int64_t label = played_label(greedy, classes, exploration, key, (uint64_t)now);
-        int right = label == y[now];
-        mistakes += !right;
-        if (count == budget && !merges) continue;
-        double probability = exploration / (double)classes + (label == greedy ? 1.0 - exploration : 0.0);
-        int64_t slot = count;
-        if (count < budget) {
-            count++;
-        } else {
-            slot = smallest(W, count, classes);
-            kernel_values(stored + slot * features, norms[slot], stored, norms, others, count, features, gamma);
-            int64_t target = -1;
-            double most = values[slot] * values[slot];
-            for (int64_t other = 0; other < count; other++)
-                if (other != slot && others[other] * others[other] > most) most = others[other] * others[other], target = other;
-            for (int64_t one = 0; one < classes; one++) {
-                double gone = W[slot * classes + one];
-                if (target >= 0) W[target * classes + one] += (float)(others[target] * gone);
-                W[slot * classes + one] = target >= 0 ? 0.0f : (float)(values[slot] * gone);
-            }
-        }
-        W[slot * classes + greedy] -= 1.0f;
-        if (right) W[slot * classes + label] += (float)(1.0 / probability);
-        for (int64_t place = 0; place < features; place++) stored[slot * features + place] = x[place];
-        norms[slot] = norm;
     }
     return mistakes;
 }

@@ -1,13 +1,14 @@
-"""Whether a change has made a rule slower: two source trees side by side, pass by pass, each in a process of its own.
+"""Speed and errors of every rule in one source tree over those in another, pass by pass in turn.
 
-    git worktree add ../before v0.3.0
-    python benchmarks/regression.py ../before/src src --pairs 15
-    python benchmarks/regression.py ../before/src src --only banditron soba --json ratios.json
+    git worktree add ../before v1.0.0rc1
+    python -m benchmarks regression ../before/src src --pairs 15
+    python -m benchmarks regression ../before/src src --only banditron auto
 
-For every rule both trees walk the same rows in turn, first the one and then the other, and the next time the other way round. A ratio
-is the speed of the second tree over that of the first in one such pair, by the CPU time of the loop (`Result.rounds_per_second`), which leaves out
-reading and compiling. The table has the median over the pairs, and a 95 % interval for it that assumes nothing of their distribution (from the
-ranks of the sorted ratios). A pass takes at least --seconds. Only `onebit.run` is used, so that any two versions can be compared.
+For every rule both trees walk the same rows in turn, each in a process of its own, first the one and then the other, and the next time
+the other way round. A ratio is the speed of the second tree over that of the first in one such pair, by the CPU time of the loop
+(`Result.rounds_per_second`), which leaves out reading and compiling. The table has the median over the pairs, and a 95 % interval for it
+that assumes nothing of their distribution (from the ranks of the sorted ratios). A pass takes at least --seconds. Only `onebit.run` is
+used, so that any two versions can be compared.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
+from benchmarks.measuring import Table
+from onebit.errors import OnebitError
+from onebit.rules import chosen_rules
 
 CLASSES, FEATURES, ROWS = 10, 100, 4000
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -75,7 +77,7 @@ class Tree:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise SystemExit("a tree has ended: its error is above")
+            raise OnebitError("a tree has ended: its error is above")
         return json.loads(line)
 
     def close(self) -> None:
@@ -95,7 +97,7 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
     return middle, ordered[low], ordered[count - 1 - low]
 
 
-def compared(before: Tree, after: Tree, rule: str, pairs: int, least: float) -> dict[str, Any]:
+def compare_rule(before: Tree, after: Tree, rule: str, pairs: int, least: float) -> dict[str, Any]:
     """The ratios of one rule."""
     rounds = 2000
     while before.seconds(rule, rounds)[0] < least:
@@ -108,44 +110,33 @@ def compared(before: Tree, after: Tree, rule: str, pairs: int, least: float) -> 
         ratios.append(found[before][0] / found[after][0])
         errors.append(found[before][1] == found[after][1])
     median, low, high = median_interval(ratios)
-    return {"rule": rule, "rounds": rounds, "median": median, "low": low, "high": high, "same error": all(errors)}
+    return {
+        "rule": rule,
+        "rounds": rounds,
+        "median": f"{median:.3f}",
+        "95 % from": f"{low:.3f}",
+        "to": f"{high:.3f}",
+        "same error": all(errors),
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("before", type=Path)
-    parser.add_argument("after", type=Path)
-    parser.add_argument("--pairs", type=int, default=15)
-    parser.add_argument("--seconds", type=float, default=0.2)
-    parser.add_argument("--only", nargs="+")
-    parser.add_argument("--json", type=Path)
-    chosen = parser.parse_args()
-    names = chosen.only or _names()
-    before, after = Tree(chosen.before), Tree(chosen.after)
-    table = Table(
-        title=f"speed of {after.version} over {before.version}, {chosen.pairs} pairs, K = {CLASSES}, d = {FEATURES}"
-    )
-    for column in ("rule", "rounds", "median", "95 % from", "to", "same error"):
-        table.add_column(column, justify="left" if column == "rule" else "right")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
+    parser.add_argument("before", type=Path, help="the first tree: a folder with the package onebit in it")
+    parser.add_argument("after", type=Path, help="the second tree")
+    parser.add_argument("--pairs", type=int, default=15, metavar="N", help="of passes (default 15)")
+    parser.add_argument("--seconds", type=float, default=0.2, metavar="S", help="of a pass, at least (default 0.2)")
+    parser.add_argument("--only", nargs="+", metavar="RULE", help="some rules")
+
+
+def measure(options: argparse.Namespace) -> list[Table]:
+    """Compare the rules one after the other."""
+    before, after = Tree(options.before), Tree(options.after)
     rows = []
-    for name in names:
-        row = compared(before, after, name, chosen.pairs, chosen.seconds)
-        rows.append(row)
-        numbers = (f"{row[key]:.3f}" for key in ("median", "low", "high"))
-        table.add_row(name, f"{row['rounds']:,}", *numbers, "yes" if row["same error"] else "NO")
-        print(row, file=sys.stderr, flush=True)
+    for name in options.only or chosen_rules():
+        rows.append(compare_rule(before, after, name, options.pairs, options.seconds))
+        print(rows[-1], file=sys.stderr, flush=True)
     before.close()
     after.close()
-    Console().print(table)
-    if chosen.json:
-        chosen.json.write_text(json.dumps(rows, indent=1))
-
-
-def _names() -> list[str]:
-    from onebit.rules import usual_rules
-
-    return list(usual_rules())
-
-
-if __name__ == "__main__":
-    main()
+    title = f"Speed of {after.version} over {before.version}, {options.pairs} pairs, K = {CLASSES}, d = {FEATURES}"
+    return [Table(title, rows)]

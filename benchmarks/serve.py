@@ -1,12 +1,12 @@
-"""The service under load, beside the same framework with an empty handler, in one run.
+"""Decide/feedback pairs per second of the service, latency while learning, memory, and restart after a kill.
 
-    python benchmarks/serve.py                    # some five minutes
-    python benchmarks/serve.py --quick            # one, with a tenth of the rows
-    python benchmarks/serve.py --quick --server postgresql://postgres@127.0.0.1/postgres
+    python -m benchmarks serve                    # some ten minutes
+    python -m benchmarks serve --quick            # two, with a tenth of the rows
+    python -m benchmarks serve --quick --server postgresql://postgres@127.0.0.1/postgres
+    python -m benchmarks serve --only throughput --before ../before/src
 
-The peer is FastAPI as its tutorial has it: the same bodies in and out through models, a handler that does nothing, and one row in
-SQLite for each request, in groups with one fsync. Client and server are two processes on loopback, as many connections as
-`--clients`. Rates are of pairs: a decision, and its feedback. With `--server` each service has its log in a new database of a PostgreSQL server.
+Client and server are two processes on loopback, with as many connections as `--clients`. With `--server` each service has its log in a
+new database of a PostgreSQL server. With `--before` services of another source tree and of this one take turns.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import numpy as np
+
+from benchmarks.measuring import Table
 
 CLASSES, FEATURES = 10, 64
 TASK = "bench"
@@ -78,7 +80,7 @@ class Connection:
         self._writer.close()
 
 
-def rows(count: int, seed: int) -> tuple[list[bytes], np.ndarray[Any, Any]]:
+def make_rows(count: int, seed: int) -> tuple[list[bytes], np.ndarray[Any, Any]]:
     """Rows around ten centres, as JSON, and their classes."""
     drawn = np.random.default_rng(seed)
     centres = np.random.default_rng(1).normal(size=(CLASSES, FEATURES))
@@ -87,14 +89,14 @@ def rows(count: int, seed: int) -> tuple[list[bytes], np.ndarray[Any, Any]]:
     return [json.dumps(row).encode() for row in X.tolist()], labels
 
 
-async def pairs(port: int, clients: int, seconds: float, batch: int = 1, most: int = 10**9) -> Load:
+async def send_pairs(port: int, clients: int, seconds: float, batch: int = 1, most: int = 10**9) -> Load:
     """Decide and tell, as fast as the answers come, for some seconds or so many pairs."""
     load = Load()
     begun = time.perf_counter()
 
     async def client(number: int) -> None:
         connection = await Connection.open(port)
-        bodies, labels = rows(512, number)
+        bodies, labels = make_rows(512, number)
         place = 0
         while time.perf_counter() < begun + seconds and load.pairs < most:
             chosen = [(place + step) % len(bodies) for step in range(batch)]
@@ -120,10 +122,10 @@ async def pairs(port: int, clients: int, seconds: float, batch: int = 1, most: i
     return load
 
 
-async def paced(port: int, seconds: float, rate: float, feedback_rate: float) -> list[float]:
+async def send_at_rate(port: int, seconds: float, rate: float, feedback_rate: float) -> list[float]:
     """The latencies of one client that decides so often a second, while another tells of earlier decisions."""
     connection, teller = await Connection.open(port), await Connection.open(port)
-    bodies, labels = rows(512, 7)
+    bodies, labels = make_rows(512, 7)
     known: list[tuple[str, bool]] = []
     wanted = int(seconds * feedback_rate) + 1
     while len(known) < wanted:
@@ -168,9 +170,10 @@ def free_port() -> int:
 
 
 @contextlib.contextmanager
-def running(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """A server, until it is not needed any more."""
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def running(command: list[str], port: int, tree: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A server, until it is not needed any more; `tree` is where its onebit is, in place of the installed one."""
+    environment = {**os.environ, **({"PYTHONPATH": str(tree.resolve())} if tree else {})}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         wait_for(port, process)
         yield process
@@ -189,10 +192,9 @@ def wait_for(port: int, process: subprocess.Popen[bytes]) -> None:
         time.sleep(0.01)
 
 
-def service(folder: Path, port: int, server: str | None = None) -> list[str]:
-    """A service with its log in a folder, or in a new database of a server."""
-    where = ["--data", str(folder)] if server is None else ["--log", new_database(server)]
-    return [sys.executable, "-m", "onebit", "serve", *where, "--port", str(port)]
+def service(log: list[str], port: int) -> list[str]:
+    """Return the command of a service with its log where these options say."""
+    return [sys.executable, "-m", "onebit", "serve", *log, "--port", str(port)]
 
 
 def new_database(server: str) -> str:
@@ -224,127 +226,133 @@ def memory_mb(process: subprocess.Popen[bytes]) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def empty(folder: Path, port: int) -> list[str]:
-    return [sys.executable, str(Path(__file__).with_name("empty_service.py")), str(folder), str(port)]
-
-
 # --- what is measured -----------------------------------------------------------------------------------------------------
 
 
-def rate_of(command: list[str], port: int, clients: int, seconds: float, learner: str | None, batch: int = 1) -> Load:
-    """Pairs a second of a fresh server, once it is warm."""
+class Setup(NamedTuple):
+    """A service to measure: its title, the learner of its task, its source tree, and the PostgreSQL server of its log."""
 
-    async def measured() -> Load:
-        if learner is not None:
-            await create(port, learner)
-        await pairs(port, clients, seconds / 4, batch)
-        return await pairs(port, clients, seconds, batch)
-
-    with running(command, port):
-        return asyncio.run(measured())
+    title: str
+    learner: str
+    tree: Path | None
+    server: str | None
 
 
-def throughput(learner: str, clients: int, seconds: float, repeats: int, server: str | None) -> dict[str, Any]:
-    """Single pairs beside the empty handler, and batches of 100, each by many clients and by one."""
-    kinds = {
-        "empty": (clients, 1),
-        "single": (clients, 1),
-        "batch": (clients, 100),
-        "single_1": (1, 1),
-        "batch_1": (1, 100),
-    }
-    found: dict[str, list[float]] = {name: [] for name in kinds}
-    tails = []
-    for _ in range(repeats):
-        for name, rates in found.items():
-            port = free_port()
-            with tempfile.TemporaryDirectory() as folder:
-                command = empty(Path(folder), port) if name == "empty" else service(Path(folder), port, server)
-                many, batch = kinds[name]
-                load = rate_of(command, port, many, seconds, None if name == "empty" else learner, batch)
-            rates.append(load.rate)
-            if name == "single":
-                both = np.sort(load.decide_s + load.feedback_s)
-                tails.append((float(np.quantile(both, 0.5)), float(np.quantile(both, 0.99))))
-
-    def ratio(one: str, other: str) -> float:
-        return statistics.median(a / b for a, b in zip(found[one], found[other], strict=True))
-
-    return {
-        "learner": learner,
-        **{f"{name}_pairs_per_s": round(statistics.median(rates)) for name, rates in found.items()},
-        "single_over_empty": ratio("single", "empty"),
-        "batch_over_single": ratio("batch", "single"),
-        "batch_over_single_of_one_client": ratio("batch_1", "single_1"),
-        "median_ms": statistics.median(middle for middle, _ in tails) * 1e3,
-        "p99_over_median": statistics.median(tail / middle for middle, tail in tails),
-    }
-
-
-def learning_latency(learner: str, seconds: float, repeats: int, server: str | None) -> dict[str, Any]:
-    """The latency of one decision at 100 a second: alone, with 100 feedbacks a second that are learnt, and that are only logged."""
-    kinds = {"alone": ("learn", 0.0), "learning": ("learn", 100.0), "logging": ("log-only", 100.0)}
-    found: dict[str, list[float]] = {name: [] for name in kinds}
-    for _ in range(repeats):
-        for name, (mode, feedback_rate) in kinds.items():
-            port = free_port()
-            with tempfile.TemporaryDirectory() as folder, running(service(Path(folder), port, server), port):
-                asyncio.run(create(port, learner, mode))
-                asyncio.run(pairs(port, 4, 1.0))
-                found[name].append(statistics.median(asyncio.run(paced(port, seconds, 100.0, feedback_rate))))
-    median = {name: statistics.median(one) for name, one in found.items()}
-    return {
-        "learner": learner,
-        **{f"{name}_ms": value * 1e3 for name, value in median.items()},
-        "learning_over_alone": median["learning"] / median["alone"],
-        "learning_over_logging": median["learning"] / median["logging"],
-    }
-
-
-def endurance(learner: str, decisions: int) -> dict[str, Any]:
-    """Memory on the way to so many decisions with feedback, and the time of a start after a kill."""
+@contextlib.contextmanager
+def serving(setup: Setup, **settings: Any) -> Iterator[int]:
+    """Start a service with a new log and a task, and yield its port."""
     port = free_port()
     with tempfile.TemporaryDirectory() as folder:
-        command = service(Path(folder), port)
+        log = ["--data", folder] if setup.server is None else ["--log", new_database(setup.server)]
+        with running(service(log, port), port, setup.tree):
+            asyncio.run(create(port, setup.learner, **settings))
+            yield port
+
+
+async def send_warm_pairs(port: int, clients: int, seconds: float, batch: int) -> Load:
+    """Measure pairs of a service, once it is warm."""
+    await send_pairs(port, clients, seconds / 4, batch)
+    return await send_pairs(port, clients, seconds, batch)
+
+
+def throughput(setups: list[Setup], clients: int, seconds: float, repeats: int) -> list[dict[str, Any]]:
+    """Measure single pairs and lists of 100, each by many clients and by one; a row per figure, a column per service."""
+    kinds = {
+        "single, pairs/s": (clients, 1),
+        "lists of 100, pairs/s": (clients, 100),
+        "single, 1 connection, pairs/s": (1, 1),
+        "lists of 100, 1 connection, pairs/s": (1, 100),
+    }
+    single = next(iter(kinds))
+    loads: dict[str, dict[str, list[Load]]] = {kind: {setup.title: [] for setup in setups} for kind in kinds}
+    for _ in range(repeats):
+        for kind, (many, batch) in kinds.items():
+            for setup in setups:
+                with serving(setup) as port:
+                    loads[kind][setup.title].append(asyncio.run(send_warm_pairs(port, many, seconds, batch)))
+    rows: list[dict[str, Any]] = []
+    for kind, found in loads.items():
+        rows.append(
+            {"what": kind, **{title: statistics.median(load.rate for load in some) for title, some in found.items()}}
+        )
+    for name, share in (("single, median, ms", 0.5), ("single, p99, ms", 0.99)):
+        medians = {
+            title: statistics.median(1e3 * float(np.quantile(load.decide_s + load.feedback_s, share)) for load in some)
+            for title, some in loads[single].items()
+        }
+        rows.append({"what": name, **medians})
+    return rows
+
+
+def learning_latency(setups: list[Setup], seconds: float, repeats: int) -> list[dict[str, Any]]:
+    """Measure one decision at 100 a second: alone, with 100 feedbacks a second that are learnt, and that are only logged."""
+    kinds = {"alone, ms": ("learn", 0.0), "learning, ms": ("learn", 100.0), "logging, ms": ("log-only", 100.0)}
+    found: dict[str, dict[str, list[float]]] = {kind: {setup.title: [] for setup in setups} for kind in kinds}
+    for _ in range(repeats):
+        for kind, (mode, feedback_rate) in kinds.items():
+            for setup in setups:
+                with serving(setup, mode=mode) as port:
+                    asyncio.run(send_pairs(port, 4, 1.0))
+                    latencies = asyncio.run(send_at_rate(port, seconds, 100.0, feedback_rate))
+                    found[kind][setup.title].append(1e3 * statistics.median(latencies))
+    return [
+        {"what": kind, **{title: statistics.median(some) for title, some in medians.items()}}
+        for kind, medians in found.items()
+    ]
+
+
+def endurance(learner: str, decisions: int) -> list[dict[str, Any]]:
+    """Measure memory on the way to so many decisions with feedback, the folder, and the time of a start after a kill."""
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        command = service(["--data", folder], port)
         memory = []
         with running(command, port) as process:
             asyncio.run(create(port, learner, deadline_s=3600.0, silence="wrong"))
             for _ in range(10):
-                asyncio.run(pairs(port, 4, 600.0, 1000, decisions // 10))
+                asyncio.run(send_pairs(port, 4, 600.0, 1000, decisions // 10))
                 memory.append(memory_mb(process))
             process.kill()
             process.wait()
         began = time.perf_counter()
         with running(command, port):
             restart = time.perf_counter() - began
-        size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file()) / 2**20
-    return {
-        "learner": learner,
-        "decisions": decisions,
-        "memory_mb": [round(one) for one in memory],
-        "memory_last_over_second": memory[-1] / memory[1],
-        "restart_s": restart,
-        "folder_mb": round(size),
+        size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    figures = {
+        "memory after two tenths, MB": memory[1],
+        "memory at the end, MB": memory[-1],
+        "restart after a kill, s": restart,
+        "folder, bytes a pair": size / decisions,
     }
+    return [{"what": name, learner: figure} for name, figure in figures.items()]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
     parser.add_argument("--quick", action="store_true", help="a tenth of the rows, and short measurements")
-    parser.add_argument("--clients", type=int, default=32, help="connections (default 32)")
-    parser.add_argument("--learners", default="bpa,auto", help="learners of the task (default bpa,auto)")
-    parser.add_argument("--only", choices=["throughput", "latency", "endurance"], help="one of the three parts")
+    parser.add_argument("--clients", type=int, default=32, metavar="N", help="connections (default 32)")
+    parser.add_argument("--learners", nargs="+", default=["bpa", "auto"], metavar="NAME", help="default bpa auto")
+    parser.add_argument("--only", choices=("throughput", "latency", "endurance"), help="one of the three parts")
     parser.add_argument("--server", metavar="ADDRESS", help="a PostgreSQL server for the logs (default: folders)")
-    chosen = parser.parse_args()
-    seconds, repeats = (2.0, 1) if chosen.quick else (5.0, 3)
-    for learner in chosen.learners.split(","):
-        if chosen.only in (None, "throughput"):
-            print(json.dumps(throughput(learner, chosen.clients, seconds, repeats, chosen.server)), flush=True)
-        if chosen.only in (None, "latency"):
-            print(json.dumps(learning_latency(learner, seconds, repeats, chosen.server)), flush=True)
-    if chosen.only in (None, "endurance") and chosen.server is None:  # which weighs the folder
-        print(json.dumps(endurance(chosen.learners.split(",")[0], 100_000 if chosen.quick else 1_000_000)), flush=True)
+    parser.add_argument("--before", type=Path, metavar="SRC", help="another source tree to take turns with")
 
 
-if __name__ == "__main__":
-    main()
+def measure(options: argparse.Namespace) -> list[Table]:
+    """Measure throughput, latency while learning, and endurance, which weighs the folder and so needs one."""
+    seconds, repeats = (2.0, 1) if options.quick else (5.0, 3)
+    setups = []
+    for learner in options.learners:
+        if options.before:
+            setups.append(Setup(f"{learner}, before", learner, options.before, options.server))
+        setups.append(Setup(learner, learner, None, options.server))
+    tables = []
+    if options.only in (None, "throughput"):
+        title = f"Throughput, {options.clients} connections where nothing else is said"
+        tables.append(Table(title, throughput(setups, options.clients, seconds, repeats)))
+    if options.only in (None, "latency"):
+        tables.append(Table("Latency of a decision at 100 a second", learning_latency(setups, seconds, repeats)))
+    if options.only in (None, "endurance") and options.server is None:
+        decisions = 100_000 if options.quick else 1_000_000
+        title = f"{decisions:,} decisions with feedback, in lists of 1,000 from 4 connections"
+        tables.append(Table(title, endurance(options.learners[0], decisions)))
+    return tables

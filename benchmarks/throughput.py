@@ -1,88 +1,116 @@
-"""How fast onebit is: every rule, against Vowpal Wabbit, a C loop and river, one step, start-up, memory, experiments.
+"""Rounds per second of every rule, beside Vowpal Wabbit and plain C loops.
 
-    python benchmarks/throughput.py                    # all of it: two minutes, and two more where no rule is compiled yet
-    python benchmarks/throughput.py --quick            # a look, on shorter streams
-    python benchmarks/throughput.py --only peers --json peers.json
-    python benchmarks/throughput.py --only auto --write    # and its table into docs/explanation/auto.md
+    python -m benchmarks throughput            # two minutes, and two more where no rule is compiled yet
+    python -m benchmarks throughput --quick    # shorter streams
 
-Streams are timed in CPU seconds of one core, the best of five, contenders taking turns; start-up is on the clock. The bars are
-those of an idle machine. A missed bar is printed as missed; the exit code is 0 all the same, since a timing is not a test.
+CPU seconds of one core, the best of five, contenders taking turns.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
-import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
-from rich.console import Console
+from benchmarks.measuring import (
+    FULL,
+    QUICK,
+    Contender,
+    Effort,
+    Measurement,
+    PeerMissingError,
+    Table,
+    best_in_turns,
+    measurement_table,
+)
+from benchmarks.peers import EPSILON, c_pass, compile_reference, vw_pass
+from benchmarks.workloads import Workload, dense, onebit_pass, sparse
+from onebit.errors import OnebitError
+from onebit.rules import chosen_rules
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-
-from benchmarks.auto_speed import auto
-from benchmarks.experiments import many_runs, memory_of_runs, pages, sweeps
-from benchmarks.kernels import budgets, feature_maps, kernels, merging
-from benchmarks.measuring import FULL, QUICK, circumstances, markdown, show, where_and_when, write_block
-from benchmarks.processes import memory, startup
-from benchmarks.second_order import second_order
-from benchmarks.steps import steps
-from benchmarks.streams import peers, rules, sparse_rows
-
-PAGE = 132  # columns where no terminal says how many it has
-
-SECTIONS = {
-    "rules": rules,
-    "peers": peers,
-    "sparse": sparse_rows,
-    "second-order": second_order,
-    "auto": auto,
-    "steps": steps,
-    "startup": startup,
-    "memory": memory,
-    "sweeps": sweeps,
-    "many-runs": many_runs,
-    "memory-of-runs": memory_of_runs,
-    "pages": pages,
-    "kernels": kernels,
-    "merging": merging,
-    "feature-maps": feature_maps,
-    "budgets": budgets,
-}
-
-ROOT = Path(__file__).resolve().parents[1]
-BLOCKS = {"auto": (ROOT / "docs" / "explanation" / "auto.md", "the table of costs")}  # what --write writes, and where
+SPEED = "million rounds/s"
+AGGRESSIVENESS = 1.0
+BANDITRON, CONSERVATIVE, LINUCB = "onebit, Banditron", "onebit, Conservative OVA", "onebit, LinUCB"
+C_BANDITRON, C_CONSERVATIVE = "C loop, Banditron", "C loop, Conservative OVA"
+VW = "VW, epsilon-greedy, from its binary cache"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--json", type=Path, metavar="PATH", help="also write everything to this file")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what can be chosen."""
     parser.add_argument("--quick", action="store_true", help="shorter streams and fewer repetitions")
-    parser.add_argument("--only", choices=SECTIONS, metavar="SECTION", help=f"one of {', '.join(SECTIONS)}")
-    parser.add_argument("--write", action="store_true", help=f"put the tables of {', '.join(BLOCKS)} into their pages")
-    chosen = parser.parse_args()
-    effort = QUICK if chosen.quick else FULL
-    console = Console(emoji=False) if sys.stdout.isatty() else Console(width=PAGE, emoji=False)
-    report = {**circumstances(), "quick": chosen.quick, "rounds": effort.rounds, "sections": {}}
-    console.print(
-        f"{report['cpu']}, {report['cores']} cores, load {report['load']}; {effort.rounds:,} rounds", highlight=False
-    )
-    started = time.perf_counter()
-    for name in [chosen.only] if chosen.only else SECTIONS:
-        section = SECTIONS[name]
-        measured = section(effort)
-        show(console, f"{name}: {(section.__doc__ or '').rstrip('.')}", measured)
-        if chosen.write and name in BLOCKS:
-            write_block(*BLOCKS[name], [where_and_when(), "", *markdown(measured)])
-        report["sections"][name] = [one.to_dict() for one in measured]
-    report["seconds"] = round(time.perf_counter() - started, 1)
-    console.print(f"measured in {report['seconds']} s")
-    if chosen.json:
-        chosen.json.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-if __name__ == "__main__":
-    main()
+def measure(options: argparse.Namespace) -> list[Table]:
+    """Time every rule, then the best-known ones beside their peers on dense and on sparse rows."""
+    effort = QUICK if options.quick else FULL
+    return [
+        Table("Every rule, million rounds/s", time_rules(effort)),
+        compare_with_peers("SynSep10, 10 classes and 100 dense features", dense(effort.rounds), effort),
+        compare_with_peers("Sparse rows, 4 classes and 75 of 47,236 features", sparse(effort.rounds), effort),
+    ]
+
+
+def time_rules(effort: Effort) -> list[dict[str, Any]]:
+    """Time every rule on dense and on sparse rows; what a rule refuses has no figure."""
+    rows = []
+    for rule in chosen_rules().values():
+        row: dict[str, Any] = {"rule": rule.name}
+        for workload in (dense(effort.rounds), sparse(effort.rounds)):
+            try:
+                walk = onebit_pass(rule.name, rule.examples[0], workload)
+                row[workload.name] = workload.rounds / min(walk() for _ in range(effort.repeats)).seconds / 1e6
+            except OnebitError:
+                row[workload.name] = None
+        rows.append(row)
+    return rows
+
+
+def compare_with_peers(title: str, workload: Workload, effort: Effort) -> Table:
+    """Time the rules that C and VW have, taking turns; the C loops over sparse rows are Banditron's alone."""
+    is_dense = workload is dense(effort.rounds)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        makers: dict[str, Callable[[], Contender]] = {
+            BANDITRON: lambda: onebit_pass("banditron", {"exploration": EPSILON}, workload),
+            C_BANDITRON: lambda: c_pass(
+                compile_reference(folder), "banditron" if is_dense else "banditron_sparse", EPSILON, workload
+            ),
+            LINUCB: lambda: onebit_pass("linucb", {}, workload),
+            VW: lambda: vw_pass(workload, folder),
+        }
+        if is_dense:
+            makers[CONSERVATIVE] = lambda: onebit_pass("conservative-ova", {"aggressiveness": AGGRESSIVENESS}, workload)
+            makers[C_CONSERVATIVE] = lambda: c_pass(
+                compile_reference(folder), "conservative_ova", AGGRESSIVENESS, workload
+            )
+        found, missing = available_contenders(makers)
+        best = best_in_turns(found, effort.repeats)
+    measured = [
+        Measurement(name, workload.rounds / one.seconds / 1e6, SPEED, f"error {100 * one.error:.2f} %")
+        for name, one in best.items()
+    ]
+    for first, second in (
+        (BANDITRON, C_BANDITRON),
+        (CONSERVATIVE, C_CONSERVATIVE),
+        (BANDITRON, VW),
+        (CONSERVATIVE, VW),
+        (LINUCB, VW),
+    ):
+        if first in best and second in best:
+            measured.append(Measurement(f"{first} : {second}", best[second].seconds / best[first].seconds, "times"))
+    return measurement_table(title, [*measured, *missing])
+
+
+def available_contenders(
+    makers: Mapping[str, Callable[[], Contender]],
+) -> tuple[dict[str, Contender], list[Measurement]]:
+    """Return the contenders that can run here, and a line for each that cannot."""
+    found, missing = {}, []
+    for name, make in makers.items():
+        try:
+            found[name] = make()
+        except PeerMissingError as error:
+            missing.append(Measurement(name, None, remark=str(error)))
+    return found, missing

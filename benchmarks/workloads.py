@@ -6,13 +6,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from benchmarks.measuring import Contender, Outcome
 from numpy.typing import NDArray
 
+from benchmarks.measuring import Contender, Outcome
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
 from onebit.data.tables import Csr
@@ -38,10 +37,6 @@ class Workload:
     def rounds(self) -> int:
         """How many rows there are."""
         return len(self.y)
-
-    def write_npz(self, path: Path) -> None:
-        """As a file that `onebit run` reads."""
-        np.savez(path, X=self.X, y=self.y)
 
 
 @cache

@@ -6,7 +6,7 @@ Every such test has a shorter one beside it that always runs.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -26,11 +26,6 @@ WHOLE = ("banditron", "gaptron", "linucb", "newtron")
 def tier_of(rule: str) -> Sequence[pytest.MarkDecorator]:
     """The marks of what compiles sparse rows of a rule, or its steps for known labels."""
     return () if rule in WHOLE else (pytest.mark.long,)
-
-
-def usual_first(names: Iterable[str]) -> list[Any]:
-    """Rules as parameters of a test; the one that is kept for older files takes long to compile, and is of the longer tier."""
-    return [pytest.param(name, marks=(pytest.mark.long,) if name == "auto-0.3" else ()) for name in names]
 
 
 def slow(test: Test) -> Test:

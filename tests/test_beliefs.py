@@ -32,7 +32,7 @@ def trained(name: str, rows: Any = X, **options: Any) -> Learner:
 
 def test_the_rules_with_a_belief_are_those_that_estimate_how_probably_a_class_is_right() -> None:
     ridges = ["epsilon-greedy", "linucb", "softmax", "squarecb", "thompson"]
-    assert sorted(["auto", "auto-0.3", "confidit", "newtron", *ridges]) == BELIEVING
+    assert sorted(["auto", "confidit", "newtron", *ridges]) == BELIEVING
 
 
 @pytest.mark.parametrize("name", BELIEVING)

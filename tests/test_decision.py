@@ -214,34 +214,36 @@ def test_a_rule_whose_notes_are_no_numbers_is_refused_as_ever() -> None:
     assert "must be finite" in assert_unchanged_by(learner, lambda: learner.learn(strange, right=True))
 
 
-# As 0.3.0 wrote them, to the letter.
-OF_0_3 = {
+# As version 1.0 writes them, to the letter; `PROBABILITIES` ends each of them.
+WRITTEN = {
     "dense float32": '{"id": 0, "label": "no", "propensity": 0.3333333333333333, "greedy": "no", "weight": 0.9666666666666667, '
     '"notes": [0.0, 0.0], "x": {"values": [0.5, 0.0, -1.0, 0.10000000149011612], "dtype": "float32"}, "version": 0, '
-    '"learner": "afc063140d7542568e3cd6f4ff3852ea"}',
+    '"learner": "afc063140d7542568e3cd6f4ff3852ea"',
     "sparse float32": '{"id": 0, "label": "no", "propensity": 0.3333333333333333, "greedy": "no", "weight": 0.9666666666666667, '
     '"notes": [0.0, 0.0], "x": {"size": 4, "columns": [0, 2, 3], "values": [0.5, -1.0, 0.10000000149011612], '
-    '"dtype": "float32"}, "version": 0, "learner": "ab2b36e5126e45b4a0b1d40eb5c73f9e"}',
+    '"dtype": "float32"}, "version": 0, "learner": "ab2b36e5126e45b4a0b1d40eb5c73f9e"',
     "hashed names": '{"id": 0, "label": "no", "propensity": 0.3333333333333333, "greedy": "no", "weight": 0.9666666666666667, '
     '"notes": [0.0, 0.0], "x": {"names": {"weight": 0.3333333333333333, "gr\\u00f6\\u00dfe": 2.0}}, "version": 0, '
-    '"learner": "64c3b5e9c0564a3580c370fecb7a9ca1"}',
+    '"learner": "64c3b5e9c0564a3580c370fecb7a9ca1"',
     "hashed text": '{"id": 0, "label": "no", "propensity": 0.3333333333333333, "greedy": "no", "weight": 0.9666666666666667, '
-    '"notes": [0.0, 0.0], "x": {"text": "one two"}, "version": 0, "learner": "d3bacb5fc53a4a91b746e7b08acf2d9a"}',
+    '"notes": [0.0, 0.0], "x": {"text": "one two"}, "version": 0, "learner": "d3bacb5fc53a4a91b746e7b08acf2d9a"',
 }
+PROBABILITIES = ', "probabilities": [["no", 0.3333333333333333], ["yes", 0.3333333333333333], ["perhaps", 0.3333333333333333]], "raw": 0.0}'
 
 
-@pytest.mark.parametrize("form", OF_0_3)
-def test_a_decision_of_0_3_is_read_made_and_learnt_as_it_was(form: str) -> None:
-    read = Decision.from_json(OF_0_3[form])
-    assert read.to_json() == OF_0_3[form]
+@pytest.mark.parametrize("form", WRITTEN)
+def test_a_decision_is_written_and_learnt_as_ever(form: str) -> None:
+    text = WRITTEN[form] + PROBABILITIES
+    read = Decision.from_json(text)
+    assert read.to_json() == text
     options, x = FORMS[form]
     learner, other = (Learner("banditron", classes=["no", "yes", "perhaps"], **options) for _ in range(2))
     for one in (learner, other):
-        one.runtime.identity = read.learner  # as a file of 0.3.0 gives it
-    assert learner.decide(x)._replace(probabilities=None, raw=None) == read  # which came with 0.4
+        one.runtime.identity = read.learner
+    assert learner.decide(x) == read
     other.decide(x)
     learner.learn(read, right=True)
-    other.learn(other.decide(x, id=0)._replace(raw=None), right=True)
+    other.learn(other.decide(x, id=0), right=True)
     assert state(learner) == state(other)
 
 

@@ -34,7 +34,6 @@ from onebit.serve import errors, schemas
 from onebit.serve.log.sqlite.schema import TABLES
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.middleware import InternalError
-from onebit.spaces.kernel import WHEN_FULL
 from onebit.spaces.kernels import NAMES as KERNELS
 from onebit.theory.bound import Holds
 from onebit.theory.margins import KINDS as SEPARABILITIES
@@ -139,7 +138,7 @@ def test_every_command_is_explained(command: str) -> None:
     assert any(f"onebit {command}" in text for name, text in PAGES.items() if name != "commands.md")
 
 
-@pytest.mark.parametrize("command", ["margin", "bounds", "adversary"])
+@pytest.mark.parametrize("command", ["margin", "bounds"])
 def test_every_option_of_the_commands_on_theory_is_on_their_page(command: str) -> None:
     for action in commands()[command]._actions:
         for option in action.option_strings:
@@ -155,11 +154,6 @@ def test_every_word_of_theory_is_documented(word: str) -> None:
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_kernel_is_documented(kernel: str) -> None:
     assert re.search(rf"^\| `{kernel}[:`]", PAGES["kernels.md"], re.MULTILINE)
-
-
-@pytest.mark.parametrize("policy", WHEN_FULL)
-def test_every_policy_of_a_full_budget_is_documented(policy: str) -> None:
-    assert re.search(rf"^\| `{policy}` \|", PAGES["kernels.md"], re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", names())

@@ -110,15 +110,6 @@ def test_names_that_do_not_fit_are_refused_in_a_file() -> None:
         assert words in refused(partial(from_state, manifest, bad))
 
 
-@pytest.mark.filterwarnings("ignore:.* was saved on another machine")
-def test_files_of_older_versions_have_no_names() -> None:
-    files = sorted((Path(__file__).parent / "golden").glob("*/bpa*.onebit"))
-    assert files
-    for path in files:
-        learner = onebit.load(path)
-        assert learner.runtime.feature_names is None
-
-
 def test_names_of_what_is_refused_are_forgotten() -> None:
     learner = learner_of()
     refused(lambda: learner.decide_many(pd.DataFrame({"a": [1.0], "b": [np.nan]})))

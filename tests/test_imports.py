@@ -14,7 +14,7 @@ ROOT = Path(onebit.__file__).parent
 
 # Each part may import those before it, and itself. What is not named is at the end of this list: it may import anything above.
 LAYERS = [
-    {"version", "errors", "deprecation", "installation", "public"},
+    {"version", "errors", "installation", "public"},
     {"files", "memory"},
     {"report"},
     {"contract", "validation"},
@@ -22,7 +22,7 @@ LAYERS = [
     {"storage"},
     {"rules", "spaces"},
     {"engine"},
-    {"auto", "auto_03"},
+    {"auto"},
     {"classes", "dict_shapes", "frames", "named_features", "options", "rows"},
     {"features", "ledger", "signature"},
     {"data", "decision", "learnt_weights"},

@@ -14,7 +14,7 @@ import pytest
 
 import onebit
 from onebit import rules
-from onebit.executors.cluster.worker import sent_rule
+from onebit.executors.cluster.worker import pack_rule
 from onebit.experiments.compare import usual_entries
 from onebit.rules import add_rule
 from onebit.serve.errors import InvalidError, TaskSetAsideError
@@ -168,7 +168,7 @@ def test_two_of_one_name_are_refused_and_one_given_twice_is_the_same(file: str, 
 
 
 def test_it_goes_to_workers_that_do_not_have_the_file(file: str) -> None:
-    sent = sent_rule(add_rule(file))
+    sent = pack_rule(add_rule(file))
     assert isinstance(sent, bytes)
     program = (
         "import sys, pickle; rule = pickle.loads(sys.stdin.buffer.read()); print(rule.name, rule.defaults['rate'])"

@@ -10,7 +10,6 @@ from docs.extensions.tables import table
 
 from onebit.cli.serve import OPTIONS
 from onebit.decision import DecisionFields
-from onebit.deprecation import Renamed
 from onebit.public import HOMES
 from onebit.rules import registry
 from onebit.serve.settings import Settings
@@ -50,8 +49,8 @@ def _members(kind: type) -> list[str]:
 
 
 def _belongs(member: object) -> bool:
-    """Whether a member was written here, and is neither an old name nor a field of a tuple, which the signature shows."""
-    if isinstance(member, Renamed | _FIELD):
+    """Whether a member was written here, and is not a field of a tuple, which the signature shows."""
+    if isinstance(member, _FIELD):
         return False
     function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
     return (getattr(function, "__module__", None) or "onebit.").startswith("onebit.")
@@ -67,7 +66,7 @@ def public_names(module: str) -> list[str]:
 def classes_page() -> str:
     """The learner classes, each with a link to all about it."""
     rows = [
-        (f"`onebit.{rule.title}`", f"[{rule.name}](learners.md#{str(rule.name).replace('.', '')})", f"{rule.summary}.")
+        (f"`onebit.{rule.title}`", f"[{rule.name}](learners.md#{rule.name})", f"{rule.summary}.")
         for rule in registry().values()
     ]
     return "\n".join(table(("class", "learner", "what it does"), rows)) + "\n"

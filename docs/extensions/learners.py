@@ -71,8 +71,8 @@ def _section(rule: Rule) -> list[str]:
 
 
 def _anchor(rule: Rule) -> str:
-    """The name as a heading is linked to: `auto-03` for auto-0.3."""
-    return str(rule.name).replace(".", "")
+    """Return the name as a heading is linked to."""
+    return str(rule.name)
 
 
 def _exactly(rule: Rule) -> str:

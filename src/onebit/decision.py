@@ -99,7 +99,7 @@ class Decision(DecisionFields):
     - `version`: how many feedbacks the learner had learnt by then; `learner`: which learner it was
     - `weight`, `notes`: what the rule needs in order to learn from it
 
-    Decisions written by older versions have no `probabilities`, `confidence`, `raw` and `sure`.
+    Decisions of `Learner.from_log` have no `probabilities`.
     """
 
     __slots__ = ()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from onebit.contract.calibration import ASKED, SURE, SURE_WRONG
 from onebit.contract.description import CertaintyReport, Description, NeverRight
 from onebit.contract.rule import LEARNT, RIGHT
@@ -28,7 +26,7 @@ def description_of(runtime: Runtime) -> Description:
             learner=runtime.rule.title,
             learnt=runtime.ledger.moment,
             taught_nothing=max(0, runtime.ledger.moment - int(model.memory[LEARNT])),  # whatever a stranger's file says
-            right=None if np.isnan(right) else float(right) if runtime.rewarded else int(right),
+            right=float(right) if runtime.rewarded else int(right),
             rewarded=runtime.rewarded,
             settings=runtime.settings,
             certainty=_certainty_of(runtime),

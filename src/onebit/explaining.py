@@ -103,12 +103,15 @@ def explanation_of(
     order = np.lexsort((np.arange(len(values)), -np.abs(found.values)))
     speaking = [int(place) for place in order if found.values[place] != 0.0]
     parts = [FeatureContribution(names[one], float(values[one]), float(found.values[one])) for one in speaking[:most]]
+    constant = float(found.constant)  # spaces add it up in NumPy's numbers, which are not JSON
+    if not (np.isfinite(found.values).all() and math.isfinite(constant)):
+        raise InputError("what a feature adds cannot be told: it is beyond the range of numbers")
     return Explanation(
         label=runtime.classes[number],
         rival=runtime.classes[rival],
-        lead=float(found.values.sum()) + found.constant,
+        lead=float(found.values.sum()) + constant,
         parts=tuple(parts),
-        constant=found.constant,
+        constant=constant,
         rest=math.fsum(found.values[one] for one in speaking[len(parts) :]),
         left_out=len(speaking) - len(parts),
     )

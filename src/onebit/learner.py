@@ -21,7 +21,6 @@ from onebit.contract.parameters import Real, refuse_unknown
 from onebit.contract.rule import Rule
 from onebit.deciding import Among, asked_many, asked_once, decided, decided_many, decided_on_array
 from onebit.decision import Decision
-from onebit.deprecation import FormerNames
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.features import refuse_what_is_no_table
@@ -39,7 +38,7 @@ from onebit.validation import ClassName, IdLike, checked_id, checked_ids, checke
 PROPENSITY = Real("(0, 1]", "the probability with which a label was played")
 
 
-class Learner(InspectableLearner, FormerNames):
+class Learner(InspectableLearner):
     """Learns to classify from feedback that says right or wrong.
 
     `onebit.Banditron(classes=...)` and the other learner classes are this class with the rule filled in; pass a `Rule` of your own as `rule`. The
@@ -63,7 +62,6 @@ class Learner(InspectableLearner, FormerNames):
         hash_bits: int | None = None,
         kernel: str | None = None,
         max_support: int | str | None = USUAL,
-        when_full: str = "merge",
         exploration_floor: float = 0.0,
         seed: int = 0,
         **parameters: Any,
@@ -73,7 +71,7 @@ class Learner(InspectableLearner, FormerNames):
             raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
         refuse_unknown(found.title, parameters, {**found.parameters, **MEANINGS})
         form = (features, space, bias, dtype, text, hash_bits)
-        options = Options(*form, kernel, max_support, when_full, exploration_floor, seed)
+        options = Options(*form, kernel, max_support, exploration_floor, seed)
         # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
         self.runtime = Runtime(found, classes, parameters, options)
 

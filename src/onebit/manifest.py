@@ -5,14 +5,15 @@ A checksum finds accidents, not attacks, so nothing is taken on trust. Fields th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 from onebit.errors import InputError, brief
 from onebit.validation import MOST_NUMBERS, is_text
-from onebit.version import release_of
 
 Check = Callable[[Any], bool]
+_VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+((a|b|rc)[0-9]+)?(\.dev[0-9]+)?")
 
 
 def is_whole(value: object, least: int = 0, most: int = MOST_NUMBERS) -> bool:
@@ -29,11 +30,8 @@ def _is_whole_numbers(value: object) -> bool:
 
 
 def is_version(value: object) -> bool:
-    """Whether this is a version of onebit, such as 0.4.0."""
-    try:
-        return isinstance(value, str) and len(release_of(value)) == 3
-    except ValueError:
-        return False
+    """Return whether this is a version of onebit, such as 1.0.0."""
+    return isinstance(value, str) and _VERSION.fullmatch(value) is not None
 
 
 def _is_flag(value: object) -> bool:
@@ -53,16 +51,18 @@ _WORDS: tuple[Check, str] = (_is_words, "a text")
 _WHOLE: tuple[Check, str] = (is_whole, "a whole number from 0 to 2^63")
 _FLAG: tuple[Check, str] = (_is_flag, "true or false")
 
-# What every file has, whatever its format, and how it is said.
+# What every file has, and how it is said.
 FIELDS: dict[str, tuple[Check, str]] = {
-    "version": (is_version, "a version such as 0.4.0"),
+    "version": (is_version, "a version such as 1.0.0"),
     "machine": _OBJECT,
     "rule": _WORDS,
     "parameters": _OBJECT,
     "classes": (lambda value: isinstance(value, list), "a list of names"),
     "seed": _WHOLE,
     "bias": _FLAG,
+    "exploration_floor": (_is_number, "a number"),
     "identity": _WORDS,
+    "planned": _WHOLE,
     "next": _WHOLE,
     "taught": _WHOLE,
     "features": _OBJECT,
@@ -78,20 +78,17 @@ FIELDS: dict[str, tuple[Check, str]] = {
     "ledger.first_gap": _WHOLE,
     "ledger.forgotten": _WHOLE,
 }
-# What came with a later format, or is there for some learners.
-LATER: dict[str, tuple[Check, str]] = {
+# What the files of some learners have.
+OPTIONAL: dict[str, tuple[Check, str]] = {
     "retired": (_is_whole_numbers, "a list of whole numbers"),
     "rewarded": _FLAG,
-    "planned": _WHOLE,
     "routing": _OBJECT,
     "routing.came": (lambda value: value in ("dense", "sparse"), "dense or sparse"),
     "routing.rows": _WHOLE,
     "routing.filled": _WHOLE,
-    "exploration_floor": (_is_number, "a number"),
     "kernel": _OBJECT,
     "kernel.kernel": _WORDS,
     "kernel.max_support": (_or_none(is_whole), "a whole number or null"),
-    "kernel.when_full": _WORDS,
 }
 
 
@@ -99,12 +96,12 @@ def refuse_manifest(manifest: dict[str, Any]) -> None:
     """A sentence for the first field that is missing, or is not what it must be."""
     for field, (check, wanted) in FIELDS.items():
         _refuse_field(manifest, field, check, wanted)
-    for field, (check, wanted) in LATER.items():
+    for field, (check, wanted) in OPTIONAL.items():
         if field.partition(".")[0] in manifest:
             _refuse_field(manifest, field, check, wanted)
     for field in ("kernel", "routing"):
         for name in manifest.get(field, {}):
-            if f"{field}.{name}" not in LATER:
+            if f"{field}.{name}" not in OPTIONAL:
                 raise InputError(f"the field '{field}' of the manifest has {brief(name)}, which is unknown")
     _refuse_contradictions(manifest["features"])
 

@@ -20,7 +20,6 @@ class Options(NamedTuple):
     hash_bits: int | None = None
     kernel: str | None = None
     max_support: int | str | None = USUAL
-    when_full: str = "merge"
     exploration_floor: float = 0.0
     seed: int = 0
 
@@ -35,7 +34,6 @@ MEANINGS = {
     "hash_bits": "named features are hashed into 2^bits columns; none keeps a vocabulary that grows",
     "kernel": "linear, polynomial:DEGREE, rational or rbf:GAMMA; none learns weights of features",
     "max_support": "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few",
-    "when_full": "with a kernel, what happens to a new row beyond that: merge, project, oldest or stop",
     "exploration_floor": "with this probability any label is played, so that no propensity is below floor / classes",
     "seed": "decides all chance, together with the ids of the decisions",
 }

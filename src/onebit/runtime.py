@@ -70,9 +70,7 @@ class Runtime(RowReader):
         self.seed = checked_seed(options.seed)
         self.bias = checked_flag("bias", options.bias)
         self.kernel = options.kernel
-        self.space_choice: SpaceChoice = choose(
-            rule, self.bias, self.seed, options.kernel, options.max_support, options.when_full
-        )
+        self.space_choice: SpaceChoice = choose(rule, self.bias, self.seed, options.kernel, options.max_support)
         text = checked_flag("text", options.text)
         self.features = Features(options.features, options.space, options.dtype, text, options.hash_bits)
         self.model = Model(

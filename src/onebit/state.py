@@ -21,9 +21,8 @@ from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_u
 from onebit.spaces.routing import ROWS, Routing
 from onebit.storage import FORMAT, Arrays, platform_info
 from onebit.validation import is_text
-from onebit.version import VERSION, written_rule
+from onebit.version import VERSION
 
-COUNTING_RIGHT = 3  # the format with the counts of right answers
 _JSON = ArraySpec((ANY,), np.uint8)
 # What is no part of the weights.
 BESIDE = {
@@ -95,28 +94,26 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     """
     refuse_manifest(manifest)
     rule = _rule_of(manifest, rule)
-    parameters = rule.migrated(manifest["parameters"], manifest["version"])
-    for name in parameters:
+    for name in manifest["parameters"]:
         if name not in rule.parameters:
             raise InputError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
     options = Options(
         bias=manifest["bias"],
         **manifest.get("kernel", {}),
-        exploration_floor=manifest.get("exploration_floor", 0.0),
+        exploration_floor=manifest["exploration_floor"],
         seed=manifest["seed"],
     )
-    runtime = Runtime(rule, manifest["classes"], parameters, options)
+    runtime = Runtime(rule, manifest["classes"], manifest["parameters"], options)
     features, ledger, model = runtime.features, runtime.ledger, runtime.model
     read = manifest["features"]
     counted = read["hash_bits"] is None and not read["named"]
-    routing = _routing_of(manifest) if rule.routes else None
+    routing = _routing_of(manifest) if rule.composite else None
     size, space = read["size"] if counted else None, None if read["named"] or routing else read["space"]
     features.options = (size, space, read["dtype"], read["text"], read["hash_bits"])
     features.reset()
     features.named, features.space = read["named"], read["space"]
     absent = set() if _has_vocabulary(read) else {"vocabulary"}
-    # No frame was shown, or the file is older than these.
-    absent |= {name for name in ("feature_names", "calibration") if name not in arrays}
+    absent |= set() if "feature_names" in arrays else {"feature_names"}  # no frame was shown
     beside = {name: one for name, one in BESIDE.items() if name not in absent}
     refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
     if _has_vocabulary(read):
@@ -127,16 +124,15 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     runtime.rewarded = manifest.get("rewarded", False)
     runtime.retired = _retired_of(manifest, len(runtime.classes))
     runtime.next_id, runtime.taught = manifest["next"], manifest["taught"]
-    model.memory = _remembered(arrays["memory"], rule, len(model.memory), manifest["format"])
-    if "calibration" in arrays:
-        model.calibration = _calibrated(arrays["calibration"])
+    model.memory = _remembered(arrays["memory"], rule, len(model.memory))
+    model.calibration = _calibrated(arrays["calibration"])
     for name in ("moment", "watermark", "first_gap", "forgotten"):
         setattr(ledger, name, manifest["ledger"][name])
     ledger.above = set(arrays["learnt_numbers"].tolist())
     ledger.strings = _strings_of(arrays["learnt_strings"])
     learnt = {name: array for name, array in arrays.items() if name not in BESIDE}
     if learnt or features.hash_bits is not None:
-        model.restore(learnt, manifest.get("planned", 0))
+        model.restore(learnt, manifest["planned"])
         model.routing = routing
     return runtime
 
@@ -145,7 +141,7 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     """The rule by which it learnt, which is the one given where one is."""
     if isinstance(rule, str):
         rule = rule_named(rule)
-    name = written_rule(manifest["rule"], manifest["version"])
+    name = manifest["rule"]
     if rule is None:
         if name not in chosen_rules():  # a file must not have code of a package run
             raise InputError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")
@@ -178,15 +174,13 @@ def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:
     return found
 
 
-def _remembered(memory: NDArray[np.float64], rule: Rule, size: int, written: int) -> NDArray[np.float64]:
-    """The memory as it was saved; in files from before right answers were counted, their number is not known."""
-    if written < COUNTING_RIGHT and len(memory) == size - 1:
-        memory = np.insert(memory, RIGHT, np.nan)
+def _remembered(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[np.float64]:
+    """The memory as it was saved."""
     refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
         raise InputError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")
-    if not np.isnan(memory[RIGHT]) and not 0.0 <= memory[RIGHT] <= memory[LEARNT]:
+    if not 0.0 <= memory[RIGHT] <= memory[LEARNT]:
         raise InputError(
             f"the array 'memory' has {memory[RIGHT]} at {RIGHT}, but must have a sum of rewards from 0 to {memory[LEARNT]:g} there"
         )

@@ -25,7 +25,6 @@ from onebit.files import write_atomically
 from onebit.manifest import is_whole, refuse_manifest
 from onebit.version import VERSION
 
-# 1 had no kernels, 2 no covariances, floors and counts of right answers, 3 no calibration and no retired classes: all are read.
 FORMAT = 4
 Arrays = dict[str, NDArray[Any]]
 _NO_FILE = (
@@ -104,8 +103,8 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
         raise InputError(f"{path} is damaged: its manifest cannot be read") from None
     if is_whole(manifest.get("format"), FORMAT + 1):
         raise InputError(f"{path} was written by a newer onebit ({brief(manifest.get('version'))}); this is {VERSION}")
-    if not is_whole(manifest.get("format"), 1):
-        raise InputError(f"{path} is of the format {brief(manifest.get('format'))}, but must be of 1 to {FORMAT}")
+    if manifest.get("format") != FORMAT:
+        raise InputError(f"{path} is of the format {brief(manifest.get('format'))}, but must be of {FORMAT}")
     try:
         fits = checksum == _checksum(manifest, arrays)
     except RecursionError:
@@ -114,6 +113,8 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
         raise InputError(f"{path} is damaged: its content does not fit its checksum")
     with naming(path):
         refuse_manifest(manifest)
+        for name, array in arrays.items():
+            _require_finite(name, array)
     there = manifest["machine"]
     differs = [
         f"{name} {brief(there.get(name))} there, {what} here"
@@ -127,6 +128,13 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
             stacklevel=4,
         )
     return manifest, arrays
+
+
+def _require_finite(name: str, array: NDArray[Any]) -> None:
+    """Refuse an array with NaN or infinity in it, which would be in every score that comes of it."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        found = array[~np.isfinite(array)].flat[0]
+        raise InputError(f"the array {brief(name)} has {found} in it, but numbers must be finite")
 
 
 def platform_info() -> dict[str, str]:

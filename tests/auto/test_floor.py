@@ -13,9 +13,8 @@ import onebit
 from onebit.checks import refused
 from onebit.learner import Learner, copy_of
 from tests.auto.streams import Array, drawn_digits, error_of, gaussians
-from tests.slow import usual_first
 
-RULES = usual_first(["auto", "auto-0.3", "banditron", "linucb"])
+RULES = ["auto", "banditron", "linucb"]
 CLASSES, FLOOR = 4, 0.2
 
 

@@ -12,27 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse
-from benchmarks.corpus_runs import (
-    AUTO,
-    EARLIER,
-    Entrant,
-    Judgement,
-    Unit,
-    best_fixed,
-    done,
-    fixed_entrants,
-    judged,
-    lacking,
-    run_units,
-)
-from benchmarks.corpus_streams import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
-from benchmarks.discovery import naming_error
-from benchmarks.judging import TOLERANCE, best_of, ratio_of
-from benchmarks.measuring import write_block
-from benchmarks.recipes import Drawn, Recipe, dense, generator_of
-from benchmarks.tables import linear
+from benchmarks.__main__ import main
+from benchmarks.corpus import TOLERANCE, Judgement, judge_stream, ratio_of
+from benchmarks.corpus_runs import AUTO, Entrant, Unit, best_fixed, fixed_entrants, missing_units, run_unit, run_units
+from benchmarks.streams.corpus import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
+from benchmarks.streams.recipes import Drawn, Recipe, dense, generator_of
+from benchmarks.streams.tables import linear
 
-from benchmarks import auto, corpus, corpus_runs
+from benchmarks import corpus, corpus_runs
 from onebit.errors import OnebitError
 from onebit.experiments.statistics import estimate
 from onebit.trials.records import Record, Records
@@ -104,12 +91,12 @@ def test_the_best_rule_is_chosen_on_other_seeds_than_those_compared_on() -> None
             return {BANDITRON: 0.1, LINUCB: 0.2}.get(entrant, 0.5)
         return {BANDITRON: 0.4, LINUCB: 0.2, Entrant(AUTO): 0.3}.get(entrant, 0.6)
 
-    found = judged(one, Told(error), None)  # type: ignore[arg-type]
+    found = judge_stream(one, Told(error), None)  # type: ignore[arg-type]
     assert found is not None
     assert found.best == BANDITRON
-    assert found.against[BANDITRON].value == pytest.approx(0.75)
-    assert len(found.errors[BANDITRON]) == 20
-    assert not any(other.rule == BANDITRON.rule for other in found.misses)
+    assert found.ratio.value == pytest.approx(0.75)
+    assert len(found.theirs) == 20
+    assert not found.ratio.is_miss
 
 
 def test_a_rule_that_refused_a_seed_is_not_chosen() -> None:
@@ -120,22 +107,15 @@ def test_a_rule_that_refused_a_seed_is_not_chosen() -> None:
         return None if entrant == BANDITRON and seed == refused else {BANDITRON: 0.1, LINUCB: 0.2}.get(entrant, 0.5)
 
     assert best_fixed(one, Told(error)) == LINUCB  # type: ignore[arg-type]
-    assert judged(one, Told(lambda entrant, seed: None), None) is None  # type: ignore[arg-type]
-    assert best_of({"first": [0.2], "second": [0.2]}) == "first"
+    assert judge_stream(one, Told(lambda entrant, seed: None), None) is None  # type: ignore[arg-type]
+    assert best_fixed(one, Told(lambda entrant, seed: 0.2)) == fixed_entrants()[0]  # type: ignore[arg-type]
 
 
 def test_the_fixed_rules_are_those_with_bandit_feedback_in_both_forms() -> None:
     found = fixed_entrants()
     assert {BANDITRON, LINUCB, Entrant("gaptron"), Entrant("linucb")} <= set(found)
-    assert not {"auto", "auto-0.3", "arow", "perceptron"} & {entrant.rule for entrant in found}
+    assert not {"auto", "arow", "perceptron"} & {entrant.rule for entrant in found}
     assert len(found) == 2 * len({entrant.rule for entrant in found})
-
-
-def test_auto_of_the_earlier_version_takes_part_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_runs, "registry", lambda: {AUTO: None})
-    assert corpus_runs.own_entrants() == [Entrant(AUTO)]
-    monkeypatch.setattr(corpus_runs, "registry", lambda: {AUTO: None, EARLIER: None})
-    assert corpus_runs.own_entrants() == [Entrant(AUTO), Entrant(EARLIER)]
 
 
 # --- the streams --------------------------------------------------------------------------------------------------------
@@ -143,7 +123,7 @@ def test_auto_of_the_earlier_version_takes_part_where_there_is_one(monkeypatch: 
 
 def test_the_halves_are_split_by_what_was_built_on_and_by_family() -> None:
     assert len(CORPUS) >= 60
-    assert f"has {len(CORPUS)} streams" in corpus.PAGE.read_text()
+    assert f"on {len(CORPUS)} streams" in (corpus.__doc__ or "")
     halves = [one.half for one in CORPUS.values()]
     assert halves.count(REPORT) >= 40
     assert halves.count(CHOOSE) >= 40
@@ -202,7 +182,7 @@ def test_a_recipe_is_known_by_its_code_and_its_constants(monkeypatch: pytest.Mon
     mark = Recipe(make, 3, 200).mark
     assert mark == Recipe(partial(linear, columns=5, classes=3, telling=5), 3, 200).mark
     assert mark != Recipe(partial(linear, columns=6, classes=3, telling=5), 3, 200).mark
-    monkeypatch.setattr("benchmarks.tables.generator_of", half_a_stream)
+    monkeypatch.setattr("benchmarks.streams.tables.generator_of", half_a_stream)
     assert mark != Recipe(make, 3, 200).mark
 
 
@@ -211,10 +191,9 @@ def test_what_is_not_on_this_machine_is_left_out_with_a_sentence(
 ) -> None:
     monkeypatch.setenv("ONEBIT_DATA", str(tmp_path))
     monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path))
-    monkeypatch.setattr("sys.argv", ["corpus.py", "--table", "--only", "USPS", "--results", str(tmp_path / "results")])
-    assert corpus.main() == 0
-    said = capsys.readouterr().err
-    assert "USPS is left out: there is no usps.npz in the folder that ONEBIT_DATA names" in said
+    assert main(["corpus", "--only", "USPS", "--results", str(tmp_path / "results")]) == 0
+    said = capsys.readouterr().out
+    assert "| USPS | there is no usps.npz in the folder that ONEBIT_DATA names |" in said
 
 
 # --- the runs -----------------------------------------------------------------------------------------------------------
@@ -223,25 +202,25 @@ def test_what_is_not_on_this_machine_is_left_out_with_a_sentence(
 def test_what_is_done_is_not_run_again_unless_code_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     units = [Unit(SHORT, seed, (BANDITRON, LINUCB)) for seed in (500, 501)]
     records = Records(tmp_path)
-    assert lacking(units, records) == units
-    for fields in done(units[0], threading.Event()):
+    assert missing_units(units, records) == units
+    for fields in run_unit(units[0], threading.Event()):
         records.add(Record(fields))
     records.close()
     again = Records(tmp_path)
-    assert lacking(units, again) == [units[1]]
+    assert missing_units(units, again) == [units[1]]
     errors = [again.get(trial).error for trial in units[0].trials()]  # type: ignore[union-attr]
     assert all(0.0 < error < 1.0 for error in errors)
     with monkeypatch.context() as patched:
         patched.setattr("onebit.trials.trial.code_mark", lambda rule: "edited")
         corpus_runs._entry.cache_clear()
-        assert lacking(units, again) == units
+        assert missing_units(units, again) == units
     corpus_runs._entry.cache_clear()
     one = CORPUS[SHORT]
     longer = replace(one, recipe=replace(one.recipe, make=partial(linear, columns=9, classes=2, telling=8)))
     with monkeypatch.context() as patched:
         patched.setitem(CORPUS, SHORT, longer)
-        assert lacking(units, again) == units
-    assert lacking(units, again) == [units[1]]
+        assert missing_units(units, again) == units
+    assert missing_units(units, again) == [units[1]]
     again.close()
 
 
@@ -251,7 +230,7 @@ def test_another_process_gives_the_same_records(tmp_path: Path, monkeypatch: pyt
     records = Records(tmp_path)
     assert run_units([unit], records, 1, told.append) == []
     assert told == [2 * CORPUS[SHORT].rounds]
-    here = {fields["id"]: fields["error"] for fields in done(unit, threading.Event())}
+    here = {fields["id"]: fields["error"] for fields in run_unit(unit, threading.Event())}
     assert {trial.identity: records.get(trial).error for trial in unit.trials()} == here  # type: ignore[union-attr]
     assert run_units([unit], records, 1, told.append) == []
     assert len(told) == 1  # nothing was left to run
@@ -262,39 +241,39 @@ def test_another_process_gives_the_same_records(tmp_path: Path, monkeypatch: pyt
 def test_a_stopped_unit_leaves_no_half_records() -> None:
     stop = threading.Event()
     stop.set()
-    assert done(Unit(SHORT, 500, (BANDITRON, LINUCB)), stop) == []
+    assert run_unit(Unit(SHORT, 500, (BANDITRON, LINUCB)), stop) == []
 
 
 def test_the_longest_streams_are_run_first() -> None:
     long = "10^6 rounds, mixed columns"
     units = [Unit(SHORT, 500, (BANDITRON,)), Unit(long, 500, (BANDITRON,))]
-    assert [unit.stream for unit in lacking(units, Records())] == [long, SHORT]
+    assert [unit.stream for unit in missing_units(units, Records())] == [long, SHORT]
 
 
 # --- the table ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_table_names_the_misses_of_each_half() -> None:
-    best, earlier, own = Entrant("linucb"), Entrant(EARLIER), Entrant(AUTO)
-    good = Judgement(CORPUS["digits"], best, {own: [0.1, 0.102], earlier: [0.2, 0.202], best: [0.1, 0.102]})
-    bad = Judgement(CORPUS[SHORT], best, {own: [0.2, 0.2], earlier: [0.2, 0.2], best: [0.1, 0.1]})
-    lines = corpus.table([good, bad])
-    assert lines[2].startswith(
-        "| digits | choose | 10,000 | 10 | 2 | 10.10 | `linucb` | 10.10 | 1.000 (1.000 to 1.000) | 20.10 |"
-    )
-    assert lines[3].endswith("| **miss** |")
-    said = "\n".join(lines)
-    assert f"2.000 times the error of the best fixed rule (geometric mean), 1 miss: {SHORT}." in said
-    assert f"1.000 times the error of `{EARLIER}` (geometric mean), 0 misses." in said
+    best = Entrant("linucb")
+    good = Judgement(CORPUS["digits"], best, [0.1, 0.102], [0.1, 0.102])
+    bad = Judgement(CORPUS[SHORT], best, [0.2, 0.2], [0.1, 0.1])
+    first, second = corpus.stream_rows([good, bad])
+    assert list(first.values()) == [
+        "digits", "choose", 10_000, 10, 2, "10.10", "`linucb`", "10.10", "1.000 (1.000 to 1.000)", False,
+    ]  # fmt: skip
+    assert second["miss"] is True
+    choose, report = corpus.half_rows([good, bad])
+    assert (choose["streams"], choose["misses"]) == (1, "")
+    assert report["geometric mean of the ratios"] == pytest.approx(2.0)
+    assert report["misses"] == SHORT
 
 
 def test_the_same_rows_in_another_form_are_compared() -> None:
-    best, own = Entrant("linucb"), Entrant(AUTO)
+    best = Entrant("linucb")
     errors = {"digits": [0.1, 0.1], "digits as CSR": [0.11, 0.11], SHORT: [0.2, 0.2]}
-    judgements = [Judgement(CORPUS[name], best, {own: found, best: found}) for name, found in errors.items()]
-    said = "- The same rows in another form: digits as CSR 1.100 (1.100 to 1.100)."
-    assert corpus.forms(judgements) == [said]
-    assert corpus.forms(judgements[:1]) == []
+    judgements = [Judgement(CORPUS[name], best, found, found) for name, found in errors.items()]
+    assert corpus.form_rows(judgements) == [{"stream": "digits as CSR", "error, times": "1.100 (1.100 to 1.100)"}]
+    assert corpus.form_rows(judgements[:1]) == []
     for name, other in FORMS.items():
         one, form = CORPUS[name], CORPUS[other]
         assert (one.rounds, one.compared_seeds, one.settings) == (form.rounds, form.compared_seeds, form.settings)
@@ -314,49 +293,15 @@ def test_rules_that_failed_are_named() -> None:
         Record({"learner": "pab", "stream": {"data": name}, "why": f"row {row}: does not settle"})
         for row, name in enumerate(("digits", "iris", "digits"))
     ]
-    shared = [
-        Record({"learner": rule, "stream": {"data": "USPS"}, "why": "too few rows"}) for rule in ("bpa", "pab", "soba")
-    ]
-    assert corpus.failures_said([*failed, *shared]) == [
-        "pab failed in 3 runs, on digits; iris: row 0: does not settle",
-        "3 rules failed in 3 runs, on USPS: too few rows",
+    refused = [Record({"learner": "soba", "stream": {"data": "USPS"}, "why": "too few rows"})]
+    assert [list(row.values()) for row in corpus.failure_rows([*failed, *refused])] == [
+        ["pab", 3, "digits; iris", "row 0: does not settle"],
+        ["soba", 1, "USPS", "too few rows"],
     ]
 
 
-def test_a_block_of_a_page_is_written_and_nothing_else(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- it begins -->\nold\n<!-- it ends -->\nafter\n")
-    write_block(page, "it", ["new", "lines"])
-    once = page.read_text()
-    assert once == "before\n<!-- it begins -->\n\nnew\nlines\n\n<!-- it ends -->\nafter\n"
-    write_block(page, "it", ["new", "lines"])
-    assert page.read_text() == once
-    with pytest.raises(ValueError, match="has no block"):
-        write_block(page, "another", [])
-    users, many = auto.PAGES / auto.PAGE_OF[auto.TABLE], auto.PAGES / auto.PAGE_OF[auto.UNSEEN_TABLE]
-    for page, block in ((corpus.PAGE, corpus.BLOCK), (users, auto.TABLE), (many, auto.UNSEEN_TABLE)):
-        assert page.read_text().count(f"<!-- {block} begins -->\n") == 1
-        assert page.read_text().count(f"<!-- {block} ends -->\n") == 1
-
-
-def test_a_stream_that_is_not_there_is_refused_with_the_nearest(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.argv", ["corpus.py", "--only", "digit"])
+def test_a_stream_that_is_not_there_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        corpus.main()
+        main(["corpus", "--only", "digit"])
     assert ended.value.code == 2
     assert "did you mean 'digits'" in capsys.readouterr().err
-
-
-def test_finding_names_costs_what_it_must() -> None:
-    """With two classes at most one round; with many each round finds a name with a chance of about one in the number of classes."""
-    assert max(naming_error(2, 500, seed) for seed in range(20)) <= 1 / 500
-    classes, rounds = (
-        100,
-        50,
-    )  # the first names tried: nearly all rounds are wrong, and each is right with a chance of 1/100 to 1/60
-    errors = [naming_error(classes, rounds, seed) for seed in range(200)]
-    assert np.mean(errors) + 4 * np.std(errors) / np.sqrt(200) > 1 - 1 / 60
-    assert np.mean(errors) - 4 * np.std(errors) / np.sqrt(200) < 1 - 1 / 100
-    assert naming_error(20, 20_000, 1) < 0.02  # in the end all names are known

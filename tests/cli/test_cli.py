@@ -20,7 +20,7 @@ from onebit.checks import rows
 from onebit.cli import console, main, parser
 from onebit.cli.options import positive, settings, whole
 from onebit.cli.warmup import all_compiled
-from onebit.rules import registry, rule_named, usual_rules
+from onebit.rules import registry, rule_named
 from onebit.version import VERSION
 from tests.cli.call import Call
 from tests.slow import slow
@@ -343,7 +343,7 @@ def test_compare_of_all_learners_names_every_one(call: Call, file: str, tmp_path
     code, out, _ = call("compare", file, "--runs", "1", "--rounds", "30", "--json", "--out", str(tmp_path / "out"))
     assert code == 0
     summaries = json.loads(out)["data"][0]["standings"]
-    assert {one["learner"] for one in summaries} == set(usual_rules()) == set(registry()) - {"auto-0.3"}
+    assert {one["learner"] for one in summaries} == set(registry())
     assert [one["learner"] for one in summaries].count("bpa") == 3, "with defaults, and with small and large steps"
 
 

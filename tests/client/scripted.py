@@ -26,6 +26,9 @@ DECIDED = {
     "propensity": 0.9,
     "probabilities": {"sport": 0.9, "tech": 0.1},
     "version": "1.0",
+    "among": None,
+    "confidence": None,
+    "unsure": False,
 }
 TASK = {
     "name": "news",
@@ -45,6 +48,12 @@ TASK = {
     "learnt": 0,
     "position": 0,
     "training": None,
+    "revise_within": None,
+    "retired": [],
+    "sure": None,
+    "risk": None,
+    "created_at": "1970-01-01T00:00:01Z",
+    "deleted_at": None,
 }
 
 

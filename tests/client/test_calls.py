@@ -55,20 +55,36 @@ LOGGED = {
     "source": None,
     "shown": None,
     "shown_propensity": None,
+    **dict.fromkeys(("reward", "truth", "revised_time", "raw", "sure", "decided_at", "feedback_at", "revised_at")),
+    "complete": False,
 }
-STATS = {
+STATS: dict[str, Any] = {
     **dict.fromkeys(("generation", "learnt", "position", "queue", "decisions", "feedback", "right", "late"), 0),
-    "silences": 0,
-    "refused": 0,
+    **dict.fromkeys(("silences", "refused", "revised", "withdrawn", "rewards", "truths"), 0),
     "task": "news",
     "mode": "learn",
     "learner": "auto",
-    "window": {"size": 1000, "feedback": 0, "wrong": 0, "error": None, "low": None, "high": None},
+    "window": {"size": 1000, "feedback": 0, "wrong": 0, "error": None, "low": None, "high": None, "mean_reward": None},
     "rates": {"decisions_per_s": 0.0, "feedback_per_s": 0.0, "decisions": [0], "feedback": [0]},
     "delays": {"bounds_s": [1.0], "counts": [0, 0]},
     "classes": [{"name": "sport", "played": 1, "heard": 0, "right": 0, "right_rate": None, "low": None, "high": None}],
     "exploration": {"window": 0, "rate": None},
-    "curve": {"feedback": [], "error": [], "recent": []},
+    "curve": {"feedback": [], "error": [], "recent": [], "reward": []},
+    "mean_reward": None,
+    "certainty": {
+        "asked": 0,
+        "sure": 0,
+        "answered": None,
+        "heard": 0,
+        "wrong": 0.0,
+        "error": None,
+        "risk": None,
+        "overshoot": None,
+        "answered_curve": [],
+        "error_curve": [],
+    },
+    "shadow": None,
+    "drift": {"count": 0, "alarms": []},
 }
 EXPLAINED = {
     "id": "a",
@@ -229,22 +245,6 @@ def test_create_is_fine_where_the_first_attempt_made_it(kind: str, monkeypatch: 
     assert found.name == "news"
     found, _ = follow(kind, monkeypatch, [taken, other], lambda client: create(client, exist_ok=True))
     assert found.status == 409
-
-
-@both
-def test_a_task_of_an_older_version_is_as_wanted_though_its_learner_is_called_otherwise_now(
-    kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A program that asks for auto, and finds the task that it made before the service was upgraded, goes on."""
-    taken = refused(409, "conflict", "The name is taken.")
-
-    def create(client: Any) -> Any:
-        return client.create_task("news", ["sport", "tech"], "text", learner="auto", exist_ok=True)
-
-    for learner, status in (("auto-0.3", None), ("auto", None), ("bpa", 409)):
-        there = answer(200, {**TASK, "learner": learner})
-        found, _ = follow(kind, monkeypatch, [taken, there], create)
-        assert getattr(found, "status", None) == status
 
 
 @both
@@ -588,9 +588,11 @@ def test_replies_that_are_not_the_services(kind: str, monkeypatch: pytest.Monkey
 
 @both
 def test_that_a_service_is_not_ready_is_an_answer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, _ = follow(kind, monkeypatch, [answer(200, {"ready": True, "reason": None})], lambda c: c.ready())
+    fine: dict[str, Any] = {"ready": True, "reason": None, "set_aside": [], "warnings": []}
+    found, _ = follow(kind, monkeypatch, [answer(200, fine)], lambda c: c.ready())
     assert found
-    found, _ = follow(kind, monkeypatch, [answer(503, {"ready": False, "reason": "it starts"})], lambda c: c.ready())
+    starting = {**fine, "ready": False, "reason": "it starts"}
+    found, _ = follow(kind, monkeypatch, [answer(503, starting)], lambda c: c.ready())
     assert not found
     assert found.reason == "it starts"
     for lost in (httpx.Response(503, text="a proxy's page"), NO_CONNECTION):
@@ -604,8 +606,6 @@ def test_readiness_says_what_to_look_after(kind: str, monkeypatch: pytest.Monkey
     body = {"ready": True, "reason": None, "set_aside": [aside], "warnings": ["the disk is nearly full"]}
     found, _ = follow(kind, monkeypatch, [answer(200, body)], lambda c: c.ready())
     assert found == Readiness(True, None, (TaskAside(**aside),), ("the disk is nearly full",))
-    before, _ = follow(kind, monkeypatch, [answer(200, {"ready": True, "reason": None})], lambda c: c.ready())
-    assert before == Readiness(True, None)  # a service of 0.3 says no more
 
 
 @both
@@ -734,7 +734,7 @@ def test_calls_take_the_fields_of_the_services_requests(call: Any, name: str, ow
 
 
 def test_stats_print_as_a_line() -> None:
-    many = {"feedback": list(range(400)), "error": [0.5] * 400, "recent": [0.5] * 400}
+    many = {"feedback": list(range(400)), "error": [0.5] * 400, "recent": [0.5] * 400, "reward": [0.5] * 400}
     shown = repr(values.Stats.read({**STATS, "curve": many}))
     assert "task='news'" in shown
     assert len(shown) < 500

@@ -14,17 +14,8 @@ from onebit.contract.surety import surety_of
 from onebit.rules import registry
 from onebit.rules.offset_tree import leaf_of
 
-# What the space of a composite rule settles; the scores of `auto` are beliefs, which it has a test of its own for.
-SETTLED: dict[str, Any] = {"auto-0.3": ({"members": 5}, {"regresses": 1}), "auto": ()}
-CASES = [(name, options) for name, rule in registry().items() for options in SETTLED.get(name, rule.examples)]
-
-
-def settled(name: str, classes: int, options: Any) -> tuple[Any, Any]:
-    rule = registry()[name]
-    if not rule.composite:
-        return rule.settle(classes, options)
-    params, memory = rule.settle(classes, {})
-    return params._replace(**options), memory
+# The scores of `auto` are beliefs; it has a test of its own.
+CASES = [(name, options) for name, rule in registry().items() if not rule.composite for options in rule.examples]
 
 
 def given_for(memory: Any, classes: int, seed: int) -> RuleInput:
@@ -39,7 +30,7 @@ def given_for(memory: Any, classes: int, seed: int) -> RuleInput:
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_no_label_is_surer_than_the_greedy_one(name: str, options: Any) -> None:
     rule, classes = registry()[name], 5
-    params, memory = settled(name, classes, options)
+    params, memory = registry()[name].settle(classes, options)
     for seed in range(20):
         given = given_for(memory, classes, seed)
         with np.errstate(over="ignore"):
@@ -52,7 +43,7 @@ def test_no_label_is_surer_than_the_greedy_one(name: str, options: Any) -> None:
 @pytest.mark.parametrize(("name", "options"), CASES)
 def test_the_only_candidate_has_a_surety_that_grows_with_its_score(name: str, options: Any) -> None:
     rule = registry()[name]
-    params, memory = settled(name, 5, options)
+    params, memory = registry()[name].settle(5, options)
     params = rule.narrowed_by.params(params, 1)
     found = []
     for score in (-0.5, 0.0, 0.5):
@@ -106,17 +97,4 @@ def test_auto_has_the_log_odds_of_what_it_believes() -> None:
     given = RuleInput(memory, scores, 1.0, Draws(key_of(0), 0, DECIDING), np.full((2, 12), np.nan))
     for label in range(3):
         expected = math.log(believed[label] / (1.0 - believed[label]))
-        assert surety_of(rule)(params, given, label) == pytest.approx(expected)
-
-
-def test_auto_03_has_the_log_odds_of_its_mixture() -> None:
-    rule = registry()["auto-0.3"]
-    params, memory = rule.settle(3, {})
-    params = params._replace(members=2)
-    scores = np.array([1.0, 0.0, -1.0, 1.0, 1.0, 1.0, 0.0, 2.0, 0.0, 1.0, 1.0, 1.0])
-    given = RuleInput(memory, scores, 1.0, Draws(key_of(0), 0, DECIDING), np.full((2, 12), np.nan))
-    parts = [np.exp(scores[begin : begin + 3]) / np.exp(scores[begin : begin + 3]).sum() for begin in (0, 6)]
-    mixture = (parts[0] + parts[1]) / 2.0
-    for label in range(3):
-        expected = math.log(mixture[label] / (1.0 - mixture[label]))
         assert surety_of(rule)(params, given, label) == pytest.approx(expected)

@@ -1,6 +1,6 @@
 """Every rule of the registry with its option sets, in families: a file, and so a process, compiles what a family shares.
 
-The composite one, `auto`, is in `tests/auto/test_keeping.py`, and the one that is kept for older files in `tests/auto_03/test_keeping.py`.
+The composite one, `auto`, is in `tests/auto/test_keeping.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, events_of
 from onebit.engine.stream import DECIDE, LEARN, Tally
 from onebit.errors import InputError
 from onebit.learner import Learner, copy_of, learner_class
-from onebit.rules import registry, usual_rules
+from onebit.rules import registry
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
 from tests.slow import ON_DEMAND, WHOLE
@@ -28,8 +28,7 @@ from tests.slow import ON_DEMAND, WHOLE
 FAMILIES = {
     "first order": [name for name, rule in registry().items() if rule.second_order is None and not rule.composite],
     "second order": [name for name, rule in registry().items() if rule.second_order is not None and not rule.composite],
-    "composite": [name for name, rule in usual_rules().items() if rule.composite],
-    "former": [name for name in registry() if name not in usual_rules()],
+    "composite": [name for name, rule in registry().items() if rule.composite],
 }
 
 # --- every check ---------------------------------------------------------------------------------------------------------
@@ -159,8 +158,8 @@ def twins_of(family: str) -> pytest.MarkDecorator:
 
 
 def twin_module(name: str) -> Any:
-    """The module of the slow twin of a rule: `auto_03` for auto-0.3."""
-    return importlib.import_module(f"tests.oracles.{name.replace('-', '_').replace('.', '')}")
+    """Return the module of the slow twin of a rule."""
+    return importlib.import_module(f"tests.oracles.{name.replace('-', '_')}")
 
 
 def oracle_of(name: str, options: dict[str, Any], classes: int) -> Any:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Collection
 from pathlib import Path
-
-import pytest
 
 from onebit.checks import rows, trained
 from onebit.decision import Decision
-from onebit.rules import registry, usual_rules
+from onebit.rules import registry
 from tests.every_rule.cases import EXAMPLES, FAMILIES, made, twin_module
 
 
@@ -22,15 +19,11 @@ def test_every_rule_is_in_one_family_and_has_a_twin() -> None:
         assert hasattr(twin_module(name), "Oracle"), name
 
 
-@pytest.mark.parametrize(
-    "names",
-    [pytest.param(usual_rules(), id="usual"), pytest.param(FAMILIES["former"], id="former", marks=pytest.mark.long)],
-)
-def test_all_are_the_same_in_another_process(names: Collection[str], tmp_path: Path) -> None:
+def test_all_are_the_same_in_another_process(tmp_path: Path) -> None:
     """Loaded there, each decides as it does here."""
     X = rows(10, seed=9)[0]
     expected = {}
-    for name in names:
+    for name in registry():
         for case, options in EXAMPLES[name].items():
             learner = trained(lambda name=name, options=options, **common: made(name, options, **common))
             learner.save(tmp_path / case)

@@ -20,7 +20,7 @@ from onebit.experiments.failures import causes_said
 from onebit.experiments.runner import Interrupted, collect
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.report.html import page_html
-from onebit.rules import registry, usual_rules
+from onebit.rules import registry
 from onebit.trials.records import Record
 
 X, Y = rows(80)
@@ -144,9 +144,9 @@ def test_data_may_be_a_list_of_names_pairs_files_and_streams(tmp_path: Path) -> 
 
 def test_without_learners_all_take_part_and_some_with_small_and_large_steps() -> None:
     entries = usual_entries()
-    assert {entry.rule.name for entry in entries} == set(usual_rules()) == set(registry()) - {"auto-0.3"}
+    assert {entry.rule.name for entry in entries} == set(registry())
     assert len({entry.title for entry in entries}) == len(entries)
-    for name, rule in usual_rules().items():
+    for name, rule in registry().items():
         tried = [entry.settings.get("aggressiveness") for entry in entries if entry.rule.name == name]
         capped = "aggressiveness" in rule.parameters and "variant" in rule.parameters
         assert set(tried) == {rule.defaults.get("aggressiveness")} | (set(AGGRESSIVENESS) if capped else set())
@@ -239,7 +239,7 @@ def test_plain_values_are_json_and_say_it_all() -> None:
             assert said["learner"] == one.entry.rule.name
             assert said["errors"] == one.errors.tolist()
             assert said["error"] == one.error._asdict()
-            assert said["hears"] == ("the label" if said["learner"] == "perceptron" else "one bit")
+            assert said["feedback"] == ("full information" if said["learner"] == "perceptron" else "bandit")
             assert said["difference_to_best"]["mean"] == result.difference(one).mean
 
 

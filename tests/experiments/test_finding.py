@@ -25,8 +25,8 @@ def summary(name: str, *errors: float, **options: Any) -> Summary:
     curve = {"rounds": np.array([1, 9]), "played": np.array([1, 2]), "greedy": np.array([1, 2])}
     common = {"greedy_error": 0.1, "curve": curve, "seconds": 1.0, "on": "CPU", "stream": {"rounds": 9}, "why": None}
     entry = entry_of(name, options)
-    hears = "the label" if name in ("perceptron", "arow") else "one bit"
-    given = {"learner": name, "options": {}, "hears": hears, **common}
+    feedback = "full information" if name in ("perceptron", "arow") else "bandit"
+    given = {"learner": name, "options": {}, "feedback": feedback, **common}
     return Summary(entry, [Record({**given, "seed": seed, "error": error}) for seed, error in enumerate(errors)])
 
 

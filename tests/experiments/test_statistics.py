@@ -83,7 +83,7 @@ def test_of_all_intervals_of_error_rates_95_in_100_hold_the_truth(rounds: int, e
 
 def summary(errors: dict[int, float]) -> Summary:
     fields: list[dict[str, Any]] = [
-        {"seed": seed, "error": error, "greedy_error": error, "hears": "one bit", "why": None}
+        {"seed": seed, "error": error, "greedy_error": error, "feedback": "bandit", "why": None}
         for seed, error in errors.items()
     ]
     return Summary(entry_of("bpa"), [Record(one) for one in fields])

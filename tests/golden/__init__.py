@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onebit
-from onebit.version import release_of
+from packaging.version import Version
 
-# Rules that no release has had yet; the next one writes their files, and empties this. `auto` up to 0.3 is auto-0.3.
+import onebit
+
+# Rules that no release has had yet; the next one writes their files, and empties this.
 UNRELEASED: set[str] = set()
 
 
@@ -16,4 +17,4 @@ def newest_release() -> str:
     if ".dev" not in onebit.__version__:
         return onebit.__version__
     folders = [path.name for path in Path(__file__).parent.glob("*.*.*") if path.is_dir()]
-    return max(folders, key=release_of)
+    return max(folders, key=Version)

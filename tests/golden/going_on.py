@@ -3,7 +3,7 @@
 Run by the release that wrote the folder, so that what is expected of later ones was not measured by them:
 
     git archive RELEASE | tar x -C /tmp/release
-    PYTHONPATH=/tmp/release/src python tests/golden/going_on.py tests/golden/0.3.0
+    PYTHONPATH=/tmp/release/src python tests/golden/going_on.py tests/golden/1.0.0
 
 Hence only what every release has is used here.
 """

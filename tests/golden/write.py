@@ -18,7 +18,7 @@ from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask, NumbersFeatures, TextFeatures
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
-from tests.golden import going_on
+from tests.golden import every_row, going_on
 from tests.golden.going_on import CLASSES
 
 HERE = Path(__file__).parent
@@ -107,3 +107,4 @@ if __name__ == "__main__":
     answers = {name: expected(learner) for name, learner in learners().items()}
     (folder / "expected.json").write_text(json.dumps(answers, indent=1) + "\n")
     going_on.write(folder)
+    every_row.write(folder / "every_row")

@@ -22,7 +22,7 @@ from tests.learner.learners import BANDIT, NAMES, X, assert_unchanged_by, fresh,
 from tests.oracles.draws import draws
 
 BITS = [name for name in BANDIT if not registry()[name].takes_rewards]
-INFERRING = ("auto", "auto-0.3", "conservative-ova")
+INFERRING = ("auto", "conservative-ova")
 
 
 def state_after(learner: Learner, decision: Decision, **said: Any) -> dict[str, Any]:
@@ -68,10 +68,9 @@ def test_conservative_ova_infers_the_other_of_two_only_where_one_of_them_is_righ
         assert moved == [np.flatnonzero((part == part[0]).all(axis=0) & (part[0] != 0)).tolist() for part in others]
 
 
-@pytest.mark.parametrize("name", ["auto", "auto-0.3"])
 @pytest.mark.parametrize("space", ["dense", "sparse"])
-def test_auto_learns_over_all_classes_from_a_set_that_may_be_without_the_right_one(space: str, name: str) -> None:
-    learner = trained(name, space=space)
+def test_auto_learns_over_all_classes_from_a_set_that_may_be_without_the_right_one(space: str) -> None:
+    learner = trained("auto", space=space)
     for row, among in enumerate((NAMES[:2], NAMES[1:4], NAMES[3:4])):
         decision = learner.decide(X[row], id="one", among=among)
         known = decision._replace(complete=True)
@@ -114,7 +113,6 @@ MEANS: dict[str, Callable[[float], float]] = {
     "softmax": lambda score: score,
     "epsilon-greedy": lambda score: score,
     "confidit": lambda score: (1.0 + score) / 2.0,  # alpha is 1
-    "auto-0.3": lambda score: score,
 }
 
 
@@ -122,7 +120,7 @@ MEANS: dict[str, Callable[[float], float]] = {
 @pytest.mark.parametrize("name", MEANS)
 def test_regressions_converge_to_the_mean_of_random_rewards(name: str, mean: float) -> None:
     """2,000 rewards from a beta distribution. The mean of them is within 0.03 of `mean` (5 deviations), and the prior costs 0.01 at most."""
-    learner = fresh(name, **({"space": "sparse"} if name == "auto-0.3" else {}))
+    learner = fresh(name)
     x = np.array([1.0])
     decision = learner.from_log(x, "bee", propensity=0.5, id="one")
     rewards = np.random.default_rng(40).beta(2.0 * mean, 2.0 * (1.0 - mean), size=2000)

@@ -1,4 +1,4 @@
-"""Copies of a learner: by pickle, deepcopy and bytes, in this process and in others; what is public, and what has moved."""
+"""Copies of a learner: by pickle, deepcopy and bytes, in this process and in others; what is public."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pytest
 
 import onebit
 from onebit.checks import played, refused, rows, state
-from onebit.deprecation import FUNCTIONS, LEARNER
 from onebit.learner import Learner, copy_of
 from onebit.rules import registry
 
@@ -94,21 +93,6 @@ def test_the_public_names_fit_on_a_page() -> None:
     # Twenty, `best_many` for those who hold rows back to test with, `beliefs` and `explain` for those who are asked how sure and why,
     # and `remove_class` beside `add_class`.
     assert len(PUBLIC) <= 24
-
-
-@pytest.mark.parametrize("name", [*LEARNER, *FUNCTIONS])
-def test_what_has_moved_works_for_one_version_more_and_says_where_it_is(name: str) -> None:
-    learner = trained(kernel="linear") if name == "support" else onebit.LinUCB(classes=3, features=4, space="dense")
-    with pytest.warns(DeprecationWarning, match="the old name goes") as heard:
-        getattr(learner, name)
-    assert len(heard) == 1
-    assert heard[0].filename == __file__
-
-
-def test_a_clone_under_its_old_name() -> None:
-    learner = trained()
-    with pytest.warns(DeprecationWarning, match=r"copy\.deepcopy"):
-        assert state(learner.clone()) == state(learner)  # type: ignore[attr-defined]
 
 
 def test_what_was_never_there_is_not_there() -> None:

@@ -14,7 +14,6 @@ from onebit.checks import refused, state
 from onebit.decision import Decision
 from onebit.learner import Learner, copy_of
 from tests.learner.learners import BANDIT, FULL, NAMES, X, assert_unchanged_by, fresh, trained
-from tests.slow import usual_first
 
 # --- ids --------------------------------------------------------------------------------------------------------------
 
@@ -158,7 +157,7 @@ def test_full_information_uses_which_label_it_was(name: str) -> None:
     assert learner.scores(X[0])[2] > 0.0
 
 
-@pytest.mark.parametrize("name", usual_first(BANDIT))
+@pytest.mark.parametrize("name", BANDIT)
 def test_one_bit_learners_use_only_whether_the_label_was_played(name: str) -> None:
     """Any wrong label leaves the same learner as right=False; the played label the same as right=True."""
     start = trained(name)

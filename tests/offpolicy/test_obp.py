@@ -1,4 +1,4 @@
-"""The feedback dictionaries of Open Bandit Pipeline: rounds, and estimates that are those of its formulas."""
+"""Estimates are those of the formulas of Open Bandit Pipeline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import onebit
 from onebit.learner import Learner, copy_of
-from onebit.offpolicy import evaluate, obp_log, train
+from onebit.offpolicy import Round, evaluate
 from onebit.offpolicy.model import model_for
 from tests.offpolicy.logs import drawn, gaussians
 
@@ -35,6 +35,17 @@ def feedback_of(rounds: int = 600, actions: int = 4, seed: int = 0) -> dict[str,
         "pi_b": chances[:, :, None],
         "pscore": chances[np.arange(rounds), action],
     }
+
+
+def rounds_of(feedback: dict[str, Any]) -> list[Round]:
+    """Return the rounds of such a dictionary; a reward that is neither 0 nor 1 is a reward, others are right or wrong."""
+    names = ("context", "action", "reward", "pscore", "pi_b")
+    found = []
+    for row, (x, action, reward, pscore, chances) in enumerate(zip(*(feedback[name] for name in names), strict=True)):
+        bit = reward in (0, 1)
+        told = {"right": bool(reward)} if bit else {"right": None, "reward": float(reward)}
+        found.append(Round(row, x, int(action), propensity=float(pscore), probabilities=chances[:, 0], **told))
+    return found
 
 
 def walked(learner: Learner, feedback: dict[str, Any], learning: bool) -> tuple[Array, Array]:
@@ -84,7 +95,7 @@ def doubly_robust(feedback: dict[str, Any], action_dist: Array, q_hat: Array) ->
 def test_estimates_are_those_of_the_formulas(name: str, learning: bool) -> None:
     feedback = feedback_of()
     learner = onebit.Learner(name, classes=range(4), exploration_floor=0.1, features=3)
-    found = evaluate(learner, obp_log(feedback), learning=learning)
+    found = evaluate(learner, rounds_of(feedback), learning=learning)
     action_dist, q_hat = walked(learner, feedback, learning)
     assert found.ips is not None
     assert found.snips is not None
@@ -98,7 +109,7 @@ def test_estimates_are_those_of_obp_itself() -> None:
     ope = pytest.importorskip("obp.ope")
     feedback = feedback_of()
     learner = onebit.Learner("linucb", classes=range(4), exploration_floor=0.1, features=3)
-    found = evaluate(learner, obp_log(feedback))
+    found = evaluate(learner, rounds_of(feedback))
     action_dist, q_hat = walked(learner, feedback, True)
     given = {name: feedback[name] for name in ("reward", "action", "pscore")} | {"action_dist": action_dist[:, :, None]}
     assert found.ips is not None
@@ -112,25 +123,10 @@ def test_estimates_are_those_of_obp_itself() -> None:
     assert found.doubly_robust.value == pytest.approx(theirs, abs=1e-9)
 
 
-def test_rounds_are_those_of_the_dictionary() -> None:
-    feedback = feedback_of(50)
-    log = obp_log(feedback)
-    assert (log.classes, len(log)) == ((0, 1, 2, 3), 50)
-    for row, one in enumerate(log):
-        assert (one.id, one.label, one.right) == (row, feedback["action"][row], bool(feedback["reward"][row]))
-        assert one.propensity == feedback["pscore"][row]
-        assert one.probabilities is not None
-        assert np.array_equal(np.asarray(one.probabilities), feedback["pi_b"][row, :, 0])
-        assert np.array_equal(one.x, feedback["context"][row])
-    assert train(onebit.BPA(classes=log.classes), log) == 50
-    feedback.update(pi_b=None, position=np.zeros(50, dtype=int))
-    assert [one.probabilities for one in obp_log(feedback)] == [None] * 50
-
-
 def test_rewards_may_be_numbers() -> None:
     feedback = feedback_of(200)
     feedback["reward"] = feedback["reward"] * 0.75
-    log = obp_log(feedback)
+    log = rounds_of(feedback)
     assert {(one.right, one.reward) for one in log} == {(False, None), (None, 0.75)}
     learner = onebit.Learner("linucb", classes=range(4), exploration_floor=0.1, features=3)
     found = evaluate(learner, log, learning=False)
@@ -138,28 +134,3 @@ def test_rewards_may_be_numbers() -> None:
     assert found.rewarded
     assert found.ips is not None
     assert found.ips.value == pytest.approx(ips(feedback, action_dist), abs=1e-9)
-
-
-BAD: dict[str, dict[str, Any]] = {
-    "the feedback has no context": {"context": None},
-    r"reward\[0\] is 1.5, but must be from 0 to 1: of rewards": {"reward": np.full(50, 1.5)},
-    r"reward\[0\] is nan, but": {"reward": np.full(50, np.nan)},
-    "reward must be a number": {"reward": np.full(50, "1")},
-    "there are 50 rounds": {"pscore": np.ones(49)},
-    "2 positions": {"position": np.arange(50) % 2},
-    "pi_b has the shape": {"pi_b": np.ones((50, 4, 3)) / 4},
-    "action must be a whole number": {"action": np.full(50, 0.5)},
-    "context has the shape": {"context": np.ones(50)},
-    "there is no class 3": {"n_actions": 3, "pi_b": None},
-}
-
-
-@pytest.mark.parametrize("sentence", BAD)
-def test_what_cannot_be_a_log(sentence: str) -> None:
-    with pytest.raises(onebit.InputError, match=sentence):
-        evaluate(onebit.BPA(classes=3), obp_log({**feedback_of(50), **BAD[sentence]}))
-
-
-def test_a_dictionary_it_must_be() -> None:
-    with pytest.raises(onebit.InputError, match="the feedback is a list"):
-        obp_log([])  # type: ignore[arg-type]

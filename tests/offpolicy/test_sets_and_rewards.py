@@ -25,7 +25,7 @@ def estimates_of(learner: Learner, log: list[Round], **options: Any) -> dict[str
     return {one.name: [one.value, one.low, one.high] for one in evaluate(learner, log, **options).estimates}
 
 
-# What 0.3.0 said of the same log of bits.
+# The estimates of this log of bits, as they were first computed.
 BITS: dict[str, dict[str, list[float]]] = {
     "whole": {
         "log": [0.67, 0.6149358533991501, 0.7207655363845044],
@@ -48,7 +48,7 @@ BITS: dict[str, dict[str, list[float]]] = {
 }
 
 
-def test_bits_give_the_numbers_of_before_and_so_do_rewards_of_0_and_1() -> None:
+def test_bits_give_the_same_numbers_as_ever_and_so_do_rewards_of_0_and_1() -> None:
     X, y = gaussians(300, 3, 21)
     whole = played_log(onebit.EpsilonGreedy(classes=3, exploration=0.4, seed=2), X, y)
     part = [one._replace(probabilities=None) for one in whole]

@@ -14,7 +14,6 @@ import numpy as np
 
 from onebit.auto.dense import arrays
 
-from .auto_03 import Scales
 from .auto_members import HALF, ColumnStatistics, Found, SlowBasis, SlowClusters, SlowLinear, SlowWaves
 from .auto_shaped import SlowShaped
 from .base import Array, Decided, Draw, SlowTwin, greedy_distribution, greedy_label, softmax, worth
@@ -36,6 +35,37 @@ def found_class(a: int, right: bool, A: Sequence[int]) -> int:
     """The class that is now known to be right, or -1."""
     others = [i for i in A if i != a]
     return a if right else others[0] if len(A) == 2 else -1
+
+
+class Scales:
+    """The scales of rows: the mean of |x_j| over the usual sizes of columns. If the logarithms of the first 32 deviate by more than 2,
+    rows are divided by them from then on, and everything begins anew.
+    """
+
+    def __init__(self, features: int) -> None:
+        self.sizes, self.seen = np.zeros(features), 0
+        self.logarithms: list[float] = []
+        self.divides = False
+
+    def scale(self, x: Array) -> float:
+        known = self.sizes > 0.0
+        if not x[known].any():
+            return float(np.abs(x).mean())
+        return float((np.abs(x[known]) / self.sizes[known]).mean())
+
+    def taken(self, x: Array) -> Array:
+        return x / self.scale(x) if self.divides and x.any() else x
+
+    def watch(self, x: Array) -> bool:
+        """Look at a row; whether it has just been settled that rows are divided."""
+        if not x.any() or (self.seen >= 32 and not self.divides):
+            return False
+        self.seen += 1
+        self.logarithms.append(math.log(self.scale(x)))
+        self.sizes = self.sizes + (np.abs(x) / self.scale(x) - self.sizes) / self.seen
+        settled = self.seen == 32 and float(np.std(self.logarithms)) > 2.0
+        self.divides |= settled
+        return settled
 
 
 class Oracle(SlowTwin):

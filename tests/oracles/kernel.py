@@ -43,18 +43,14 @@ class Twin:
     `radius` is that of a rule that keeps ||W|| within a ball; such an oracle is given none itself, since it does not see W.
     """
 
-    def __init__(
-        self, oracle: Any, kernel: str, budget: int | None = None, when_full: str = "merge", radius: float | None = None
-    ) -> None:
+    def __init__(self, oracle: Any, kernel: str, budget: int | None = None, radius: float | None = None) -> None:
         self.oracle = oracle
         self.kernel = kernel
         self.budget = budget
-        self.when_full = when_full
         self.radius = radius
         self.heads = len(oracle.W)
         self.rows: list[Row] = []  # a new row takes the place of the one that gives way to it
         self.coefficients: list[list[float]] = []  # of each row, one for each head
-        self.times: list[int] = []  # when each was stored
         self.gone = 0
         self.shrunk = 1.0  # the product of all factors so far
 
@@ -129,28 +125,21 @@ class Twin:
         crowded = new and self.budget is not None and len(self.rows) == self.budget
         if crowded:
             self.gone += 1
-            if self.when_full == "stop":
-                return  # nothing else changes
         self.shrunk *= factor
         self.coefficients = [[factor * c for c in row] for row in self.coefficients]
         if negligible:
             return
         if not new:
             self._grow(self.rows.index(x), 1.0, change)
-        elif crowded and self.when_full == "project":
-            place = self._nearest(x, self.rows)
-            self._grow(place, self._share(x, self.rows[place]), change)
         elif crowded:
-            place = self._smallest() if self.when_full == "merge" else self.times.index(min(self.times))
+            place = self._smallest()
             row, part = self.rows[place], self.coefficients[place]
-            self.rows[place], self.coefficients[place], self.times[place] = x, change, max(self.times) + 1
-            if self.when_full == "merge":
-                place = self._nearest(row, self.rows)
-                self._grow(place, self._share(row, self.rows[place]), part)
+            self.rows[place], self.coefficients[place] = x, change
+            place = self._nearest(row, self.rows)
+            self._grow(place, self._share(row, self.rows[place]), part)
         else:
             self.rows.append(x)
             self.coefficients.append(change)
-            self.times.append(max(self.times, default=0) + 1)
 
     def _grow(self, place: int, share: float, change: list[float]) -> None:
         self.coefficients[place] = [a + share * b for a, b in zip(self.coefficients[place], change, strict=True)]

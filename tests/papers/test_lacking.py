@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import onebit
+import onebit.papers.reproduce as reproducing
 from onebit.checks import refused
 from onebit.cli import main
-from onebit.papers import provenance
 from onebit.papers.reproduce import reproduce
 from onebit.report.html import page_html
 from tests.papers.conftest import Give
@@ -99,10 +99,10 @@ def test_a_folder_measured_elsewhere_is_shown_without_runs(
     give: Give, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     give(HEAD + DATA + TWO)
-    monkeypatch.setattr(provenance, "measured_here", lambda: "onebit 9.9 on a large machine")
+    monkeypatch.setattr(reproducing, "measured_here", lambda: "onebit 9.9 on a large machine")
     first = reproduce("mine2026", out=tmp_path, on="threads")
     assert first.measured_with == ["onebit 9.9 on a large machine"]
-    monkeypatch.setattr(provenance, "measured_here", lambda: "onebit 9.9 on a small machine")
+    monkeypatch.setattr(reproducing, "measured_here", lambda: "onebit 9.9 on a small machine")
     monkeypatch.setattr("onebit.executors.threads.run_trials", not_here)
     before = (tmp_path / "rows.jsonl").read_bytes()
     again = reproduce("mine2026", out=tmp_path, measure=False)
@@ -115,7 +115,7 @@ def test_a_folder_measured_elsewhere_is_shown_without_runs(
 def test_two_machines_that_measured_are_both_named(give: Give, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for machine, text in (("one", HEAD + DATA + learner("BPA", "bpa")), ("two", HEAD + DATA + TWO)):
         give(text)
-        monkeypatch.setattr(provenance, "measured_here", lambda machine=machine: f"onebit 9.9 on {machine}")
+        monkeypatch.setattr(reproducing, "measured_here", lambda machine=machine: f"onebit 9.9 on {machine}")
         found = reproduce("mine2026", out=tmp_path, on="threads")
     assert found.measured_with == ["onebit 9.9 on one", "onebit 9.9 on two"]
 
@@ -159,8 +159,8 @@ def test_without_results_there_is_nothing_to_show(give: Give, tmp_path: Path, fo
 @pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]"])
 def test_a_damaged_note_of_what_measured_is_one_sentence(give: Give, tmp_path: Path, text: str) -> None:
     give(HEAD + DATA + learner("BPA", "bpa"))
-    (tmp_path / provenance.FILE).write_text(text)
-    assert provenance.FILE in refused(lambda: reproduce("mine2026", out=tmp_path))
+    (tmp_path / reproducing.MEASURED).write_text(text)
+    assert reproducing.MEASURED in refused(lambda: reproduce("mine2026", out=tmp_path))
 
 
 # --- all that a paper states ---------------------------------------------------------------------------------------------

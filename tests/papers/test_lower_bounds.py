@@ -68,7 +68,7 @@ separable = "weak"
 @pytest.fixture(autouse=True)
 def _mine(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: rule_named(name) for name in ("banditron", "perceptron")}
-    monkeypatch.setattr("onebit.papers.lower_bounds.usual_rules", lambda: few)
+    monkeypatch.setattr("onebit.papers.lower_bounds.chosen_rules", lambda: few)
     monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
 
 

@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.executors.cluster.executor import ClusterExecutor
 from onebit.executors.gpu.executor import why_not
-from onebit.executors.threads import threads_executor
 from onebit.experiments.run import Stopped
 from onebit.learner import Learner
 from onebit.papers import measurements, plans
@@ -32,11 +29,9 @@ from onebit.theory.mistakes import bounds
 from onebit.theory.promises import Promises, promised
 from onebit.theory.rounds import fixed_rounds, rounds_of
 from onebit.theory.setting import Setting
-from onebit.trials.cost import in_words
 from onebit.trials.records import FILE, read_records
 from onebit.trials.trial import Trial, entry_of, marks_for
-from tests.executors.cluster.test_executor import Paper
-from tests.logged import heard
+from tests.executors.cluster.test_executor import PaperExecutor
 
 PAPER = """
 title = "Mine 2026: a paper of our own"
@@ -228,34 +223,12 @@ def test_a_measurement_that_fails_is_a_run_that_failed(monkeypatch: pytest.Monke
 # --- on every executor -------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_leaves_what_is_measured_to_threads_and_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_measures_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = reproduce("mine2026", on="threads")
-    backend = Paper(a=1)
-    monkeypatch.setattr("onebit.papers.reproduce.executor_of", lambda on, threads: ClusterExecutor(backend))
-    with heard("onebit.executors") as said:
-        found = reproduce("mine2026", on="dask")
+    monkeypatch.setattr("onebit.papers.reproduce.executor_of", lambda on, threads: PaperExecutor())
+    found = reproduce("mine2026", on="dask")
     assert shown(found) == shown(expected)
-    assert said == [
-        "banditron on weak2d runs on threads: its boundary is measured",
-        "banditron on weak2d runs on threads: what feedback tells it is measured",
-        "gaptron on weak2d runs on threads: what theorems promise of it is measured",
-    ]
-    assert sum(count for _, count in backend.batches) == 1, "the second run of the bounds, which measures nothing"
-    assert found.cost.where.startswith("Paper, 1 worker with 1 thread on a desk and ")
-    assert found.cost.where.endswith(
-        "(its boundary is measured; what feedback tells it is measured; what theorems promise of it is measured)"
-    )
-
-
-def test_a_cluster_that_can_run_nothing_of_it_is_not_named() -> None:
-    executor = ClusterExecutor(Paper(a=1))
-    trial = Trial(
-        entry_of("banditron"), onebit.stream("weak2d", rounds=50), 0, measurement=BoundaryMeasurement("easiest")
-    )
-    with closing(executor.run([[trial]], lambda count: None)) as records:
-        (record,) = records
-    assert record.fields["id"] == trial.identity
-    assert in_words(executor.resources) == f"{in_words(threads_executor().resources)} (its boundary is measured)"
+    assert found.cost.where == "Paper, 1 pencils on a desk"
 
 
 def test_a_gpu_leaves_what_is_measured_to_threads() -> None:
@@ -334,7 +307,7 @@ def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: p
 def test_the_command_shows_what_there_is_after_ctrl_c(
     form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stopped(page: Any, folder: Any, processes: int) -> Path:
+    def stopped(page: Any, folder: Any) -> Path:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("onebit.cli.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))

@@ -24,7 +24,7 @@ def test_the_citation_is_of_this_version() -> None:
 def test_the_changelog_begins_with_this_version_and_ends_with_the_first() -> None:
     versions = re.findall(r"^## (\d+\.\d+\.\d+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert onebit.__version__.startswith(versions[0])
-    assert versions[-1] == "0.1.0"
+    assert versions[-1] == "1.0.0"
     assert versions == sorted(versions, reverse=True)
 
 

@@ -4,16 +4,14 @@ import math
 import re
 import subprocess
 import sys
-from concurrent.futures import BrokenExecutor, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from onebit.errors import OnebitError
 from onebit.installation import install_command
-from onebit.report.figures import MOST_CURVES, draw, figure, save_figures
+from onebit.report.figures import MOST_CURVES, _write, figure, save_figures
 from onebit.report.parts import Band, Curves, HeatMap, Page, Scatter, Section, Series
 from tests.report import sample
 
@@ -54,7 +52,7 @@ def test_many_curves_leave_the_best_and_a_note() -> None:
 
 def test_odd_names_are_shown_as_they_are(tmp_path: Path) -> None:
     odd = curves("_private", "a$b$", "x" * 200, title="costs $5 or $6")
-    draw(odd, tmp_path / "odd.svg")
+    _write(figure(odd), tmp_path / "odd.svg")
     names = figure(odd).axes[0].get_legend_handles_labels()[1]
     assert [names[0], names[1], len(names[2])] == [" _private", r"a\$b\$", 48]
 
@@ -85,7 +83,7 @@ def test_a_scatter_has_one_cloud_for_each_class() -> None:
     ],
 )
 def test_little_data_is_drawn_without_a_warning(part: HeatMap | Scatter | Curves, tmp_path: Path) -> None:
-    draw(part, tmp_path / "little.png")
+    _write(figure(part), tmp_path / "little.png")
     assert (tmp_path / "little.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -106,45 +104,18 @@ def test_every_figure_of_a_page_is_saved_under_its_own_name(tmp_path: Path) -> N
     assert all(path.read_bytes().startswith((b"\x89PNG", b"<?xml")) for path in saved)
 
 
-def test_several_processes_draw_the_same_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = Page("p", "c", [Section("iris", [curves("a")]), Section("digits", [curves("a", "b")])])
-    alone = save_figures(page, tmp_path / "alone")
-    monkeypatch.setattr("onebit.report.figures.MANY", 2)
-    together = save_figures(page, tmp_path / "together", 2)
-    assert [path.name for path in together] == [path.name for path in alone]
-    for one, other in zip(alone, together, strict=True):
-        assert one.read_bytes() == other.read_bytes()
-
-
-def test_figures_are_drawn_here_where_a_process_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Killed(ThreadPoolExecutor):
-        def __init__(self, processes: int, *given: object) -> None:
-            super().__init__(processes)
-
-        def submit(self, *given: Any, **more: Any) -> Any:
-            raise BrokenExecutor
-
-    monkeypatch.setattr("onebit.report.figures.MANY", 2)
-    monkeypatch.setattr("onebit.report.figures.ProcessPoolExecutor", Killed)
-    saved = save_figures(Page("p", "c", [Section("iris", [curves("a")])]), tmp_path, 2)
-    assert len(saved) == 4
-    assert all(path.exists() for path in saved)
-
-
 @pytest.mark.parametrize("suffix", [".png", ".svg"])
 def test_the_same_part_gives_the_same_file(suffix: str, tmp_path: Path) -> None:
     for name in ("one", "other"):
-        draw(curves("a", "b"), tmp_path / f"{name}{suffix}")
+        _write(figure(curves("a", "b")), tmp_path / f"{name}{suffix}")
     assert (tmp_path / f"one{suffix}").read_bytes() == (tmp_path / f"other{suffix}").read_bytes()
 
 
 def test_what_cannot_be_drawn_is_said_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OnebitError, match="no measure 'greed'; did you mean 'greedy'"):
         figure(curves("a"), "greed")
-    with pytest.raises(OnebitError, match=r"error.pdf has the ending '.pdf', but a figure must be .png or .svg"):
-        draw(curves("a"), tmp_path / "error.pdf")
     with pytest.raises(OnebitError, match="cannot be written: No such file or directory"):
-        draw(curves("a"), tmp_path / "nowhere" / "error.png")
+        _write(figure(curves("a")), tmp_path / "nowhere" / "error.png")
     (tmp_path / "taken").touch()
     with pytest.raises(OnebitError, match="cannot be made"):
         save_figures(Page("p", "c", []), tmp_path / "taken" / "figures")

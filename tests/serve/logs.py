@@ -73,7 +73,7 @@ async def fill(service: Service) -> None:
         )
     )
     await service.decide(
-        "tickets", [DecideRequest(id=f"t{number}", x=f"Wörter: wörter\n\0|{number}") for number in range(6)]
+        "tickets", [DecideRequest(id=f"t{number}", x=f"Wörter: wörter\n\x01|{number}") for number in range(6)]
     )
     await service.feedback("tickets", [FeedbackRequest(id="t0", right=True)])
     for _ in range(100):

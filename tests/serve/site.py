@@ -166,3 +166,15 @@ def error_in(content: bytes) -> dict[str, Any]:
     assert body["title"]
     assert body["type"] == f"urn:onebit:error:{body['error']['code']}"
     return dict(body["error"])
+
+
+def answer_from(connection: socket.socket) -> bytes:
+    """One answer that says how long it is, on a connection that stays open."""
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        answer += connection.recv(65_536)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    size = int(head.lower().partition(b"content-length:")[2].split()[0])
+    while len(body) < size:
+        body += connection.recv(65_536)
+    return head + b"\r\n\r\n" + body

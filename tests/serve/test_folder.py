@@ -21,10 +21,8 @@ from tests.serve.driving import (
     followed,
     heard,
     new_task,
-    numbers_in,
     outcome,
     restarted,
-    rows_of,
     run,
     service_in,
 )
@@ -86,7 +84,7 @@ def cut_alone(folder: Path) -> None:
 
 def journal_of_a_larger_database(folder: Path) -> None:
     """An older copy was put back, and the journal left where it was."""
-    (folder / FILE).write_bytes((GOLDEN / "0.3.0" / "service" / "data" / FILE).read_bytes()[: 4096 * 4])
+    (folder / FILE).write_bytes((GOLDEN / "1.0.0rc1" / "service" / "data" / FILE).read_bytes()[: 4096 * 4])
 
 
 def journal_of_a_smaller_database(folder: Path) -> None:
@@ -212,36 +210,6 @@ def test_what_analyze_leaves_is_no_harm(folder: Path) -> None:
     with closing(sqlite3.connect(folder / FILE)) as connection:
         connection.execute("ANALYZE")
     assert run(restarted(folder)) == before
-
-
-# --- older logs --------------------------------------------------------------------------------------------------------
-
-
-def test_commands_read_an_old_log_as_it_is_and_a_start_migrates_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    data = Path(shutil.copytree(GOLDEN / "0.3.0" / "service" / "data", tmp_path / "data"))
-    before = contents_of(data)
-    old = {table: rows_of(data, f"SELECT * FROM {table}") for table in ("changes", "decisions", "feedback")}
-    assert main(["export", str(data), "words", "--format", "ndjson"]) == 0
-    exported = capsys.readouterr().out
-    assert main(["check", str(data)]) == 0
-    assert contents_of(data) == before
-    run(restarted(data))
-    assert rows_of(data, "PRAGMA user_version") == [(6,)]
-    assert rows_of(data, "SELECT *, NULL FROM changes LIMIT 0") == []
-    assert [(*row, None) for row in old["changes"]] == rows_of(data, "SELECT * FROM changes")
-    for table in ("decisions", "feedback"):  # which have columns more since, with nothing in them
-        width = len(old[table][0])
-        found = rows_of(data, f"SELECT * FROM {table}")
-        assert [row[:width] for row in found] == old[table]
-        assert not any(any(row[width:]) for row in found)
-    numbers = sorted(row[0] for rows in old.values() for row in rows)
-    assert numbers_in(data) == numbers
-    capsys.readouterr()
-    assert main(["export", str(data), "words", "--format", "ndjson"]) == 0
-    assert capsys.readouterr().out == exported
-    assert main(["check", str(data)]) == 0
 
 
 # --- network file systems ----------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from onebit.serve.log.log_reader import LogReader
 from onebit.serve.log.reading import NO_END, PAGE_BYTES
 from onebit.serve.log.sqlite.store import SqliteStore
 from onebit.serve.settings import Settings
-from tests.serve.site import Process, Site, error_in, everything_from, process_in, site_in
+from tests.serve.site import Process, Site, answer_from, error_in, everything_from, process_in, site_in
 
 pytestmark = pytest.mark.long
 
@@ -104,7 +104,7 @@ def longest(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
     monkeypatch.setattr(asyncio.Handle, "_run", timed)
     gc.collect()
-    gc.freeze()  # as the service does; what the tests before have left is not its own
+    gc.freeze()  # what the tests before have left is not the service's own
     yield found
     gc.unfreeze()
 
@@ -219,7 +219,7 @@ def test_others_are_answered_and_memory_is_bounded_while_hostile_bodies_come(tmp
                 while not over.wait(0.01):
                     began = time.perf_counter()
                     connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                    assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
+                    assert answer_from(connection).startswith(b"HTTP/1.1 200")
                     delays.append(time.perf_counter() - began)
 
         prober = threading.Thread(target=probe)

@@ -1,30 +1,24 @@
-"""What one of the nodes of a log does for all: it trains, sends to the webhook, and erases; and what all hear when something is forgotten."""
+"""What one of the nodes of a log does for all: it trains, and erases; and what all hear when something is forgotten."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import contextlib
-import json
 import threading
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from onebit.serve import log_follower, webhook
+from onebit.serve import log_follower
 from onebit.serve.checking import check
 from onebit.serve.errors import GoneError
 from onebit.serve.forgetting import ForgetOrder, forget
-from onebit.serve.log.postgres.outbox import PostgresOutbox
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from onebit.serve.tasks import learner_of
-from onebit.serve.webhook import TakenOverError
 from tests.serve.driving import PATIENCE_S, ask, decided, heard, hint, new_task, outcome, run, until
 from tests.serve.postgres import Server, files_of, needs_postgres, rows_in
-from tests.serve.test_drift import drifted
 from tests.serve.test_nodes import node, nodes, replayed_state, settled_states
 
 pytestmark = [pytest.mark.long, needs_postgres]
@@ -32,7 +26,7 @@ SECRET = base64.b64encode(bytes(range(32))).decode()
 
 
 def keeper_and_other(services: list[Service]) -> tuple[Service, Service]:
-    (keeper,) = (one for one in services if one.store.keeps)
+    (keeper,) = (one for one in services if one.store.lease)
     return keeper, next(one for one in services if one is not keeper)
 
 
@@ -83,7 +77,7 @@ def test_another_node_trains_where_the_keeper_has_gone(postgres: Server, monkeyp
         held = threading.Event()
         async with contextlib.AsyncExitStack() as stack:
             first = await stack.enter_async_context(node(address))
-            await until(lambda: first.store.keeps)
+            await until(lambda: first.store.lease)
             async with node(address) as second:
                 await first.create(new_task())
                 await taught(first, 0, 30)
@@ -96,72 +90,6 @@ def test_another_node_trains_where_the_keeper_has_gone(postgres: Server, monkeyp
                 assert (await settled_states(address, [second]))[0] == replayed_state(address)
 
     run(work())
-
-
-# --- the webhook ---------------------------------------------------------------------------------------------------------
-
-
-class Receivers:
-    """What nodes have sent, by the nodes' own address of the webhook."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, secret: Path) -> None:
-        secret.write_text(SECRET)
-        self.secret = secret
-        self.got: list[tuple[str, str]] = []
-        self.refuse = False
-        monkeypatch.setattr(webhook, "_post", self._post)
-        monkeypatch.setattr(webhook, "RETRIES_S", (0.05,) * 2000)
-        monkeypatch.setattr("onebit.serve.sweeping.SWEEP_S", 0.02)
-
-    def _post(self, url: str, body: bytes, headers: Mapping[str, str]) -> int:
-        assert json.loads(body)["type"] == "drift"
-        self.got.append((url, headers["webhook-id"]))
-        return 503 if self.refuse else 200
-
-    def node(self, address: str, name: str) -> contextlib.AbstractAsyncContextManager[Service]:
-        return node(address, webhook=f"http://127.0.0.1:9/{name}", webhook_secret_file=self.secret)
-
-
-def test_one_node_sends_and_the_next_keeper_goes_on_with_what_waits(
-    postgres: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    address, receivers = postgres.log(), Receivers(monkeypatch, tmp_path / "secret")
-
-    async def work() -> None:
-        async with contextlib.AsyncExitStack() as stack:
-            first = await stack.enter_async_context(receivers.node(address, "first"))
-            await until(lambda: first.store.keeps)
-            async with receivers.node(address, "second") as second:
-                receivers.refuse = True
-                await drifted(first)
-                await until(lambda: len(receivers.got) > 2)
-                assert {url for url, _ in receivers.got} == {"http://127.0.0.1:9/first"}
-                await stack.aclose()
-                before = len(receivers.got)
-                receivers.refuse = False
-                await until(lambda: len(receivers.got) > before)
-                await until(lambda: second.drift_watch.webhook is not None and second.drift_watch.webhook.waiting == 0)
-                assert receivers.got[before:] == [("http://127.0.0.1:9/second", receivers.got[0][1])]
-                assert len({identity for _, identity in receivers.got}) == 1
-        async with receivers.node(address, "third") as third:  # to which it is no news
-            await decided(third, "one more")
-            await until(lambda: third.drift_watch.sends)
-            await asyncio.sleep(0.2)
-        assert len(receivers.got) == before + 1
-
-    run(work())
-
-
-def test_a_node_that_was_taken_for_dead_changes_nothing_that_waits(postgres: Server) -> None:
-    address = postgres.log()
-    _, old = PostgresOutbox(address).taken()
-    old(b"{}")
-    content, new = PostgresOutbox(address).taken()
-    assert content == b"{}"
-    with pytest.raises(TakenOverError):
-        old(b"[]")
-    new(b"[1]")
-    assert PostgresOutbox(address).taken()[0] == b"[1]"
 
 
 # --- forgetting ------------------------------------------------------------------------------------------------------------

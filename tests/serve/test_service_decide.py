@@ -33,8 +33,6 @@ from tests.serve.driving import (
 
 COUNT = "SELECT count(*) FROM decisions"
 ODD_IDS = [
-    "a\0b",
-    "\0",
     "😀",
     "e\u0301",
     "é",
@@ -168,14 +166,10 @@ def test_the_same_id_with_another_x_while_the_first_is_being_written(where: Wher
 @pytest.mark.parametrize("identity", ODD_IDS)
 def test_odd_ids_are_ids(where: Where, identity: str) -> None:
     """The answer is found again in memory, and in the log after a restart; others that look alike are others."""
-    kept = [one for one in ODD_IDS if isinstance(where, Path) or "\0" not in one]
 
     async def work() -> None:
         async with service_in(where) as service:
             await service.create(new_task())
-            if identity not in kept:
-                assert isinstance(await outcome(decided(service, identity)), InvalidError)
-                return
             first = await decided(service, identity)
             assert await decided(service, identity) == first
             assert first["id"] == identity
@@ -184,7 +178,7 @@ def test_odd_ids_are_ids(where: Where, identity: str) -> None:
             assert await heard(service, identity) == "accepted"
             assert await heard(service, identity) == "duplicate"
             assert (await service.decision("fruit", identity))["right"] is True
-            others = [one for one in kept if one != identity]
+            others = [one for one in ODD_IDS if one != identity]
             assert len(await service.decide("fruit", [ask(one) for one in others], single=False)) == len(others)
         assert rows_of(where, COUNT) == [(1 + len(others),)]
 
@@ -413,9 +407,9 @@ def test_a_large_batch_lets_others_have_a_turn(where: Where, monkeypatch: pytest
         async with service_in(where) as service:
             submit = service._writer.submit
 
-            def note(table: str, rows: Any) -> Any:
+            def note(table: str, rows: Any, basis: Any) -> Any:
                 before.append(len(turns))
-                return submit(table, rows)
+                return submit(table, rows, basis)
 
             monkeypatch.setattr(service._writer, "submit", note)
             counting = asyncio.create_task(count())

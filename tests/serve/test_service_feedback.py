@@ -77,7 +77,7 @@ async def swept(service: Service) -> None:
     """
     for running in list(service._served.values()):
         for _ in range(3):
-            while await service._feedback.sweep(running):
+            while await service._feedback.sweep(running, "owner"):
                 pass
             await service._writer.run(lambda appender: None)
 
@@ -406,7 +406,7 @@ def test_those_who_have_time_left_cost_nothing(tmp_path: Path, clock: type[HandC
                 database = service._reader.database
                 assert isinstance(database, SqliteDatabase)
                 database.connection.set_progress_handler(step, 10)
-                await service._feedback.sweep(service._served["fruit"])
+                await service._feedback.sweep(service._served["fruit"], "owner")
                 database.connection.set_progress_handler(None, 10)
             assert steps[1] < 2 * steps[0] + 10
 
@@ -486,7 +486,7 @@ def test_a_change_while_the_silent_are_answered(tmp_path: Path, clock: type[Hand
             clock.pass_by(6.0)
             changing = asyncio.create_task(service.change("fruit", change(silence="right")))
             await asyncio.sleep(0)  # it is on its way to the disk
-            await service._feedback.sweep(service._served["fruit"])
+            await service._feedback.sweep(service._served["fruit"], "owner")
             await changing
             await decided(service, "after")
             clock.pass_by(11.0)

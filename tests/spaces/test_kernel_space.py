@@ -174,7 +174,7 @@ def test_sparse_rows_are_dense_rows(name: str, kernel: str) -> None:
     X, y = stream(300, seed=4, width=12)
     X[np.abs(X) < 0.15] = 0.0
     options = {"features": 12, **(GAPTRON if name == "gaptron" else {})}
-    for limits in ({}, {"max_support": 7}, {"max_support": 130, "when_full": "oldest"}):
+    for limits in ({}, {"max_support": 7}, {"max_support": 130}):
         dense = learner_with(name, kernel, **options, **limits)
         sparse = learner_with(name, kernel, **{**options, "space": "sparse"}, **limits)
         assert_same_steps(dense, sparse, X, scipy.sparse.csr_array(X), y)
@@ -206,13 +206,13 @@ RULES: dict[str, dict[str, Any]] = {
 }
 
 
-def twin_of(name: str, kernel: str, options: dict[str, Any], budget: int | None, when_full: str) -> Twin:
+def twin_of(name: str, kernel: str, options: dict[str, Any], budget: int | None) -> Twin:
     module = importlib.import_module(f"tests.oracles.{name.replace('-', '_')}")
     given = {**registry()[name].defaults, **options}
     radius = given.get("radius")
     if radius is not None:
         given["radius"] = None
-    return Twin(module.Oracle(CLASSES, 1, **given), kernel, budget, when_full, radius)
+    return Twin(module.Oracle(CLASSES, 1, **given), kernel, budget, radius)
 
 
 def compare_stored(learner: Learner, twin: Twin, where: str) -> None:
@@ -232,13 +232,12 @@ def assert_equals_twin(
     X: Array,
     y: Array,
     budget: int | None = None,
-    when_full: str = "merge",
     options: dict[str, Any] | None = None,
     late: bool = False,
 ) -> tuple[Learner, Twin]:
     options = RULES[name] if options is None else options
-    learner = learner_with(name, kernel, features=X.shape[1], max_support=budget, when_full=when_full, **options)
-    twin = twin_of(name, kernel, options, budget, when_full)
+    learner = learner_with(name, kernel, features=X.shape[1], max_support=budget, **options)
+    twin = twin_of(name, kernel, options, budget)
     order = np.random.default_rng(3)
     waiting: list[tuple[Decision, Any, int]] = []
     for row in range(len(X)):
@@ -276,8 +275,8 @@ def test_kernel_learner_equals_its_twin(name: str, kernel: str, late: bool) -> N
 @pytest.mark.parametrize("name", [pytest.param(name, marks=marks_of(name)) for name in RULES])
 def test_kernel_learner_equals_its_twin_with_candidates_and_rewards(name: str) -> None:
     X, y = stream(90, seed=6)
-    learner = learner_with(name, "rbf:0.7", features=X.shape[1], max_support=None, when_full="merge", **RULES[name])
-    twin, generator = twin_of(name, "rbf:0.7", RULES[name], None, "merge"), np.random.default_rng(4)
+    learner = learner_with(name, "rbf:0.7", features=X.shape[1], max_support=None, **RULES[name])
+    twin, generator = twin_of(name, "rbf:0.7", RULES[name], None), np.random.default_rng(4)
     for row in range(len(X)):
         where, among = f"round {row}", chosen_among(generator, CLASSES, None)
         decision = learner.decide(X[row], among=among)
@@ -294,49 +293,35 @@ def test_kernel_learner_equals_its_twin_with_candidates_and_rewards(name: str) -
     assert len(twin.rows) > 5
 
 
-@pytest.mark.parametrize("when_full", ["stop", "oldest", "project", "merge"])
 @pytest.mark.parametrize("budget", [1, 2, 7])
 @pytest.mark.parametrize("name", [*DISTINCT, pytest.param("bpa", marks=pytest.mark.long)])
-def test_budgets_are_kept_as_documented(name: str, budget: int, when_full: str) -> None:
+def test_budgets_are_kept_as_documented(name: str, budget: int) -> None:
     X, y = stream(90, seed=7)
-    learner, _ = assert_equals_twin(name, "rbf:0.7", X, y, budget, when_full)
+    learner, _ = assert_equals_twin(name, "rbf:0.7", X, y, budget)
     assert len(learner.runtime.support) == budget
     assert learner.runtime.support.gone > 5
 
 
-@pytest.mark.parametrize(("budget", "when_full"), [(127, "oldest"), (129, "merge"), (130, "project"), (128, "merge")])
-def test_budgets_about_a_block(budget: int, when_full: str) -> None:
+@pytest.mark.parametrize("budget", [127, 128, 129])
+def test_budgets_about_a_block(budget: int) -> None:
     X, y = stream(200, seed=8)
-    learner, _ = assert_equals_twin("banditron", "rational", X, y, budget, when_full)
+    learner, _ = assert_equals_twin("banditron", "rational", X, y, budget)
     assert learner.runtime.support.gone > 5
 
 
-@pytest.mark.parametrize(
-    ("budget", "when_full"), [(300, "oldest"), (300, "merge"), (300, "project"), (1, "merge"), (257, "stop")]
-)
-def test_norm_is_that_of_the_stored_rows(budget: int, when_full: str) -> None:
+@pytest.mark.parametrize("budget", [300, 1])
+def test_norm_is_that_of_the_stored_rows(budget: int) -> None:
     """Through steps of the budget, and through scales so small that they are multiplied into the coefficients."""
     X, y = stream(1500, seed=9)
     # With full information, Gaptron with the logistic loss stores in every round.
     options = {"setting": "full", "loss": "logistic", "rate": 0.5, "radius": 1.5}
-    learner = learner_with("gaptron", "rbf:0.7", max_support=budget, when_full=when_full, **options)
+    learner = learner_with("gaptron", "rbf:0.7", max_support=budget, **options)
     for row, label in enumerate(y.tolist()):
         hear(learner, learner.decide(X[row]), label)
         if row % 50 == 0 or row > 1480:
             assert learner.runtime.model.memory[0] == pytest.approx(summed_norm(learner), abs=1e-9), row
     assert len(learner.runtime.support) == budget
     assert learner.runtime.support.gone > 100
-
-
-def test_a_full_support_that_stops_keeps_what_it_has() -> None:
-    """Coefficients of the others stay as they are."""
-    X, y = stream(400, seed=10)
-    learner = learner_with("gaptron", "rbf:0.7", max_support=7, when_full="stop", **GAPTRON)
-    learnt(learner, X[:200], y[:200])
-    assert len(learner.runtime.support) == 7
-    before = np.abs(learner.runtime.support.coefficients).max()
-    learnt(learner, X[200:], y[200:])
-    assert np.abs(learner.runtime.support.coefficients).max() > 0.01 * before
 
 
 GRID = st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5])
@@ -346,15 +331,11 @@ GRID = st.sampled_from([-0.5, -0.25, 0.0, 0.25, 0.5])
 @given(
     rounds=st.lists(st.tuples(GRID, GRID, GRID, st.integers(0, CLASSES - 1)), min_size=1, max_size=25),
     kernel=st.sampled_from(["linear", "polynomial:2", "rational", "rbf:0.7", "rbf:200"]),
-    budget=st.sampled_from([None, 1, 3]),
-    when_full=st.sampled_from(["stop", "oldest"]),
 )
-def test_any_stream_of_rows_that_come_again(
-    rounds: list[tuple[float, float, float, int]], kernel: str, budget: int | None, when_full: str
-) -> None:
-    """Rows of a small grid: many are equal, many are 0, many scores tie. `merge` is left out, since its costs tie as well."""
+def test_any_stream_of_rows_that_come_again(rounds: list[tuple[float, float, float, int]], kernel: str) -> None:
+    """Rows of a small grid: many are equal, many are 0, many scores tie. There is no budget, since what it merges would tie as well."""
     table = np.array(rounds)
-    assert_equals_twin("banditron", kernel, table[:, :3], table[:, 3].astype(int), budget, when_full)
+    assert_equals_twin("banditron", kernel, table[:, :3], table[:, 3].astype(int))
 
 
 @settings(max_examples=40, deadline=None, derandomize=True)
@@ -501,12 +482,11 @@ def test_check(kernel: str, check: str, monkeypatch: pytest.MonkeyPatch) -> None
     CHECKS[check](lambda **options: onebit.Banditron(**{"exploration": 0.1, "kernel": kernel, **budget, **options}))
 
 
-@pytest.mark.parametrize("when_full", ["oldest", "merge"])
 @pytest.mark.parametrize("space", ["dense", "sparse"])
-def test_stop_save_load_go_on_with_a_full_support(space: str, when_full: str, tmp_path: Path) -> None:
-    """The row that was stored first is still the first to go, and all is bit for bit as if never stopped."""
+def test_stop_save_load_go_on_with_a_full_support(space: str, tmp_path: Path) -> None:
+    """All is bit for bit as if never stopped."""
     X, y = stream(300, seed=13)
-    learner = learner_with("gaptron", "rbf:0.7", space=space, max_support=19, when_full=when_full, **GAPTRON)
+    learner = learner_with("gaptron", "rbf:0.7", space=space, max_support=19, **GAPTRON)
     learnt(learner, X[:150], y[:150])
     learner.save(tmp_path / "learner.onebit")
     loaded, cloned = onebit.load(tmp_path / "learner.onebit"), copy_of(learner)
@@ -728,14 +708,13 @@ def test_options_that_cannot_be() -> None:
         assert sentence(kernel="rbf", max_support=wrong).startswith(
             f"max_support is {wrong!r}, but must be a whole number"
         )
-    assert "did you mean 'oldest'" in sentence(kernel="rbf", when_full="oldst")
-    for alone in ({"max_support": 10}, {"max_support": None}, {"when_full": "stop"}):
+    for alone in ({"max_support": 10}, {"max_support": None}):
         assert "give kernel as well" in sentence(**alone)
     assert "takes no bias" in sentence(kernel="rational", bias=True)
     assert "takes no bias" in sentence(kernel="rational:shorten", bias=True)
 
 
-@pytest.mark.parametrize("options", [{"max_support": 2**63}, {"max_support": np.ones(2)}, {"when_full": ["merge"]}])
+@pytest.mark.parametrize("options", [{"max_support": 2**63}, {"max_support": np.ones(2)}])
 def test_stranger_options_that_cannot_be(options: dict[str, Any]) -> None:
     with pytest.raises(onebit.OnebitError):
         onebit.Banditron(classes=3, kernel="rbf", **options).decide([1.0, 2.0])
@@ -757,7 +736,7 @@ def test_kernels_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> No
         return code, out + err
 
     for kernel in ("rbf", "rational", "polynomial:2", "linear"):
-        code, text = call(f"kernel={kernel}", "max_support=50", "when_full=oldest")
+        code, text = call(f"kernel={kernel}", "max_support=50")
         assert code == 0, text
         assert f"kernel {kernel}" in text
     for wrong, words in (

@@ -24,6 +24,7 @@ import numpy as np
 
 import onebit
 from onebit import storage
+from onebit.decision import Decision
 from onebit.learner import Learner, copy_of
 from onebit.rows import SparseRow
 from tests.golden.write import HERE
@@ -116,24 +117,15 @@ def seeds() -> Iterator[tuple[str, Learner]]:
         ("auto", Learner("auto", classes=3), X[:, :2]),
         ("auto-wide", Learner("auto", classes=3), wide),
         ("auto-sparse", Learner("auto", classes=3, text=True), text_rows(10)),
-        ("auto-03", Learner("auto-0.3", classes=3), X[:, :2]),
-        ("auto-03-wide", Learner("auto-0.3", classes=3), wide),
-        ("auto-03-sparse", Learner("auto-0.3", classes=3, text=True), text_rows(10)),
         ("new", Learner("bpa", classes=3), []),
         ("new-text", Learner("bpa", classes=3, text=True), []),
     ]
-    for when_full in ("merge", "project", "oldest", "stop"):
-        options: dict[str, Any] = {"max_support": 5, "when_full": when_full}
-        kind = "gaptron" if when_full in ("merge", "project") else "bpa"
-        own: dict[str, Any] = {"rate": 0.5, "exploration": 0.1, "radius": 0.5} if kind == "gaptron" else {}
-        made.append((f"kernel-{when_full}", Learner(kind, classes=3, kernel="rbf:1", **options, **own), X))
-        made.append(
-            (
-                f"kernel-sparse-{when_full}",
-                Learner(kind, classes=3, kernel="polynomial:2", space="sparse", **options, **own),
-                X,
-            )
-        )
+    options: dict[str, Any] = {"max_support": 5, "rate": 0.5, "exploration": 0.1, "radius": 0.5}
+    made += [
+        ("kernel", Learner("gaptron", classes=3, kernel="rbf:1", **options), X),
+        ("kernel-sparse", Learner("gaptron", classes=3, kernel="polynomial:2", space="sparse", **options), X),
+        ("kernel-plain", Learner("bpa", classes=3, kernel="rbf:1", max_support=5), X),
+    ]
     made.append(("kernel-text", Learner("bpa", classes=3, kernel="rational", text=True), text_rows(10)))
     for name, learner, rows in made:
         for number, x in enumerate(rows):
@@ -316,11 +308,24 @@ def rows_for(learner: Learner) -> list[Any]:
     return list(np.linspace(-0.5, 0.5, 3 * size).reshape(3, size))
 
 
+def require_sound(decision: Decision) -> None:
+    """Fail on a decision whose numbers are none, or whose probabilities are no distribution."""
+    assert decision.probabilities is not None
+    assert math.isclose(sum(decision.probabilities.values()), 1.0, abs_tol=1e-6), decision.probabilities
+    decision.to_json()
+
+
 def use(learner: Learner, path: Path) -> None:
     """Everything that a user does with a learner; whatever is refused is refused by a sentence."""
 
     def hear(x: Any, label: Any) -> None:
         learner.learn(learner.decide(x), label=label)
+
+    def decide(x: Any) -> None:
+        require_sound(learner.decide(x))
+
+    def explain(x: Any) -> None:
+        json.dumps(learner.explain(x).to_dict(), allow_nan=False)
 
     steps: list[Callable[[], Any]] = []
     names = list(learner.classes)
@@ -329,7 +334,8 @@ def use(learner: Learner, path: Path) -> None:
         steps += [
             partial(learner.scores, x),
             partial(learner.probabilities, x),
-            partial(learner.decide, x),
+            partial(decide, x),
+            partial(explain, x),
             partial(hear, x, label),
             partial(hear, x, names[-1]),
         ]

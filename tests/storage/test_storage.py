@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
-import pickle
 import stat
 import threading
 from pathlib import Path
@@ -19,7 +17,6 @@ from onebit import files, storage
 from onebit.checks import played, rows, state
 from onebit.learner import Learner
 from onebit.rules import registry
-from onebit.version import written_rule
 from tests.golden import UNRELEASED, going_on, newest_release
 from tests.golden.write import HERE, expected
 
@@ -29,9 +26,6 @@ GOLDEN = [
     if folder.is_dir() and (folder / "expected.json").exists()
     for name in json.loads((folder / "expected.json").read_text())
 ]
-
-
-CHANGED = HERE / "0.3.0" / "changed-defaults"  # written by 0.3.0 itself, with parameters that mean something else now
 
 
 @pytest.fixture
@@ -52,7 +46,7 @@ def refusal(path: Path) -> str:
 
 def test_this_release_has_golden_files_of_every_rule() -> None:
     release = newest_release()
-    written = {written_rule(name, release) for folder, name in GOLDEN if folder.name == release}
+    written = {name for folder, name in GOLDEN if folder.name == release}
     assert written >= set(registry()) - UNRELEASED, "a new rule is named in UNRELEASED of tests/golden"
     assert not written & UNRELEASED, "a rule that was released is in UNRELEASED of tests/golden"
 
@@ -66,71 +60,16 @@ def test_golden_file(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize(("folder", "name"), GOLDEN, ids=[f"{folder.name}-{name}" for folder, name in GOLDEN])
 def test_golden_learners_go_on_as_their_release_did(folder: Path, name: str) -> None:
-    """Twenty rounds more, as the release itself played and learnt them: with its defaults, whatever they are now."""
+    """Twenty rounds more, as the release itself played and learnt them."""
     learner = going_on.loaded(folder / f"{name}.onebit")
     assert_alike(going_on.going_on(name, learner), json.loads((folder / going_on.FILE).read_text())[name])
 
 
-@pytest.mark.parametrize("name", json.loads((CHANGED / going_on.FILE).read_text()))
-def test_parameters_mean_what_they_meant_to_their_release(name: str, tmp_path: Path) -> None:
-    """Also when the learner is written and read once more by this one, or copied."""
-    wanted = json.loads((CHANGED / going_on.FILE).read_text())[name]
-    learner = going_on.loaded(CHANGED / f"{name}.onebit")
-    learner.save(tmp_path / "again.onebit")
-    for one in (copy.deepcopy(learner), pickle.loads(pickle.dumps(learner)), onebit.load(tmp_path / "again.onebit")):
-        assert_alike(going_on.going_on(name, one), wanted)
-    assert_alike(going_on.going_on(name, learner), wanted)
-
-
-AUTO = HERE / "0.3.0" / "auto"  # `auto` of 0.3.0 on dense rows, as it wrote them: 600 columns, and 60 classes
-
-
-def dense_row(number: int, size: int) -> list[float]:
-    """Exact in any precision."""
-    return [((number * 5 + column * 3) % 8 - 3) / 8.0 for column in range(size)]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("name", "size"), [("wide", 600), ("many", 2)])
-@pytest.mark.parametrize("again", [False, True], ids=["as written", "written again"])
-def test_auto_of_an_older_version_goes_on_as_auto_03(name: str, size: int, again: bool, tmp_path: Path) -> None:
-    """Twelve rounds were learnt, and 20 more are, as the release itself played and learnt them."""
-    learner = going_on.loaded(AUTO / f"{name}.onebit")
-    assert isinstance(learner, onebit.Auto03)
-    if again:
-        learner.save(tmp_path / "again.onebit")
-        assert storage.read(tmp_path / "again.onebit")[0]["rule"] == "auto-0.3"
-        learner = onebit.load(tmp_path / "again.onebit")
-    played = []
-    for number in range(12, 32):
-        decision = learner.decide(dense_row(number, size))
-        played.append((decision.label, decision.propensity))
-        learner.learn(decision, right=decision.label == learner.classes[number * number % len(learner.classes)])
-    found = {
-        "learnt": learner.learnt,
-        "labels": [label for label, _ in played],
-        "propensities": [propensity for _, propensity in played],
-        "scores": [learner.scores(dense_row(number, size)).tolist() for number in range(3)],
-    }
-    assert_alike(found, json.loads((AUTO / going_on.FILE).read_text())[name])
-
-
-@pytest.mark.filterwarnings("ignore::onebit.OnebitWarning")  # another machine is what golden files are for
-@pytest.mark.parametrize("folder", ["0.2.0", "0.3.0"])
-def test_a_file_of_auto_knows_which_auto_it_is(folder: str) -> None:
-    path = HERE / folder / "auto.onebit"
-    assert onebit.load(path).runtime.rule.name == "auto-0.3"
-    assert onebit.load(path, "auto-0.3").runtime.rule is registry()["auto-0.3"]
-    with pytest.raises(onebit.InputError, match=r"learnt by the rule 'auto-0.3', and the one given is 'auto'"):
-        onebit.load(path, "auto")
-
-
-@pytest.mark.parametrize("version", ["", "0.4", "four", "0.x.0", "0.4.0rc", "0.4.0 and more", 4, None])
+@pytest.mark.parametrize("version", ["", "1.0", "four", "1.x.0", "1.0.0rc", "1.0.0 and more", 4, None])
 def test_a_file_of_no_version_is_refused(saved: Path, version: object) -> None:
-    """Its defaults would not be known."""
     manifest, arrays = storage.read(saved)
     storage.write({**manifest, "version": version}, arrays, saved)
-    assert "must be a version such as 0.4.0" in refusal(saved)
+    assert "must be a version such as 1.0.0" in refusal(saved)
 
 
 @pytest.mark.parametrize("version", ["1.0.0rc1", "1.0.0rc1.dev2", "1.0.0"])

@@ -12,7 +12,6 @@ import pytest
 
 import onebit
 from onebit.checks import refused
-from onebit.cli import main
 from onebit.rules import registry
 from onebit.theory import adversary, margin
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
@@ -150,22 +149,10 @@ def test_what_no_adversary_can_be_is_refused(settings: dict[str, Any], words: st
     assert words in refused(lambda: adversary("banditron", **settings))
 
 
-def test_the_command_prints_both_bounds(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["adversary", "banditron", "--kind", "strong", "--ratio", "3", "--classes", "3", "--runs", "3"]) == 0
-    out = capsys.readouterr().out
-    for words in ("adaptive", "oblivious", "4 rows, each 2 times: 8 rounds", "K (R/margin)^2"):
-        assert words in " ".join(out.split())
-    assert main(["adversary", "perceptron", "--ratio", "3", "--runs", "2", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)
+def test_what_was_forced_is_plain_values() -> None:
+    said = json.loads(json.dumps(adversary("perceptron", ratio=3, runs=2).to_dict()))
     assert (said["feedback"], said["adaptive"]["mistakes"], said["held"]) == ("full", [9, 9], True)
-    assert main(["adversary", "perceptron", "--feedback", "bandit"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_the_command_says_where_a_bound_was_not_kept(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    spared = Forced(Adversary("full", "weak", 4, 4.0), "mine", {}, (15,), (12,), 0.25)
-    monkeypatch.setattr("onebit.cli.adversary.adversary", lambda rule, **options: spared)
-    assert main(["adversary", "banditron"]) == 1
-    assert "were not kept" in capsys.readouterr().out
+def test_a_bound_that_was_not_kept_is_told() -> None:
+    assert not Forced(Adversary("full", "weak", 4, 4.0), "mine", {}, (15,), (12,), 0.25).held

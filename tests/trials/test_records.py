@@ -119,7 +119,7 @@ def test_a_failed_row_says_why_and_is_run_again(tmp_path: Path, ran: list[Record
         assert [("row 41" in row["why"], row["why"] in said) for row in lines(tmp_path)[-4:]] == [(True, True)] * 4
         assert len(ran) == 4 * turn
     row = lines(tmp_path)[0]
-    assert (row["error"], row["curve"], row["hears"]) == (None, None, None)
+    assert (row["error"], row["curve"], row["feedback"]) == (None, None, None)
 
 
 def test_the_frame_of_a_folder_has_one_line_a_trial(tmp_path: Path) -> None:
@@ -204,12 +204,6 @@ def test_a_full_disk_is_a_sentence_and_what_was_there_is_kept(tmp_path: Path) ->
     assert answer.stdout.startswith(f"the results cannot be written to {tmp_path}: ")
     compared(tmp_path, "bpa", runs=5)
     assert len(list(read_records(tmp_path / FILE))) == 5
-
-
-def test_auto_in_the_results_of_an_older_version_is_auto_03() -> None:
-    """Two learners with two seeds each, as 0.3.0 wrote them."""
-    folder = Path(__file__).parents[1] / "golden" / "0.3.0" / "auto" / "results"
-    assert sorted(frame(folder)["learner"]) == ["auto-0.3", "auto-0.3", "bpa", "bpa"]
 
 
 # --- foreign files, unusable folders -----------------------------------------------------------------------------------
@@ -441,7 +435,7 @@ def test_the_parameters_of_a_row_are_all_of_them(tmp_path: Path) -> None:
         assert row["written"].startswith("20")
         assert row["seconds"] > 0
         assert row["on"] == "CPU"
-        assert row["hears"] == "one bit"
+        assert row["feedback"] == "bandit"
 
 
 def test_numbers_of_numpy_are_written_as_numbers(tmp_path: Path) -> None:
@@ -471,7 +465,7 @@ def test_a_frame_has_a_line_a_run_and_columns_for_all_that_it_was(tmp_path: Path
     table = frame(tmp_path)
     assert len(table) == 6
     needed = {
-        "id", "learner", "options", "seed", "hears", "why", "error", "greedy_error", "curve", "seconds", "on", "version", "code",
+        "id", "learner", "options", "seed", "feedback", "why", "error", "greedy_error", "curve", "seconds", "on", "version", "code",
         "written", "params.aggressiveness", "params.exploration", "stream.data", "stream.rounds", "stream.noise", "stream.order",
     }  # fmt: skip
     assert needed <= set(table.columns)

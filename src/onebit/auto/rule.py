@@ -170,7 +170,6 @@ def describe(params: Auto, memory: Vector, space: Any) -> Mapping[str, Any]:
     """The members and their shares, the classes that were never right, and what exploring brought."""
     explored, report = int(memory[EXPLORED]), space.report()
     return {
-        "members": report.shares,
         "composition": report,
         "never_right": space.never_right,
         "exploration": ExplorationReport(
@@ -202,7 +201,6 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     composite=planned_space,
-    routes=True,
     counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     describe=describe,
     belief=belief,

@@ -40,7 +40,7 @@ def check_forms(factory: Factory) -> None:
     backwards = [dict(reversed(entries.items())) for entries in dicts]
     options = {"classes": NAMES, "dtype": "float64"}
     dense, named, turned = factory(**options), factory(**options), factory(**options)
-    sparse = factory(**options, **({"space": "sparse"} if dense.runtime.rule.routes else {}))
+    sparse = factory(**options, **({"space": "sparse"} if dense.runtime.rule.composite else {}))
     seen_sparse = played(sparse, csr_rows(X), y)
     assert played(named, dicts, y) == seen_sparse
     assert played(turned, backwards, y) == seen_sparse

@@ -28,7 +28,6 @@ COMMANDS = (
     "warmup",
     "margin",
     "bounds",
-    "adversary",
     "serve",
     "token",
     "export",
@@ -39,7 +38,6 @@ COMMANDS = (
     "replay",
     "evaluate",
     "doctor",
-    "completion",
 )  # one file each, in the order in which --help has them
 SAID = ("engine", "executors")  # the parts whose progress is shown
 STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C

@@ -21,7 +21,7 @@ from onebit.cli.experiment import result_folder
 from onebit.cli.options import (
     add_run_options,
     download_bar,
-    names_of,
+    groups_of,
     positive,
     progress_bar,
     settings,
@@ -29,9 +29,7 @@ from onebit.cli.options import (
 )
 from onebit.cli.tables import print_wide
 from onebit.data.streams import stream
-from onebit.errors import InputError, brief
 from onebit.experiments.saving import save_page
-from onebit.validation import ClassName
 
 if TYPE_CHECKING:
     from onebit.theory.mistakes import Bounds
@@ -77,24 +75,6 @@ def execute(chosen: argparse.Namespace) -> int:
     for one in found.broken:
         print(f"onebit: {one.bound.name} ({one.bound.paper}) was not kept", file=sys.stderr)
     return BROKEN if found.broken else 0
-
-
-def groups_of(text: str | None) -> list[list[ClassName]] | None:
-    """Groups of classes; whole numbers are taken as such.
-
-    >>> groups_of("0,1/2,cat")
-    [[0, 1], [2, 'cat']]
-    """
-    if text is None:
-        return None
-    groups = [[_class_name(name) for name in names_of(part)] for part in text.split("/")]
-    if not all(groups):
-        raise InputError(f"--groups is {brief(text)}, but must be groups of classes: 0,1,2/3,4,5")
-    return groups
-
-
-def _class_name(name: str) -> ClassName:
-    return int(name) if name.lstrip("-").isdigit() else name
 
 
 def show(found: Bounds, as_json: bool) -> None:

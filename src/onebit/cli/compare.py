@@ -1,6 +1,6 @@
 """Compare learners on the same streams: a table sorted by error, curves, and a page.
 
-Without --learners, every learner except auto-0.3 takes part with its defaults, and so do those of --rule. Learners with an aggressiveness
+Without --learners, every learner takes part with its defaults, and so do those of --rule. Learners with an aggressiveness
 also run with a small one (0.001), for data without a margin, and with a large one (1), for rows of length one. Parameters follow a name
 after colons. Runs and the page are written to the folder --out. Examples:
 
@@ -32,7 +32,7 @@ from onebit.cli.tables import console, learner_table, print_cost, print_wide
 from onebit.data.streams import stream
 from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
-from onebit.rules import is_rule, usual_rules
+from onebit.rules import chosen_rules, is_rule
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--learners",
         metavar="A,B:NAME=VALUE,...",
-        help="the learners to compare, with parameters (default: all but auto-0.3)",
+        help="the learners to compare, with parameters (default: all)",
     )
     command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
     add_rule_option(command)
@@ -68,7 +68,7 @@ def execute(chosen: argparse.Namespace) -> int:
     count = len(usual_entries() if learners is None else learners)
     total = sum(one.rounds for one in given) * chosen.runs * count
     # Who compares all learners wants the best, and that some cannot cope with the data is what is found.
-    unasked = usual_rules().keys() - {rule.name for rule in chosen.own_rules} if learners is None else ()
+    unasked = chosen_rules().keys() - {rule.name for rule in chosen.own_rules} if learners is None else ()
     run = partial(compare, given, learners)
     return run_experiment(chosen, folder, (f"{count} learners", total), run, show, True, unasked)
 

@@ -14,7 +14,6 @@ import os
 import platform
 import sys
 import tempfile
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,7 @@ def examined() -> dict[str, Any]:
         "extras": {extra: {name: _version(name) for name in names} for extra, names in extras().items()},
         "compiler": "known Numba" if knows_numba() else "plain Numba",
         "cache": _cache(),
-        "gpu": {"usable": trouble is None, "name": None if trouble else _gpu_name(), "why_not": trouble, **_speeds()},
+        "gpu": {"usable": trouble is None, "name": None if trouble else _gpu_name(), "why_not": trouble},
         "data": _data(),
     }
 
@@ -96,21 +95,6 @@ def _gpu_name() -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def _speeds() -> dict[str, Any]:
-    """What `--on auto` decides by."""
-    from onebit.executors.gpu.speeds import FITTED, KERNEL_S
-
-    return {
-        "auto": {"kernel_seconds": KERNEL_S, "rounds_per_second": {name: one._asdict() for name, one in FITTED.items()}}
-    }
-
-
-def _speed_lines(auto: dict[str, Any]) -> Iterator[str]:
-    yield f"--on auto reckons with {auto['kernel_seconds']:g} s to build a kernel, and in rounds a second with:"
-    for name, one in auto["rounds_per_second"].items():
-        yield f"  {name}: {one['replicate']:,.0f} of each of {one['together']:,} runs at a time; one core {one['core']:,.0f}"
-
-
 def _data() -> dict[str, Any]:
     from onebit.data.paths import own_data
     from onebit.data.real import REAL, whereabouts
@@ -132,7 +116,7 @@ def _lines(found: dict[str, Any]) -> dict[str, list[str]]:
         "extras": [f"{extra}: {_extra_line(extra, names)}" for extra, names in found["extras"].items()],
         "compiler": [_COMPILERS[found["compiler"]]],
         "cache": [f"{cache['folder']}: {state}"],
-        "GPU": [gpu["name"], *_speed_lines(gpu["auto"])] if gpu["usable"] else [gpu["why_not"]],
+        "GPU": [gpu["name"] if gpu["usable"] else gpu["why_not"]],
         "data": [own, *(f"{name}: {place}" for name, place in data["found"].items())],
     }
 

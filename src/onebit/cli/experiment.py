@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from onebit.cli.options import positive, progress_bar
-from onebit.engine.processes import cores
 from onebit.errors import OnebitError
 from onebit.executors import EXECUTORS, checked_on
 from onebit.experiments.failures import FailedRunsWarning, failures_by_data
@@ -93,7 +92,7 @@ def run_and_save(
     with kept_in(folder):
         try:
             found = run()
-            return found, save_page(found.page(), folder, cores())
+            return found, save_page(found.page(), folder)
         except KeyboardInterrupt as pressed:
             stopped = pressed.result if isinstance(pressed, Stopped) else found
             if stopped is not None and show_stopped is not None:

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from onebit.cli.options import add_file_options, download_bar, file_settings, names_of, positive, whole
+from onebit.cli.options import add_file_options, download_bar, file_settings, groups_of, positive, whole
 from onebit.data.sources import source_of
 
 
@@ -43,14 +43,13 @@ def execute(chosen: argparse.Namespace) -> int:
     """Solve, and print what came out."""
     from onebit.theory.margins import margin
 
-    groups = None if chosen.groups is None else [names_of(group) for group in chosen.groups.split("/")]
     with download_bar(chosen.quiet) as heard:
         source = source_of(chosen.data, prepare=chosen.prepare, progress=heard, **file_settings(chosen))
     with _line(chosen.quiet) as told:
         found = margin(
             source,
             kind=chosen.kind,
-            groups=groups,
+            groups=groups_of(chosen.groups),
             kernel=chosen.kernel,
             bias=chosen.bias,
             rounds=chosen.rounds,

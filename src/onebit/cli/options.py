@@ -171,6 +171,15 @@ def names_of(text: str | None) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
+def groups_of(text: str | None) -> list[list[str]] | None:
+    """Return groups of classes from A,B/C,D,E; None where none were given.
+
+    >>> groups_of("0,1/2,cat")
+    [['0', '1'], ['2', 'cat']]
+    """
+    return None if text is None else [names_of(group) for group in text.split("/")]
+
+
 def positive(text: str) -> int:
     """A whole number of at least 1."""
     number = whole(text)

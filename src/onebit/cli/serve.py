@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from onebit.cli.options import positive, whole
 from onebit.errors import InputError, MissingExtraError
@@ -74,20 +73,6 @@ def origin(text: str) -> str:
         )
     scheme, host, port = found.groups()
     return f"{scheme}://{host}{'' if port in (None, USUAL_PORTS[scheme]) else port}"
-
-
-def address(text: str) -> str:
-    """An address on the web."""
-    try:
-        parts = urlsplit(text)
-        good = parts.scheme in USUAL_PORTS and bool(parts.hostname) and parts.port != 0 and not parts.username
-    except ValueError:
-        good = False
-    if not good or not text.isascii() or not text.isprintable() or " " in text:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not an address to send to: give one such as https://example.org/onebit, without a user in it"
-        )
-    return text
 
 
 def database(text: str) -> str:
@@ -151,12 +136,6 @@ OPTIONS = {
         "ONEBIT_SERVE_MAX_TASK_MEMORY", positive, "BYTES", "most memory of a new learner, in its two copies"
     ),
     "drain_s": Option("ONEBIT_SERVE_DRAIN_S", seconds, "S", "seconds for requests in progress at shutdown"),
-    "webhook": Option(
-        "ONEBIT_SERVE_WEBHOOK", address, "URL", "address to notify when a task drifts; needs --webhook-secret-file"
-    ),
-    "webhook_secret_file": Option(
-        "ONEBIT_SERVE_WEBHOOK_SECRET_FILE", Path, "FILE", "file with the secret that signs webhook requests"
-    ),
     "log_format": Option(
         "ONEBIT_SERVE_LOG_FORMAT",
         form,

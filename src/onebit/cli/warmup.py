@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,9 @@ from onebit.contract.covariance import Covariance
 from onebit.contract.rule import Rule
 from onebit.engine import elsewhere
 from onebit.engine.compile import form_of, is_compiled, loop_for
-from onebit.engine.elsewhere import is_known, written
+from onebit.engine.elsewhere import is_known, pack_loop
 from onebit.engine.processes import CompilingProcesses, cores
-from onebit.rules import rule_named, usual_rules
+from onebit.rules import chosen_rules, rule_named
 from onebit.spaces.choose import USUAL, Form, choose
 
 FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, and sparse ones
@@ -26,7 +27,7 @@ FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, an
 
 def declare(command: argparse.ArgumentParser) -> None:
     """The options of `onebit warmup`."""
-    command.add_argument("rules", metavar="RULE", nargs="*", help="the learners to compile (default: all but auto-0.3)")
+    command.add_argument("rules", metavar="RULE", nargs="*", help="the learners to compile (default: all)")
     add_rule_option(command)
     command.add_argument("--dtype", choices=["float32", "float64"], default="float32", help="precision of the weights")
     command.add_argument("--json", action="store_true", help="print what was done as JSON")
@@ -34,7 +35,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> None:
     """Compile, and say how long it took."""
-    rules = [rule_named(name) for name in chosen.rules] or chosen.own_rules or list(usual_rules().values())
+    rules = [rule_named(name) for name in chosen.rules] or chosen.own_rules or list(chosen_rules().values())
     rows = []
     for row in all_compiled(rules, chosen.dtype, cores()):
         rows.append(row)
@@ -54,7 +55,7 @@ def all_compiled(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[
         return
     pool = ThreadPoolExecutor(processes)
     try:
-        with CompilingProcesses(elsewhere.__name__, processes) as others:
+        with closing(CompilingProcesses(elsewhere.__name__, processes)) as others:
             coming = {id(pair): pool.submit(_seconds_elsewhere, others, *pair) for pair in new}
             for pair in pairs:
                 yield compiled(*pair, dtype, coming[id(pair)].result() if id(pair) in coming else None)
@@ -65,7 +66,7 @@ def all_compiled(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[
 def _seconds_elsewhere(others: CompilingProcesses, rule: Rule, space: Any) -> float:
     """Have another process compile a pair; how long that took."""
     started = time.perf_counter()
-    others.ask(written(rule, space), rule.title)
+    others.ask(pack_loop(rule, space), rule.title)
     return time.perf_counter() - started
 
 
@@ -80,7 +81,7 @@ def spaces(rule: Rule, dtype: str) -> list[Any]:
         ways = [(diagonal, narrow), (full, narrow), (diagonal, sparse)]
     else:
         ways = [(params, narrow), (params, sparse)]
-    choice = choose(rule, bias=False, seed=0, kernel=None, max_support=USUAL, when_full="merge")
+    choice = choose(rule, bias=False, seed=0, kernel=None, max_support=USUAL)
     heads = rule.heads(params)
     return [choice.blueprint(settled, form, heads, heads).make() for settled, form in ways]
 

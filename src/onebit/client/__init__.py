@@ -8,13 +8,14 @@
 Every decision gets an id before it is sent, so that a request that is sent again is the same decision.
 """
 
-from onebit.client.failures import NotInstalledError, ServiceError, UnreachableError
+from onebit.client.failures import ServiceError, UnreachableError
+from onebit.errors import MissingExtraError
 from onebit.installation import install_command
 
 try:
     import httpx as _httpx  # noqa: F401 - what everything here needs
 except ImportError:
-    raise NotInstalledError(f"the client of the service needs HTTPX: {install_command('client')}") from None
+    raise MissingExtraError(f"the client of the service needs HTTPX: {install_command('client')}") from None
 
 from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
 from onebit.client.blocking import Client, TaskHandle

@@ -36,7 +36,6 @@ from onebit.client.values import (
 )
 from onebit.errors import InputError, brief
 from onebit.validation import ClassName, checked_count
-from onebit.version import RENAMED_RULES
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -296,10 +295,7 @@ def features_of(features: int | str | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_as_wanted(there: Task, wanted: Mapping[str, Any]) -> bool:
-    """Whether a task is as it was asked to be. The seed is never shown, and so cannot be compared.
-
-    A task of an older version goes on with the rule that it was created with, whatever that is called since: it is what was asked for.
-    """
+    """Whether a task is as it was asked to be. The seed is never shown, and so cannot be compared."""
     for name, value in wanted.items():
         if name == "seed":
             continue
@@ -307,8 +303,7 @@ def is_as_wanted(there: Task, wanted: Mapping[str, Any]) -> bool:
         asked = list(range(value)) if name == "classes" and isinstance(value, int) else value
         if isinstance(asked, dict):  # what was not said is there with its usual value
             found = {key: one for key, one in (found or {}).items() if key in asked}
-        former = [renamed.get(value) for renamed in RENAMED_RULES.values()] if name == "learner" else []
-        if found != asked and found not in former:
+        if found != asked:
             return False
     return True
 

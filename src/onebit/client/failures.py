@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from onebit.errors import MissingExtraError, NetworkError, OnebitError
-
-NotInstalledError = MissingExtraError  # its name in 0.3
+from onebit.errors import NetworkError, OnebitError
 
 
 class ServiceError(OnebitError):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from onebit.validation import ClassName
@@ -17,17 +17,8 @@ class Value:
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
-        """From an object with at least these fields; KeyError and TypeError where it is something else.
-
-        Those that have a default came later, and an older service does not send them.
-        """
-        return cls(
-            **{
-                name: body[name]
-                for name, kept in cls.__dataclass_fields__.items()
-                if name in body or (kept.default is MISSING and kept.default_factory is MISSING)
-            }
-        )
+        """Read an object with at least these fields; KeyError and TypeError if it is something else."""
+        return cls(**{name: body[name] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True)
@@ -44,9 +35,9 @@ class Decided(Value):
     propensity: float
     probabilities: dict[str, float]
     version: str
-    among: list[ClassName] | None = field(default=None, kw_only=True)
-    confidence: float | None = field(default=None, kw_only=True)
-    unsure: bool = field(default=False, kw_only=True)
+    among: list[ClassName] | None
+    confidence: float | None
+    unsure: bool
 
 
 @dataclass(frozen=True)
@@ -92,15 +83,15 @@ class LoggedDecision(Decided):
     source: Literal["caller", "silence"] | None
     shown: ClassName | None
     shown_propensity: float | None
-    reward: float | None = None
-    truth: ClassName | None = None
-    revised_time: float | None = None
-    complete: bool = False
-    raw: float | None = None
-    sure: float | None = None
-    decided_at: str | None = None
-    feedback_at: str | None = None
-    revised_at: str | None = None
+    reward: float | None
+    truth: ClassName | None
+    revised_time: float | None
+    complete: bool
+    raw: float | None
+    sure: float | None
+    decided_at: str | None
+    feedback_at: str | None
+    revised_at: str | None
 
 
 @dataclass(frozen=True)
@@ -166,12 +157,12 @@ class Task(Value):
     learnt: int
     position: int
     training: Training | None
-    revise_within: float | None = None
-    retired: list[ClassName] = field(default_factory=list)
-    sure: float | None = None
-    risk: float | None = None
-    created_at: str | None = None
-    deleted_at: str | None = None
+    revise_within: float | None
+    retired: list[ClassName]
+    sure: float | None
+    risk: float | None
+    created_at: str | None
+    deleted_at: str | None
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
@@ -190,7 +181,7 @@ class Window(Value):
     error: float | None
     low: float | None
     high: float | None
-    mean_reward: float | None = None
+    mean_reward: float | None
 
 
 @dataclass(frozen=True)
@@ -239,7 +230,7 @@ class Curve(Value):
     feedback: list[int]
     error: list[float]
     recent: list[float]
-    reward: list[float] = field(default_factory=list)
+    reward: list[float]
 
 
 @dataclass(frozen=True)
@@ -305,7 +296,7 @@ class DriftStats(Value):
 
 @dataclass(frozen=True)
 class Stats(Value):
-    """The statistics of a task. `print` leaves out `rates`, `delays`, `classes` and `curve`, which are long."""
+    """The statistics of a task. `print` leaves out `rates`, `delays`, `classes`, `curve` and `certainty`, which are long."""
 
     task: str
     mode: Mode
@@ -326,14 +317,14 @@ class Stats(Value):
     classes: list[ClassStats] = field(repr=False)
     exploration: Exploration
     curve: Curve = field(repr=False)
-    revised: int = 0
-    withdrawn: int = 0
-    rewards: int = 0
-    truths: int = 0
-    mean_reward: float | None = None
-    certainty: SureStats | None = None
-    shadow: ShadowStats | None = None
-    drift: DriftStats | None = None
+    revised: int
+    withdrawn: int
+    rewards: int
+    truths: int
+    mean_reward: float | None
+    certainty: SureStats = field(repr=False)
+    shadow: ShadowStats | None
+    drift: DriftStats
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
@@ -345,13 +336,10 @@ class Stats(Value):
             "classes": [ClassStats.read(one) for one in body["classes"]],
             "exploration": Exploration.read(body["exploration"]),
             "curve": Curve.read(body["curve"]),
+            "certainty": SureStats.read(body["certainty"]),
+            "shadow": None if body["shadow"] is None else ShadowStats.read(body["shadow"]),
+            "drift": DriftStats.read(body["drift"]),
         }
-        if "drift" in body:
-            parts["drift"] = DriftStats.read(body["drift"])
-        if body.get("shadow") is not None:  # None where nothing else was shown; before 0.4 it was not there
-            parts["shadow"] = ShadowStats.read(body["shadow"])
-        if "certainty" in body:  # before 0.4 there was none
-            parts["certainty"] = SureStats.read(body["certainty"])
         return super().read({**body, **parts})
 
 
@@ -383,14 +371,14 @@ class Readiness(Value):
 
     ready: bool
     reason: str | None
-    set_aside: tuple[TaskAside, ...] = ()
-    warnings: tuple[str, ...] = ()
+    set_aside: tuple[TaskAside, ...]
+    warnings: tuple[str, ...]
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
-        """A service before 0.4 says only whether it is ready."""
-        aside = tuple(TaskAside.read(one) for one in body.get("set_aside", ()))
-        return cls(body["ready"], body["reason"], aside, tuple(body.get("warnings", ())))
+        """Read it with the tasks that are set aside."""
+        aside = tuple(TaskAside.read(one) for one in body["set_aside"])
+        return cls(body["ready"], body["reason"], aside, tuple(body["warnings"]))
 
     def __bool__(self) -> bool:
         return self.ready

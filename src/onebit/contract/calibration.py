@@ -115,7 +115,7 @@ def confidence(state: Vector, raw: float) -> float:
 def hear(state: Vector, raw: float, confidence: float, reward: float) -> None:
     """Take in the answer to one decision: its raw score and its confidence as they were then, and its reward, 1 for right and 0 for wrong.
 
-    A raw score that is not a number says that none was kept, as in decisions of older versions: nothing can be learnt from that.
+    A raw score that is not a number says that none is known, as in decisions that another system made: nothing can be learnt from that.
     """
     if math.isnan(raw):
         return

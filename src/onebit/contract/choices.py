@@ -7,8 +7,6 @@ errors into 67 % on one published stream). Each function that chooses has a twin
 from __future__ import annotations
 
 import math
-import warnings
-from typing import Any
 
 from onebit.contract.draws import PLAY, TIE, Draws, uniform
 from onebit.contract.rule import Vector
@@ -129,11 +127,3 @@ def sampled_label(probabilities: Vector, count: int, draws: Draws) -> int:
         if left < 0.0:
             return label
     return count - 1
-
-
-def __getattr__(name: str) -> Any:
-    """What had another name in 0.3, with a warning, for one version."""
-    if name != "explored_weight":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn("explored_weight is now explored_propensity", DeprecationWarning, 2)
-    return explored_propensity

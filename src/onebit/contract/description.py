@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from html import escape
 from typing import Any
 
@@ -113,11 +113,6 @@ class MembersReport:
     members: tuple[MemberReport, ...]
     columns: ColumnsReport | None = None  # None for sparse rows, of which there is but one view
 
-    @property
-    def shares(self) -> dict[str, float]:
-        """The shares of the members, by name."""
-        return {one.name: one.share for one in self.members}
-
 
 @dataclass(frozen=True)
 class NeverRight:
@@ -137,10 +132,9 @@ class Description:
 
     learner: str
     learnt: int  # feedbacks, as `learner.learnt` counts them
-    right: float | None  # the sum of the rewards, 1 for right and 0 for wrong; None where that was not counted
+    right: float  # the sum of the rewards, 1 for right and 0 for wrong
     settings: dict[str, Any]
-    members: dict[str, float] = field(default_factory=dict)  # their shares
-    composition: MembersReport | None = None  # more on the members of `auto`
+    composition: MembersReport | None = None  # the members of `auto`
     never_right: NeverRight | None = None  # None where no account is kept of that
     exploration: ExplorationReport | None = None
     certainty: CertaintyReport | None = None  # None where nobody asked
@@ -153,14 +147,19 @@ class Description:
     @property
     def error(self) -> tuple[float, float, float] | None:
         """The share of wrong answers, with the ends of its 95 % interval; None if there were rewards other than right and wrong."""
-        if self.right is None or self._taught == 0 or self.rewarded:
+        if self._taught == 0 or self.rewarded:
             return None
         return share(self._taught - int(self.right), self._taught)
 
     @property
     def reward(self) -> float | None:
         """The mean reward."""
-        return None if self.right is None or self._taught == 0 else self.right / self._taught
+        return None if self._taught == 0 else self.right / self._taught
+
+    @property
+    def members(self) -> dict[str, float]:
+        """The shares of the members of `auto`, by name; empty for other learners."""
+        return {} if self.composition is None else {one.name: one.share for one in self.composition.members}
 
     @property
     def _taught(self) -> int:
@@ -169,7 +168,7 @@ class Description:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, as `onebit run --explain --json` prints it."""
-        found = {**asdict(self), "error": self.error, "reward": self.reward}
+        found = {**asdict(self), "members": self.members, "error": self.error, "reward": self.reward}
         if self.exploration is not None:
             found["exploration"]["paid"] = self.exploration.paid
         if self.certainty is not None:
@@ -191,9 +190,6 @@ class Description:
             lines.append(self.form)
         if self.composition is not None:
             lines += self._composed(self.composition)
-        elif self.members:
-            weighed = sorted(self.members.items(), key=lambda one: -one[1])
-            lines.append("members: " + ", ".join(f"{name} {100 * weight:.1f} %" for name, weight in weighed))
         if self.never_right is not None and self.never_right.count:
             since = "since the last restart" if self.restarts else "yet"
             lines.append(f"never right {since}: {self.never_right}")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import InitVar, dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,7 +28,6 @@ from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
 from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
 from onebit.errors import InputError, brief
-from onebit.version import release_of
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -37,8 +36,6 @@ NORM = 0
 LEARNT = 1
 RIGHT = 2
 OWN = 3
-
-Migration = Callable[[Mapping[str, object]], Mapping[str, object]]
 
 
 class RuleInput(NamedTuple):
@@ -84,33 +81,17 @@ CONTRACT = {
     "surety": ("params", "given", "label"),
     "weigh": ("params", "given", "first", "apart"),
 }
-# What the contract of 0.3 called its arguments, and where they are now.
-FORMER = {
-    "memory": "given.memory",
-    "scores": "given.scores",
-    "norm": "given.sq_norm",
-    "draws": "given.draws",
-    "work": "given.work",
-    "told": "revealed",
-    "coefficients": "step",
-    "chances": "out",
-}
 
 
-def refuse_former_contract(title: str, name: str, function: Callable[..., Any]) -> None:
-    """A sentence for a function that cannot be called as the contract says, or that names its arguments as that of 0.3 did."""
+def require_signature(title: str, name: str, function: Callable[..., Any]) -> None:
+    """Raise InputError if the function cannot be called as the contract says."""
     wanted, signature = CONTRACT[name], inspect.signature(function)
     try:
         signature.bind(*wanted)
-        former = [one for one in signature.parameters if one in FORMER]
     except TypeError:
-        former = [one for one in FORMER if one in signature.parameters]
-    else:
-        if not former:
-            return
-    said = f"{name} of {title} is {name}({', '.join(signature.parameters)}), but must be {name}({', '.join(wanted)})"
-    moved = ", ".join(f"{one} is now {FORMER[one]}" for one in former)
-    raise InputError(f"{said}{': ' if moved else ''}{moved}")
+        raise InputError(
+            f"{name} of {title} is {name}({', '.join(signature.parameters)}), but must be {name}({', '.join(wanted)})"
+        ) from None
 
 
 def one_head_a_class(params: Any) -> int:
@@ -133,13 +114,12 @@ class Rule:
     kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
     (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
     exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
-    say of them, from the record, the memory and that space; `routes` says that it settles by the first rows learnt whether rows are treated as dense or as
-    sparse (`spaces.routing`). `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
+    say of them, from the record, the memory and that space; by the first rows learnt it settles whether rows are treated as
+    dense or as sparse (`spaces.routing`). `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
     (`contract.belief`); None says that the rule has scores alone. `surety` says how sure the rule is of a label, on any scale (None: the margin of
     its score, `contract.surety`). `contrast` is how much more one class is preferred than another, as a
     sum of scores (`contract.contrast`; it gives None where that is no such sum), and need not be said where there is one head a class. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
-    file must have them. `migrations` has, by the version that changed a default, the function that turns options given to an older one into those that
-    mean the same since: files and logs have only what was given. `takes_rewards` says that `learn` takes `given.reward`, which may be any number from 0 to 1;
+    file must have them. `takes_rewards` says that `learn` takes `given.reward`, which may be any number from 0 to 1;
     others get a bit that is 1 with that probability. `narrowing` is how a round with few candidates is given to it (None: by its heads, one a class; rules
     with other heads then take no candidates), `learns_alone` that a round with one candidate teaches it something, `learns_over_all` that it learns over all
     classes where nothing says that the right one is among the candidates, or there is one alone. `weigh` is the part of `decide` that is done class by class,
@@ -165,24 +145,19 @@ class Rule:
     second_order: Callable[[Any], Order] | None = None
     notes_the_label: bool = False
     composite: Callable[..., Any] | None = None
-    routes: bool = False
     counts: tuple[tuple[int, int], ...] = ()
     describe: Callable[[Any, Vector, Any], Mapping[str, Any]] | None = None
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
     surety: Callable[..., float] | None = None
     weigh: Callable[..., None] | None = None
     contrast: Callable[[Any, Vector, int, int], Contrast | None] | None = None
-    migrations: Mapping[str, Migration] = field(default_factory=dict)
     takes_rewards: bool = False
     narrowing: Narrowing | None = None
     learns_alone: bool = False
     learns_over_all: bool = False
     examples: tuple[Mapping[str, Any], ...] = ({},)
-    full: InitVar[object] = None  # what `full_information` was called in 0.3
 
-    def __post_init__(self, full: object) -> None:
-        if full is not None:
-            raise InputError(f"{self.title} gives full, which is now full_information")
+    def __post_init__(self) -> None:
         fields = getattr(self.record, "_fields", ())
         if "classes" not in fields:
             raise InputError(f"the record of {brief(self.name)} must be a NamedTuple with a field 'classes'")
@@ -194,7 +169,7 @@ class Rule:
         for name in CONTRACT:
             function = getattr(self, name)
             if function is not None:
-                refuse_former_contract(self.title, name, function)
+                require_signature(self.title, name, function)
         known[self.record] = self
 
     @property
@@ -250,14 +225,6 @@ class Rule:
             named = not isinstance(parameter, OneOf) or code in parameter.names.values()
             found[name] = parameter.show(code) if named else value  # type: ignore[arg-type]
         return found
-
-    def migrated(self, options: Mapping[str, object], version: str) -> dict[str, Any]:
-        """Options that were given to a version of onebit, as they must be given to this one to mean the same."""
-        given = dict(options)
-        for changed in sorted(self.migrations, key=release_of):
-            if release_of(version) < release_of(changed):
-                given = dict(self.migrations[changed](given))
-        return given
 
     def settle(self, classes: int, options: Mapping[str, object]) -> tuple[Any, Vector]:
         """The record and the first memory for these options; what cannot be used is refused with a sentence."""

@@ -27,7 +27,6 @@ from onebit.data.sources import LABEL_BYTES, Source, source_of
 from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, row_of, table_of
 from onebit.data.synthetic import UniformNoise
 from onebit.data.tables import Dataset
-from onebit.deprecation import Renamed
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, StreamPart, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
@@ -181,8 +180,6 @@ class Stream:
     def data(self, seed: int) -> Dataset:
         """The rows of the run with this seed."""
         return self.source.make(self.rounds, seed)
-
-    course = Renamed("schedule")
 
     def schedule(self, data: Dataset, seed: int) -> Schedule:
         """The schedule of these rows in the run with this seed."""

@@ -7,14 +7,15 @@ for all rounds and then another, each thing has a generator of its own, which be
 from __future__ import annotations
 
 import copy
+from collections import deque
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import update_wrapper
 from typing import Concatenate, Generic, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.cubes import cubes
 from onebit.data.draws_in_turn import DrawsInTurn
 
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -22,6 +23,7 @@ P = ParamSpec("P")
 
 NOISE = 0.05  # this share of the labels is replaced by a label drawn uniformly
 PIECE_VALUES = 1 << 19  # numbers of the rows of a piece
+AHEAD = 2  # pieces that threads draw before they are needed
 
 
 class Drawn(Generic[P]):
@@ -49,7 +51,7 @@ def synsep10(rounds: int, seed: int) -> Iterator[Labelled]:
 
     u_i is all ones but -1 at i, i + 10, ..., i + 90, and the label is argmax u_i.x. Separable, without a margin; chance 90 %.
     """
-    yield from cubes(_sizes(rounds, 100), np.random.default_rng([10, seed]))
+    yield from _cube_pieces(rounds, [10, seed])
 
 
 @Drawn
@@ -66,7 +68,7 @@ def synsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
 
     The generator overwrites its running sum, so that only the last term counts. The paper's figures were made with this.
     """
-    for x, _ in cubes(_sizes(rounds, 100), np.random.default_rng([12, seed])):
+    for x, _ in _cube_pieces(rounds, [12, seed]):
         yield x, np.where(x[:, 99] > 0.0, 8, 9).astype(np.int64)
 
 
@@ -114,6 +116,36 @@ def synnonsep9(rounds: int, seed: int) -> Iterator[Labelled]:
     noise = UniformNoise(np.random.default_rng([14, seed]), 9, NOISE, rounds)
     for x, y in synsep9.pieces(rounds, seed):
         yield x, noise.on(y)
+
+
+def _cube_pieces(rounds: int, seed: list[int]) -> Iterator[Labelled]:
+    """Yield rows uniform on [-1, 1)^100 with the class whose coordinates, every tenth, sum lowest, the first of several.
+
+    Threads draw ahead: each piece has a generator of its own, which begins where the piece before ends.
+    """
+
+    def draw(first: int, size: int) -> Labelled:
+        generator = np.random.default_rng(seed)
+        _skip(generator, first * 50)  # a row takes 50 words of 64 bits
+        x = generator.random((size, 100), dtype=np.float32)
+        x *= 2.0
+        x -= 1.0
+        sums = x[:, :10].astype(np.float64)
+        for begin in range(10, 100, 10):  # multiples of 2^-23: no sum is rounded
+            sums += x[:, begin : begin + 10]
+        return x, sums.argmin(axis=1).astype(np.int64)
+
+    pool, coming, first = ThreadPoolExecutor(AHEAD), deque[Future[Labelled]](), 0
+    try:
+        for size in _sizes(rounds, 100):
+            coming.append(pool.submit(draw, first, size))
+            first += size
+            if len(coming) > AHEAD:
+                yield coming.popleft().result()
+        while coming:
+            yield coming.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 class UniformNoise:

@@ -91,7 +91,7 @@ def code_mark(rule: Rule) -> str:
     spaces = _spaces_of(rule)
     of_spaces = [function for space in spaces for function in space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *rule_functions(rule, stream), *of_spaces]
-    if rule.routes:
+    if rule.composite:
         functions.append(form_for)
     return fingerprint(functions, GENERIC, dict(rule.kinds), *map(orders, spaces))
 
@@ -146,8 +146,7 @@ def _plain_loop(rule: Rule, space: Any, loop: Callable[..., int], folder: Path |
 def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
     """Machine code: from another process where this one is compiling already and has helpers, else from this one."""
     # They need modules that a process which compiles nothing does not.
-    from onebit.engine.elsewhere import helpers_for, written
-    from onebit.engine.processes import TookTooLongError
+    from onebit.engine.elsewhere import helpers_for, pack_loop
 
     helpers = helpers_for(rule)
     if helpers is None or folder is None:
@@ -157,10 +156,7 @@ def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None,
             return _made_here(rule, space, loop, folder)
         finally:
             _lock.release()
-    try:
-        helpers.ask(written(rule, space, loop), what)
-    except TookTooLongError as error:  # here nobody waits for an answer
-        LOG.warning("%s; it is compiled in this process", error, extra={"event": "compiling-failed"})
+    helpers.ask(pack_loop(rule, space, loop), what)
     return kept_code(folder) or _made_here(rule, space, loop, folder)
 
 

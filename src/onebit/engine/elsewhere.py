@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.rule import Rule
-from onebit.engine.processes import CompilingProcesses, carry_out_orders
+from onebit.engine.processes import CompilingProcesses, carry_out_order
 from onebit.engine.stream import lessons, stream
 from onebit.rules import registry, rule_named
 
@@ -41,14 +40,14 @@ def is_known(rule: Rule) -> bool:
     return registry().get(rule.name) is rule
 
 
-def written(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> str:
-    """A loop, for another process: of the space its kind alone."""
-    return base64.b64encode(pickle.dumps((rule.name, _hollow(space), loop.__name__))).decode()
+def pack_loop(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> bytes:
+    """Pack a loop for another process; of the space only its kind."""
+    return pickle.dumps((rule.name, _hollow(space), loop.__name__))
 
 
-def read(order: str) -> tuple[Rule, Any, Callable[..., int]]:
-    """The loop that was written."""
-    name, space, loop = pickle.loads(base64.b64decode(order))
+def unpack_loop(order: bytes) -> tuple[Rule, Any, Callable[..., int]]:
+    """Return the loop that was packed."""
+    name, space, loop = pickle.loads(order)
     return rule_named(name), space, _LOOPS[loop]
 
 
@@ -62,4 +61,4 @@ def _hollow(value: Any) -> Any:
 if __name__ == "__main__":
     from onebit.engine.compile import loop_for
 
-    carry_out_orders(lambda order: loop_for(*read(order)))
+    carry_out_order(lambda order: loop_for(*unpack_loop(order)))

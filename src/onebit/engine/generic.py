@@ -10,8 +10,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 from onebit.contract.candidates import Labels
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, known
@@ -99,9 +97,7 @@ def follow_norm(params: Any, space: Any, given: RuleInput, step: Vector, scale: 
     """||W||^2 moves by what was added; now and then it is summed afresh."""
     memory = given.memory
     added = added_norm(given.scores, given.scores.shape[0], given.sq_norm, step, scale)
-    change = moved(space)
-    if not np.isnan(change):  # which says that nothing was done
-        memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + change)
+    memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + moved(space))
     if memory[LEARNT] % REFRESH == 0.0:
         memory[NORM] = refreshed_norm(space, memory[NORM])
 

@@ -91,11 +91,11 @@ def executor_of(on: str = "auto", threads: int | None = None) -> Executor:
 
         return gpu_executor(threads=threads)
     if kind == "dask":
-        from onebit.executors.cluster.dask_backend import dask_executor
+        from onebit.executors.cluster.dask import dask_executor
 
         return dask_executor(address)
     if kind == "ray":
-        from onebit.executors.cluster.ray_backend import ray_executor
+        from onebit.executors.cluster.ray import ray_executor
 
         return ray_executor(address)
     if kind == "auto" and is_installed() and trouble() is None:

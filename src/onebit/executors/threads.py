@@ -5,7 +5,6 @@ A thread stays with the data it has until their trials run out: few data sets ar
 
 from __future__ import annotations
 
-import logging
 import platform
 import queue
 import threading
@@ -26,10 +25,8 @@ from onebit.trials.cost import Resource, number_of
 from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, record_of
 from onebit.trials.room import refuse_what_does_not_fit
-from onebit.trials.shared_data import SharedData, Tables, by_shared_data
+from onebit.trials.shared_data import SharedData, Tables
 from onebit.trials.trial import Outcome, Progress, Trial
-
-LOG = logging.getLogger("onebit.executors")
 
 PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
 SIDE_BY_SIDE = (
@@ -60,39 +57,6 @@ class ThreadsExecutor:
 
     def close(self) -> None:
         """Nothing was started that goes on."""
-
-
-class Fallback:
-    """Threads for the trials that another executor cannot run, and the reasons why, each of which is said once."""
-
-    def __init__(self, threads: ThreadsExecutor) -> None:
-        self.threads = threads
-        self._said: set[str] = set()
-        self.begin()
-
-    def begin(self) -> None:
-        """Before a run: there are no trials and no reasons yet."""
-        self._left: list[Trial] = []
-        self._reasons: dict[str, None] = {}
-
-    @property
-    def resources(self) -> tuple[Resource, ...]:
-        """The threads and what they were needed for in the last run; nothing where they were not."""
-        reasons = tuple(self._reasons)
-        return tuple(one._replace(reasons=reasons) for one in self.threads.resources) if reasons else ()
-
-    def leave(self, trials: Sequence[Trial], reason: str, said: bool = True) -> None:
-        """Trials that are to be run on threads, and why, in words that go on from "runs on threads: "."""
-        self._left.extend(trials)
-        self._reasons.setdefault(reason)
-        if said and reason not in self._said:
-            self._said.add(reason)
-            name, stream = trials[0].entry.rule.name, trials[0].stream.name
-            LOG.info("%s on %s runs on threads: %s", name, stream, reason)
-
-    def run(self, progress: Progress) -> Generator[Record, None, None]:
-        """The records of the trials that were left."""
-        yield from self.threads.run(by_shared_data(self._left), progress)
 
 
 def threads_executor(threads: int | None = None) -> ThreadsExecutor:
@@ -209,7 +173,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
     finally:
         stop.set()
         if helpers is not None:
-            helpers.stop()
+            helpers.close()
         # One that draws rows does not hear of it: it ends by itself, later, and is not waited for.
         deadline = time.monotonic() + PATIENCE_S
         for worker in workers:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.contract.parameters import named_parameters, refuse_unknown
 from onebit.data.streams import Stream, stream, stream_parameters
-from onebit.deprecation import Renamed
 from onebit.errors import InputError, brief
 from onebit.executors import executor_of
 from onebit.experiments.drawing import curves_of
@@ -23,7 +22,7 @@ from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.summary import Summary
 from onebit.learner import Learner
 from onebit.report.parts import Page
-from onebit.rules import usual_rules
+from onebit.rules import chosen_rules
 from onebit.trials.cost import Cost
 from onebit.trials.records import Record, Records, frame
 from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of
@@ -44,8 +43,6 @@ class DataResult:
     stream: Stream
     summaries: list[Summary]
     failures: list[Record]
-
-    standings = Renamed("summaries")
 
     @property
     def best(self) -> Summary | None:
@@ -88,9 +85,6 @@ class Comparison:
     folder: Path | None = field(repr=False)
     cost: Cost
     entries: Sequence[ComparisonEntry] = field(repr=False, default=())  # all that were to run
-
-    scenes = Renamed("results")
-    effort = Renamed("cost")
 
     def __getitem__(self, key: int | str) -> DataResult:
         """A result by its position or by the name of its data."""
@@ -162,7 +156,7 @@ class Comparison:
 def usual_entries() -> list[ComparisonEntry]:
     """Every learner with defaults, and those whose aggressiveness caps a step also with a small and with a large one."""
     entries = []
-    for name, rule in usual_rules().items():
+    for name, rule in chosen_rules().items():
         entries.append(entry_of(name))
         default = rule.defaults.get("aggressiveness")
         if default is not None and "variant" in rule.parameters:  # PAB's caps nothing: with 1 it seldom settles
@@ -187,7 +181,7 @@ def compare(
 
     `data` is what `onebit.stream` takes (a name, a path, a stream, or a pair of rows and labels), or a list of those; the rows of files and arrays are
     shuffled unless `order` says otherwise. `learners` are names, learner classes or rules, or pairs of one of these and its options; by default all
-    take part, except those that are kept only for files of older versions. `on` says where the runs take place: `auto`, `threads` of this process, `gpu`, or a cluster: `dask`, `dask://host:port`, `ray`, `ray://host:port`.
+    take part. `on` says where the runs take place: `auto`, `threads` of this process, `gpu`, or a cluster: `dask`, `dask://host:port`, `ray`, `ray://host:port`.
 
     Side effects: if `out` names a folder, every run is written there as soon as it is finished, and is not run again. The first use of a rule
     compiles it into the user's cache, and data may be downloaded into it.

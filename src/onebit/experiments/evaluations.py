@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import platform
+import threading
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from onebit.contract.rule import Rule
-from onebit.engine.compile import code_mark
 from onebit.errors import InputError
 from onebit.executors import CLUSTERS, checked_on, executor_of
-from onebit.offpolicy import Evaluation, Log, evaluate_many, read_log
+from onebit.offpolicy import Evaluation, Log, evaluate, evaluate_many, read_log
 from onebit.offpolicy.logs import learner_for
 from onebit.offpolicy.training import Progress
 from onebit.rules import rule_named
@@ -56,22 +57,42 @@ def _on_cluster(
     progress: Progress | None,
     reading: dict[str, Any],
 ) -> list[Evaluation]:
-    executor = executor_of(on)  # which says what to install where it cannot be had
-    from onebit.executors.cluster.evaluating import EvaluationSpec, evaluated
-    from onebit.executors.cluster.executor import ClusterExecutor
-    from onebit.executors.cluster.worker import sent_rule
+    with closing(executor_of(on)) as executor:  # which says what to install where it cannot be had
+        from onebit.executors.cluster.executor import ClusterExecutor, ClusterTask
 
-    assert isinstance(executor, ClusterExecutor)
-    specs = [
-        EvaluationSpec(sent_rule(rule), code_mark(rule), options, seed, str(path), reading) for rule, options in rules
-    ]
-    found: dict[int, Evaluation] = {}
-    try:
-        with closing(executor.each(evaluated, specs)) as answers:
-            for number, one in answers:
-                found[number] = one
+        assert isinstance(executor, ClusterExecutor)
+        found: dict[int, Evaluation] = {}
+        tasks = [
+            ClusterTask(f"{rule.name} on {path}", evaluate_on_worker, (number, rule, options, seed, str(path), reading))
+            for number, (rule, options) in enumerate(rules)
+        ]
+        with closing(executor.map(tasks)) as results:
+            for _, (number, evaluation) in results:
+                found[number] = evaluation
                 if progress is not None:
                     progress(len(log))
-    finally:
-        executor.close()
-    return [found[number] for number in range(len(specs))]
+        return [found[number] for number in range(len(tasks))]
+
+
+def evaluate_on_worker(
+    number: int,
+    rule: Rule,
+    options: dict[str, Any],
+    seed: int,
+    path: str,
+    reading: dict[str, Any],
+    opened: None,
+    stop: threading.Event,
+) -> tuple[int, Evaluation]:
+    """Evaluate a learner on a worker of a cluster, which must see the file; return the result with its number."""
+    if not Path(path).is_file():
+        where = "logs are not sent, so put it into a folder that all machines share"
+        raise InputError(f"there is no file {path} on {platform.node()}: {where}")
+
+    def stop_early(count: int) -> None:
+        if stop.is_set():
+            raise InputError("the evaluation was stopped")
+
+    log = read_log(path, **reading)
+    learner = learner_for(log, rule, options, seed)
+    return number, evaluate(learner, log, seed=seed, unanswered=log.unanswered, progress=stop_early)

@@ -83,7 +83,7 @@ def collect(
                 callback(record)
         with closing(executor.run(by_shared_data(missing.values()), report)) as come:
             for record in come:
-                if record.fields["id"] not in new:  # what a lost worker had done may come twice
+                if record.fields["id"] not in new:  # an executor may give what was lost and done again twice
                     new[record.fields["id"]] = records.add(record)
                     if callback is not None:
                         callback(record)

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from onebit.errors import InputError
 from onebit.files import whole_file
-from onebit.report.html import MARK, mark_of, page_html
+from onebit.report.html import mark_of, page_html
 from onebit.report.parts import Page
 
 PAGE, FIGURES = "page", "figures"
 HEAD = 1000  # bytes of a page that have its mark, if it has one
 
 
-def save_page(page: Page, folder: str | Path, processes: int = 1) -> Path:
-    """Write the page, and its figures where matplotlib is installed, many of them in several processes; the path of the page.
+def save_page(page: Page, folder: str | Path) -> Path:
+    """Write the page, and its figures where matplotlib is installed; the path of the page.
 
     The page replaces an older one that answers the same, whole or not at all; beside one that answers something else it gets a name of its own.
     """
@@ -32,7 +32,7 @@ def save_page(page: Page, folder: str | Path, processes: int = 1) -> Path:
                 old.unlink()
             from onebit.report.figures import save_figures
 
-            save_figures(page, figures, processes)
+            save_figures(page, figures)
     except OSError as error:
         raise InputError(f"the page cannot be written to {folder}: {error.strerror or error}") from None
     return path
@@ -51,4 +51,4 @@ def _is_its_own(path: Path, mark: str) -> bool:
         return True
     with path.open(encoding="utf-8", errors="replace") as file:
         head = file.read(HEAD)
-    return mark in head or MARK not in head  # one without a mark is of a version that had one page a folder
+    return mark in head

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.deprecation import Renamed
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.trials.records import Record
 from onebit.trials.trial import CPU, ComparisonEntry
@@ -21,9 +20,6 @@ class Summary:
 
     entry: ComparisonEntry
     records: list[Record]
-
-    rows = Renamed("records")
-    hears_labels = Renamed("full_information")
 
     @property
     def runs(self) -> int:
@@ -110,7 +106,7 @@ class Summary:
         return {
             "learner": self.entry.rule.name,
             "options": self.entry.options,
-            "hears": self.records[0].fields["hears"],
+            "feedback": self.records[0].fields["feedback"],
             "runs": self.runs,
             "error": self.error.to_dict(),
             "greedy_error": self.greedy_error.to_dict(),

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.contract.parameters import named_parameters, refuse_unknown
 from onebit.data.streams import Stream, stream, stream_parameters
-from onebit.deprecation import Renamed
 from onebit.errors import InputError, brief
 from onebit.executors import executor_of
 from onebit.experiments.drawing import achieved
@@ -55,9 +54,6 @@ class Sweep:
     command: str
     folder: Path | None = field(repr=False)
     cost: Cost = NOTHING
-
-    standings = Renamed("summaries")
-    effort = Renamed("cost")
 
     @property
     def best(self) -> dict[str, Any] | None:

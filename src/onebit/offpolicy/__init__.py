@@ -2,7 +2,7 @@
 
 A log is a list of `Round`: what was shown for x, with which probability, and whether it was right. `train(learner, rounds)` lets a
 learner learn from it, and `print(evaluate(learner, rounds))` shows estimates, intervals, and what the log cannot tell. `read_log(path)` reads
-one from a file, and `obp_log(feedback)` from a dictionary of Open Bandit Pipeline.
+one from a file.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from __future__ import annotations
 from onebit.offpolicy.estimates import Estimate
 from onebit.offpolicy.evaluation import Evaluation, evaluate, evaluate_many
 from onebit.offpolicy.logs import Log, read_log
-from onebit.offpolicy.obp import obp_log
 from onebit.offpolicy.rounds import Round
 from onebit.offpolicy.training import train
 
-__all__ = ["Estimate", "Evaluation", "Log", "Round", "evaluate", "evaluate_many", "obp_log", "read_log", "train"]
+__all__ = ["Estimate", "Evaluation", "Log", "Round", "evaluate", "evaluate_many", "read_log", "train"]

@@ -32,8 +32,11 @@ USUAL = {
     "id": ("id",),
     "x": ("x",),
 }  # the columns that are taken where none is named
-EXPORTED = ("id", "x", "label", "right", "propensity", "probabilities", "late", "shown", "shown_propensity")
-SINCE = ("among", "complete", "reward", "truth")  # what `onebit export` has written since 1.0
+# The columns of `onebit export`.
+EXPORTED = (
+    *("id", "x", "label", "right", "propensity", "probabilities", "late", "shown", "shown_propensity"),
+    *("among", "complete", "reward", "truth"),
+)
 BITS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
@@ -364,8 +367,7 @@ def _is_string(kind: Any) -> bool:
 def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
     """The rounds of a table that `onebit export` wrote: the answers that came in time, and in shadow mode what was shown instead."""
     names = {str(one): one for one in classes}
-    since = [name for name in SINCE if name in table.schema.names]
-    for batch in table.batches([*(name for name in EXPORTED if with_x or name != "x"), *since]):
+    for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
         for row in batch.to_pylist():
             if row["right"] is None or row["late"]:
                 yield None
@@ -377,7 +379,7 @@ def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool
                 propensity = 1.0 if row["shown_propensity"] is None else row["shown_propensity"]
             x = row.get("x")
             x = dict(x) if isinstance(x, list) and x and isinstance(x[0], tuple) else x
-            among, truth, reward = row.get("among"), row.get("truth"), row.get("reward")
+            among, truth, reward = row["among"], row["truth"], row["reward"]
             if among is not None and label not in among:  # the caller showed something else
                 among = None
             for one in (label, *(among or ()), *(() if truth is None else (truth,))):
@@ -391,7 +393,7 @@ def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool
                 propensity,
                 chances,
                 None if among is None else [names[str(one)] for one in among],
-                bool(row.get("complete")),
+                bool(row["complete"]),
                 reward,
                 None if truth is None else names[str(truth)],
             )

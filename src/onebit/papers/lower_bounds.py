@@ -12,7 +12,7 @@ from onebit.papers.item_plan import ItemPlan
 from onebit.papers.measurements import source_mark
 from onebit.papers.verdicts import DIFFERS, FAILED, REPRODUCED, ItemResult, Verdict
 from onebit.report.parts import Badge, Cell, Column, Number, Part, Table
-from onebit.rules import usual_rules
+from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
 from onebit.trials.trial import Trial, entry_of
 
@@ -41,7 +41,7 @@ class AdversaryPlan(ItemPlan):
     def _names(self, adversary: Adversary) -> list[str]:
         return [
             name
-            for name, rule in usual_rules().items()
+            for name, rule in chosen_rules().items()
             if adversary.feedback == "full" or rule.full_information is not True
         ]
 

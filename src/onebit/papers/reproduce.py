@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from onebit.errors import InputError
 from onebit.executors import executor_of
+from onebit.experiments.pages import facts
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
 from onebit.papers.claims import ClaimsPlan
@@ -17,13 +19,13 @@ from onebit.papers.item_plan import ItemPlan, PaperStreams
 from onebit.papers.lower_bounds import AdversaryPlan
 from onebit.papers.paper import paper_named
 from onebit.papers.plans import BoundaryPlan, BoundsPlan, ErrorsPlan, FeedbackPlan, GapPlan, ScatterPlan
-from onebit.papers.provenance import measured_here, measured_with
 from onebit.papers.separability import SeparabilityPlan
 from onebit.papers.timing import TimePlan
 from onebit.papers.verdicts import Reproduction
 from onebit.trials.records import FILE, Records
 from onebit.trials.trial import Progress, Trial
 
+MEASURED = "measured.json"  # in a result folder: a folder is measured in one place, and may be shown in another
 PLANS: dict[str, type[ItemPlan]] = {
     "errors": ErrorsPlan,
     "claims": ClaimsPlan,
@@ -96,3 +98,29 @@ def reproduce(
         except KeyboardInterrupt:  # while the result was read, which takes a moment
             pass
         raise Stopped(result(collected, records.folder))
+
+
+def measured_here() -> str:
+    """The versions and the machine that this runs on."""
+    about = facts(None)
+    return f"{about['versions']} on {about['machine']}"
+
+
+def measured_with(folder: Path | None, ran: bool) -> list[str]:
+    """Which versions and machines the runs of a folder are of; where some ran now, those here are kept beside them."""
+    if folder is None:
+        return [measured_here()]
+    path = folder / MEASURED
+    try:
+        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}, which says what measured these results, cannot be read: {error}") from None
+    if not isinstance(known, list) or not all(isinstance(one, str) for one in known):
+        raise InputError(f"{path} must be a list of texts that say what measured these results")
+    if ran and measured_here() not in known:
+        known.append(measured_here())
+        try:
+            path.write_text(json.dumps(known, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"the results cannot be written to {folder}: {error.strerror or error}") from None
+    return known or ["versions and a machine that were not noted"]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from onebit.deprecation import Renamed
 from onebit.experiments.pages import facts
 from onebit.experiments.statistics import MeanEstimate
 from onebit.papers.paper import Paper, PaperItem, PaperResult
@@ -126,8 +125,6 @@ class Reproduction:
     folder: Path | None = field(repr=False)
     cost: Cost
     measured_with: Sequence[str] = ()
-
-    effort = Renamed("cost")
 
     def __repr__(self) -> str:
         return f"Reproduction({self.paper.name}: {self.summary})"

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-import signal
 import textwrap
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
 MOST_CURVES = 12
 SUFFIXES = (".png", ".svg")
-MANY = 20  # figures, which take longer to draw than processes to start
-MOST_PROCESSES = 8  # each has a Python and a Matplotlib of its own in memory
 _LEGEND_INSIDE = 4  # more entries, or longer names, stand beside the axes
 _LONGEST_INSIDE = 24
 _LONGEST_NAME = 48
@@ -63,16 +58,8 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
     return drawing
 
 
-def draw(part: Figure, path: Path, measure: str = "played", *, looks: Looks | None = None) -> None:
-    """Writes a figure as .png (200 dots an inch) or .svg; the same part gives the same file."""
-    if path.suffix not in SUFFIXES:
-        raise InputError(
-            f"{path.name} has the ending {brief(path.suffix)}, but a figure must be {' or '.join(SUFFIXES)}"
-        )
-    _write(figure(part, measure, looks=looks), path)
-
-
 def _write(drawing: Drawing, path: Path) -> None:
+    """Write a figure as .png (200 dots an inch) or .svg; the same part gives the same file."""
     import matplotlib as mpl
 
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
@@ -83,8 +70,8 @@ def _write(drawing: Drawing, path: Path) -> None:
             raise InputError(f"the figure {path} cannot be written: {error.strerror or error}") from error
 
 
-def save_figures(page: Page, folder: Path, processes: int = 1) -> list[Path]:
-    """Writes every figure of a page as PNG and SVG, named by section and title; one for each measure of curves. Where there are many, several processes draw them."""
+def save_figures(page: Page, folder: Path) -> list[Path]:
+    """Write every figure of a page as PNG and SVG, named by section and title; one for each measure of curves."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -92,40 +79,18 @@ def save_figures(page: Page, folder: Path, processes: int = 1) -> list[Path]:
     found = style.figures_of(page.parts)
     looks = style.looks((part for _, part in found if isinstance(part, Curves)), MOST_CURVES)
     slugs = style.Slugs()
-    jobs = []
+    paths = []
     for above, part in found:
         named = replace(part, title=": ".join((*above[-1:], part.title)))
         measures = part.measures if isinstance(part, Curves) else [""]
         for measure in measures:
             # The title may be cut, the measure not.
             name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
-            jobs.append((named, measure, looks, [folder / f"{name}{suffix}" for suffix in SUFFIXES]))
-    if not (len(jobs) >= MANY and processes > 1 and _drawn_together(jobs, min(processes, MOST_PROCESSES))):
-        for job in jobs:
-            _save(*job)
-    return [path for *_, paths in jobs for path in paths]
-
-
-def _drawn_together(jobs: Sequence[tuple[Figure, str, Looks, Sequence[Path]]], processes: int) -> bool:
-    """Draw in several processes; whether all was drawn, as it was not where one of them was killed."""
-    # Ctrl-C is for this process alone, which then lets go of what nobody draws yet.
-    ignored = (signal.SIGINT, signal.SIG_IGN)
-    with ProcessPoolExecutor(processes, get_context("spawn"), signal.signal, ignored) as pool:
-        try:
-            for drawn in [pool.submit(_save, *job) for job in jobs]:
-                drawn.result()
-        except BrokenExecutor:
-            return False
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
-    return True
-
-
-def _save(part: Figure, measure: str, looks: Looks, paths: Sequence[Path]) -> None:
-    drawing = figure(part, measure, looks=looks)
-    for path in paths:
-        _write(drawing, path)
+            drawing = figure(named, measure, looks=looks)
+            for suffix in SUFFIXES:
+                paths.append(folder / f"{name}{suffix}")
+                _write(drawing, paths[-1])
+    return paths
 
 
 def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, looks: Looks) -> None:

@@ -156,35 +156,21 @@ class _Writer:
                     "colour": self._looks[style.identity(one)].colour,
                     "dash": self._looks[style.identity(one)].dash,
                     "shown": place in shown,
-                    "measures": {name: _packed(band, decimals) for name, band in one.measures.items()},
+                    "measures": {name: _rounded(band, decimals) for name, band in one.measures.items()},
                 }
                 for place, one in enumerate(curves.series)
             ],
         }
 
 
-def _packed(band: Band, decimals: int) -> dict[str, list[int | None]]:
-    """A curve as small whole numbers: each mean as its step from the one before, each end as its distance from the mean.
-
-    >>> _packed(Band([50, 49.5, float("nan"), 49], [49, 49, 49, 49]), 1)
-    {'mean': [500, -5, None, -5], 'low': [10, 5, None, 0]}
-    """
-
-    def whole(value: float) -> int | None:
-        return round(value * 10**decimals) if math.isfinite(value) else None
-
-    means = [whole(value) for value in band.mean]
-    steps: list[int | None] = []
-    before = 0
-    for mean in means:
-        steps.append(None if mean is None else mean - before)
-        before = before if mean is None else mean
-    packed = {"mean": steps}
-    for name, sign, ends in (("low", -1, band.low), ("high", 1, band.high)):
-        if ends is not None:
-            pairs = zip(means, map(whole, ends), strict=True)
-            packed[name] = [None if mean is None or end is None else sign * (end - mean) for mean, end in pairs]
-    return packed
+def _rounded(band: Band, decimals: int) -> dict[str, list[float | None]]:
+    """Return a curve and the ends of its interval with so many decimals; null where there is no number."""
+    lines = {"mean": band.mean, "low": band.low, "high": band.high}
+    return {
+        name: [round(value, decimals) if math.isfinite(value) else None for value in values]
+        for name, values in lines.items()
+        if values is not None
+    }
 
 
 def _drawn(part: HeatMap | Scatter | Regions) -> str:

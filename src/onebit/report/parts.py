@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from onebit.errors import InputError, brief
-
 BANDIT, FULL_INFORMATION = (
     "bandit feedback",
     "full information",
@@ -43,16 +41,6 @@ class Curves:
     series: Sequence[Series]
     logarithmic: bool = False
     highest_first: bool = False  # whether high is good, as of rewards, and the best curve ends highest
-
-    def __post_init__(self) -> None:
-        for one in self.series:
-            for measure, band in one.measures.items():
-                for values in (band.mean, band.low, band.high):
-                    if values is not None and len(values) != len(self.x):
-                        raise InputError(
-                            f"the curve {brief(one.name)} has {len(values)} values of {brief(measure)}, "
-                            f"but must have one for each of the {len(self.x)} {self.x_name}"
-                        )
 
     @property
     def measures(self) -> list[str]:
@@ -115,14 +103,6 @@ class Table:
     rows: Sequence[TableRow | Sequence[Cell]]
     note: str = ""
 
-    def __post_init__(self) -> None:
-        for number, cells in enumerate((cells for rows in self.groups.values() for cells in rows), start=1):
-            if len(cells) != len(self.columns):
-                raise InputError(
-                    f"row {number} of the table {brief(self.title)} has {len(cells)} cells, "
-                    f"but must have one for each of the {len(self.columns)} columns"
-                )
-
     @property
     def groups(self) -> dict[str, list[Sequence[Cell]]]:
         """The rows of each group, groups in the order in which they come.
@@ -151,15 +131,6 @@ class HeatMap:
     best: tuple[int, int] | None = None  # row, column
     note: str = ""
 
-    def __post_init__(self) -> None:
-        wanted = (len(self.y_values), len(self.x_values))
-        for grid in (self.values, self.text):
-            if len(grid) != wanted[0] or any(len(row) != wanted[1] for row in grid):
-                raise InputError(
-                    f"the heat map {brief(self.title)} must have {wanted[0]} rows (one for each {self.y_name}) "
-                    f"of {wanted[1]} values (one for each {self.x_name})"
-                )
-
 
 @dataclass(frozen=True)
 class Scatter:
@@ -173,13 +144,6 @@ class Scatter:
     note: str = ""
     x_name: str = "first feature"
     y_name: str = "second feature"
-
-    def __post_init__(self) -> None:
-        if not len(self.x) == len(self.y) == len(self.labels):
-            raise InputError(
-                f"the scatter {brief(self.title)} has {len(self.x)} x, {len(self.y)} y and {len(self.labels)} labels, "
-                "but must have as many of each"
-            )
 
 
 @dataclass(frozen=True)

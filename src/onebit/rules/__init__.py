@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief, nearest
-from onebit.version import RENAMED_RULES
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -37,7 +36,7 @@ _added: dict[str, Rule] = {}  # by `add_rule`, in this process
 def registry() -> dict[str, Rule]:
     """Every rule that onebit comes with, by its command-line name, in alphabetical order."""
     names = [f"{__name__}.{found.name}" for found in pkgutil.iter_modules(__path__)]
-    names += ["onebit.auto.rule", "onebit.auto_03.rule"]  # by their names, since they stand above this package
+    names.append("onebit.auto.rule")  # by its name, since it stands above this package
     rules = [importlib.import_module(name).RULE for name in names]
     return {rule.name: rule for rule in sorted(rules, key=lambda rule: str(rule.name))}
 
@@ -45,12 +44,6 @@ def registry() -> dict[str, Rule]:
 def chosen_rules() -> dict[str, Rule]:
     """The rules that onebit comes with, and those that this process was given."""
     return {**registry(), **_added}
-
-
-def usual_rules() -> dict[str, Rule]:
-    """These, but those that are kept for what older versions wrote: what "all learners" means where nobody names any."""
-    former = {name for renamed in RENAMED_RULES.values() for name in renamed.values()}
-    return {name: rule for name, rule in chosen_rules().items() if name not in former}
 
 
 def all_rules() -> dict[str, Rule]:

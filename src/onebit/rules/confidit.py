@@ -22,7 +22,6 @@ projection is the paper's, and not harmless either (SynSep10, full: 17.0 % with,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
@@ -136,11 +135,6 @@ def belief(params: Confidit, memory: Vector, scores: Matrix) -> Matrix:
     return nearest_distribution((params.alpha + kept) / (1.0 + params.alpha))
 
 
-def before_0_4(options: Mapping[str, object]) -> Mapping[str, object]:
-    """The class that was played kept its projected weights, and no other."""
-    return {"projection": "played", **options}
-
-
 def surety(params: Confidit, given: RuleInput, label: int) -> float:
     """Of the scores that are thought likely: that of the label, and once more what it is ahead."""
     bounds(params, given.scores, given.work[0], given.work[1])
@@ -161,7 +155,6 @@ RULE = Rule(
     takes_rewards=True,
     learns_alone=True,
     surety=surety,
-    migrations={"0.4.0": before_0_4},
     examples=(
         {},
         {"form": "published", "eta": 10.0},

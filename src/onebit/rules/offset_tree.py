@@ -86,15 +86,6 @@ def prepare(params: OffsetTree, options: Mapping[str, object]) -> tuple[OffsetTr
     return params, ()
 
 
-def before_0_4(options: Mapping[str, object]) -> Mapping[str, object]:
-    """The pair that is refused now was the realizable tree with the exploration of the general one."""
-    pair = (options.get("kind"), options.get("variant"), options.get("weighting", "weighted"))
-    if pair != ("general", "PA", "weighted"):
-        return options
-    given = {name: value for name, value in options.items() if value is not None}
-    return {"exploration": GENERAL_EXPLORATION, **given, "kind": "realizable"}
-
-
 def heads(params: OffsetTree) -> int:
     """One weight vector for each inner node."""
     return params.classes - 1
@@ -262,7 +253,6 @@ RULE = Rule(
     prepare=prepare,
     contrast=contrast,
     narrowing=AS_IT_IS,
-    migrations={"0.4.0": before_0_4},
     examples=(
         {},
         {"kind": "general", "variant": "PA-II", "aggressiveness": 0.1},

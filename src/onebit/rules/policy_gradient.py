@@ -77,11 +77,6 @@ def prepare(params: PolicyGradient, options: Mapping[str, object]) -> tuple[Poli
     return params, (1.0 / params.classes if params.rewards == Rewards.CENTRED else 0.0,)
 
 
-def before_0_4(options: Mapping[str, object]) -> Mapping[str, object]:
-    """All answers were worth 1 and 0, and the rate was 0.1 where none was given."""
-    return {"rewards": "plain", "rate": 0.1, **options}
-
-
 def reward_of(params: PolicyGradient, right: float) -> float:
     """What an answer is worth that is right to this degree: 1, 0, or the mean of several."""
     return params.classes * right - 1.0 if params.rewards == Rewards.CENTRED else right
@@ -139,7 +134,6 @@ RULE = Rule(
     surety=surety,
     prepare=prepare,
     takes_rewards=True,
-    migrations={"0.4.0": before_0_4},
     examples=(
         {},
         {"baseline": True, "decay": 0.01},

@@ -27,7 +27,7 @@ from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
 from onebit.serve.log.tables import NAMES
-from onebit.serve.log.writing import Writer
+from onebit.serve.log.writing import Basis, Writer
 from onebit.serve.log_follower import LogFollower
 from onebit.serve.neighbours import Neighbours
 from onebit.serve.progress import Progress
@@ -85,6 +85,7 @@ class Admin:
         self._inquiry = inquiry
         self._recent = recent
         self._next_task = next_task
+        self._last_heard_task = 0  # the highest number of a task of other nodes
         self._neighbours = Neighbours(store, inquiry, last_change, self._take)
         self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, and by which token
         self._trainers = Trainers(self, store, writer, reader, progress, compiler)
@@ -145,7 +146,7 @@ class Admin:
         served = ServedTask(info, follower)
         self._learner_thread.followers[info.number] = follower
         try:
-            await self.log_change(served, "created", info.detail, token)
+            await self.log_change(served, 0, "created", info.detail, token)
         except BaseException:
             self._learner_thread.followers.pop(info.number, None)
             raise
@@ -159,26 +160,26 @@ class Admin:
     async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
         given = given_in(change)
         if given:
-            async with self.change_of(served):
+            async with self.change_of(served) as judged:
                 await in_thread(check_change, served, change, self._settings.max_task_memory)
-                seq = await self.log_change(served, "changed", given, token)
+                seq = await self.log_change(served, judged, "changed", given, token)
             await self._progress.until(lambda: served.has_followed(seq))
 
     @contextlib.asynccontextmanager
-    async def change_of(self, served: ServedTask) -> AsyncIterator[None]:
-        """Nobody else changes the task meanwhile, and it is still there."""
+    async def change_of(self, served: ServedTask) -> AsyncIterator[int]:
+        """Nobody else changes the task here meanwhile, and it is still there. Yields the seq of its last change, for `log_change`."""
         async with served.change_lock:
             if self._served.get(served.info.name) is not served:
                 raise NotFoundError(f"there is no task {served.info.name!r} any more")
-            yield
+            yield served.info.last_change
 
     async def delete(self, served: ServedTask, token: str | None) -> None:
         """End a task. Its rows stay in the log, and its name is free."""
         await _whole(self._again(lambda: self._delete(served, token)))
 
     async def _delete(self, served: ServedTask, token: str | None) -> None:
-        async with self.change_of(served):
-            await self.log_change(served, "deleted", {}, token)
+        async with self.change_of(served) as judged:
+            await self.log_change(served, judged, "deleted", {}, token)
 
     async def delete_set_aside(self, name: str, token: str | None) -> None:
         """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
@@ -192,7 +193,7 @@ class Admin:
         try:
             async with self._neighbours.writing() as known:
                 rows = [(one.number, self._clock.now(), "deleted", "{}", token)]
-                self._neighbours.wrote((await self._writer.submit("changes", rows, known)).seq)
+                self._neighbours.wrote((await self._writer.submit("changes", rows, Basis(any_change=known))).seq)
         except BaseException:
             self._set_aside[name] = one
             raise
@@ -206,11 +207,11 @@ class Admin:
         await _whole(self._again(lambda: self._switch(served, new, token)))
 
     async def _switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
-        async with self.change_of(served):
+        async with self.change_of(served) as judged:
             if served.training is not None and served.training.error is None:
                 raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
             asked = {**switch_of(served.info, new, self._settings.max_task_memory), "starts": 1}
-            await self.log_change(served, "changed", {"training": asked}, token)
+            await self.log_change(served, judged, "changed", {"training": asked}, token)
             self._trainers.begin(served, asked, token)
 
     def resume(self) -> None:
@@ -253,15 +254,29 @@ class Admin:
         self._recent.remove_task(served.info.number)
         served.forgets += 1
 
-    async def log_change(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
-        """Write a change, and with which token it was asked for; when it is on disk, it holds."""
+    async def log_change(
+        self,
+        served: ServedTask,
+        judged: int,
+        kind: str,
+        detail: dict[str, Any],
+        token: str | None,
+        lease: str | None = None,
+    ) -> int:
+        """Write a change, and with which token it was asked for; when it is on disk, it holds.
+
+        StaleError where other nodes have changed something since it was judged, when `judged` was the last change of the task (0 where it
+        is created): hear of that, and judge again.
+        """
         info = served.info
         async with self._neighbours.writing() as known:
+            if info.last_change != judged or (kind == "created" and self._is_taken(info)):
+                raise StaleError("another node has changed something meanwhile")
             rows = [(info.number, self._clock.now(), kind, json.dumps(detail), token)]
-            seq, now = await self._writer.submit("changes", rows, known)
+            seq, now = await self._writer.submit("changes", rows, Basis(any_change=known, lease=lease))
             self._neighbours.wrote(seq)
             if kind == "created":
-                info.created_at, info.silence_since = now, 0
+                info.created_at, info.silence_since, info.last_change = now, 0, seq
                 served.swept = seq
             else:
                 self._apply(served, seq, now, kind, detail)
@@ -269,6 +284,10 @@ class Admin:
             await asyncio.to_thread(served.follower.snapshots.remove)
         LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name, "token_id": token})
         return seq
+
+    def _is_taken(self, info: TaskInfo) -> bool:
+        """Return True if another node has created a task with the name or the number of this one."""
+        return info.name in self._served or info.name in self._set_aside or info.number <= self._last_heard_task
 
     def _apply(self, served: ServedTask, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """A change of a task that is on disk holds."""
@@ -289,13 +308,13 @@ class Admin:
         """Take a change that another node has made."""
         seq, task, when, kind_bytes, stored = row
         kind = kind_bytes.decode(errors="replace")
-        self._next_task = max(self._next_task, task + 1)
+        self._next_task, self._last_heard_task = max(self._next_task, task + 1), max(self._last_heard_task, task)
         served = next((one for one in self._served.values() if one.info.number == task), None)
         aside = next((name for name, one in self._set_aside.items() if one.number == task), None)
         try:
             detail = read_detail(kind, stored)
             if kind == "created":
-                await self._take_created(seq, TaskInfo.created(task, when, detail))
+                await self._take_created(seq, TaskInfo.created(seq, task, when, detail))
             elif served is not None:
                 self._apply(served, seq, when, kind, detail)
                 self._trainers.heard(served, kind, detail)

@@ -10,12 +10,13 @@ import json
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any
 
 from onebit.engine import elsewhere
 from onebit.engine.compile import loop_for
 from onebit.engine.elsewhere import helped_by
-from onebit.engine.processes import CompilingProcesses, CompilingStoppedError, TookTooLongError, carry_out_orders, cores
+from onebit.engine.processes import CompilingProcesses, carry_out_order, cores
 from onebit.engine.stream import lessons, stream
 from onebit.learner import Learner
 from onebit.rules import add_rule
@@ -33,7 +34,7 @@ class Compiler:
     def __init__(self, apart: bool, rules: Sequence[str] = ()) -> None:
         self._apart, self._rules = apart, list(rules)
         self._known: set[str] = set()
-        self._processes = CompilingProcesses("onebit.serve.compiling", lasting=False)
+        self._processes = CompilingProcesses("onebit.serve.compiling")
 
     def learner(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
         """A new learner, with all that it needs compiled: elsewhere, if it may be new to this machine."""
@@ -43,27 +44,20 @@ class Compiler:
         if self._apart and kind not in self._known:
             said = {"event": "compiling", "learner": detail["learner"]}
             LOG.info(f"compiling {detail['learner']}, if it is new to this machine", extra=said)
-            self._compile(detail["learner"], about)
+            # Where another process fails, this one compiles.
+            if not self._processes.ask(about.encode(), detail["learner"]) and self._processes.is_closed:
+                raise UnavailableError("the service is ending")
             self._known.add(kind)
         learner = learner_of(detail, classes, inputs)
         warm(learner, inputs)
         return learner
 
-    def _compile(self, name: str, about: str) -> None:
-        """Have a process compile; where it fails, the same is done in this one, and says why."""
-        try:
-            self._processes.ask(about, name)
-        except TookTooLongError as error:
-            raise UnavailableError(str(error)) from None
-        except CompilingStoppedError:
-            raise UnavailableError("the service is ending") from None
-
     def stop(self) -> None:
         """End all processes that compile, and begin no others. Who waits for one hears that the service is ending."""
-        self._processes.stop()
+        self._processes.close()
 
 
-def _compile_here(order: str) -> None:
+def _compile_here(order: bytes) -> None:
     told = json.loads(order)
     for given in told["rules"]:
         add_rule(given)
@@ -86,11 +80,11 @@ def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
 
     # Whoever ends this process ends all in its session.
     with (
-        CompilingProcesses(elsewhere.__name__, max(1, count - 1), own_session=False) as others,
+        closing(CompilingProcesses(elsewhere.__name__, max(1, count - 1), own_session=False)) as others,
         ThreadPoolExecutor(count) as pool,
     ):
         list(pool.map(compile_one, wanted))
 
 
 if __name__ == "__main__":
-    carry_out_orders(_compile_here)
+    carry_out_order(_compile_here)

@@ -17,10 +17,10 @@ from onebit.serve.errors import ConflictError, InvalidError, TooLargeError, Unav
 from onebit.serve.ids import NewIds
 from onebit.serve.inputs import classes_in, numbers_in, stored_classes
 from onebit.serve.judging import refuse_forgotten
-from onebit.serve.log.errors import StaleError
+from onebit.serve.log.errors import StaleError, TaskChangedError
 from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.reading import NO_END, Reader
-from onebit.serve.log.writing import Writer, Written
+from onebit.serve.log.writing import Basis, Writer, Written
 from onebit.serve.recent import Entry, Recent, settled
 from onebit.serve.replicas import Choices
 from onebit.serve.schemas import DecideRequest
@@ -68,7 +68,11 @@ class DecideHandler:
         self._ids = NewIds()
 
     async def decide(self, served: ServedTask, requests: Sequence[DecideRequest], single: bool) -> list[dict[str, Any]]:
-        """Decide on many x, all or none. An id that was decided before is answered from the log."""
+        """Decide on many x, all or none. An id that was decided before is answered from the log.
+
+        TaskChangedError where the task changed meanwhile: then the request must be judged again.
+        """
+        basis = Basis(task_change=served.info.last_change)
         classes = len(served.info.classes)
         if len(requests) * classes > MOST_PROBABILITIES:
             raise TooLargeError(
@@ -103,7 +107,9 @@ class DecideHandler:
             await self._inquiry.of(lambda reader: refuse_forgotten(reader, served.info, wanted))
         while fresh := {identity: one for identity, one in fresh.items() if identity not in answers}:
             try:
-                answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single)
+                answers |= await self._decide_fresh(served, list(fresh), list(fresh.values()), single, basis)
+            except TaskChangedError:
+                raise
             except StaleError:
                 answers |= await self._repeat(served, list(fresh), fresh)
                 await self._refuse_gone(served.info, [one for one in fresh if one not in answers])
@@ -149,7 +155,7 @@ class DecideHandler:
         return found
 
     async def _decide_fresh(
-        self, served: ServedTask, ids: list[str], asks: Sequence[Ask], single: bool
+        self, served: ServedTask, ids: list[str], asks: Sequence[Ask], single: bool, basis: Basis
     ) -> dict[str, dict[str, Any]]:
         stored, terms = [one.x for one in asks], [one.terms for one in asks]
         task, mode = served.info.number, served.info.mode
@@ -219,7 +225,7 @@ class DecideHandler:
                 entry.seq, entry.time, entry.writing = seq, future.result().time, None
             written.set_result(future.result())
 
-        self._writer.submit("decisions", rows).add_done_callback(settle)
+        self._writer.submit("decisions", rows, basis).add_done_callback(settle)
         await asyncio.shield(written)
         return answers
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onebit.serve.clock import Clock
@@ -23,9 +23,9 @@ from onebit.serve.judging import (
     word_of,
 )
 from onebit.serve.log.checks import Expected
-from onebit.serve.log.errors import StaleError
+from onebit.serve.log.errors import StaleError, TaskChangedError
 from onebit.serve.log.inquiry import Inquiry
-from onebit.serve.log.writing import Writer, Written
+from onebit.serve.log.writing import Basis, Writer, Written
 from onebit.serve.recent import Entry, Recent, Word, settled
 from onebit.serve.schemas import FeedbackRequest
 from onebit.serve.served_task import ServedTask
@@ -47,7 +47,10 @@ class FeedbackHandler:
     async def record(
         self, served: ServedTask, requests: Sequence[FeedbackRequest], single: bool
     ) -> list[dict[str, Any]]:
-        """Record what is said of decisions. A single request that is unknown or contradicts an earlier one is refused."""
+        """Record what is said of decisions. A single request that is unknown or contradicts an earlier one is refused.
+
+        TaskChangedError where the task changed meanwhile: then the requests must be judged again.
+        """
         refuse_mixed(requests, single)
         words = [word_of(served, request, "" if single else f"[{index}].") for index, request in enumerate(requests)]
         ids = list(dict.fromkeys(request.id for request in requests))
@@ -61,7 +64,7 @@ class FeedbackHandler:
             elif named:  # which needs the decisions that are on disk, and others may come in between
                 await self._compare_truths(served, requests, words, single)
                 named = False
-            elif not afresh and any(entry is not None and entry.place is not None for entry in found.values()):
+            elif not afresh and _needs_log(requests, found):
                 afresh = True
                 self._recent.remove_all(served.info.number, ids)
             elif single and served.info.forgotten_at and found[ids[0]] is None:
@@ -70,6 +73,8 @@ class FeedbackHandler:
             elif forgets == served.forgets:
                 try:
                     return await self._record(served, requests, words, found, single)
+                except TaskChangedError:
+                    raise
                 except StaleError:  # what was remembered is forgotten now
                     continue
 
@@ -91,7 +96,7 @@ class FeedbackHandler:
         for index, (request, entry) in enumerate(zip(requests, entries, strict=True)):
             if entry is not None and not request.withdraw:
                 refuse_shown(entry.mode, request, "" if single else f"[{index}].")
-        now = self._clock.now()
+        now, basis = self._clock.now(), Basis(task_change=served.info.last_change)
         heard, answers = Noted.nothing(), []
         for request, entry, word in zip(requests, entries, words, strict=True):
             status, message = judged(served, request, word, entry, now)
@@ -102,7 +107,7 @@ class FeedbackHandler:
                 assert entry is not None
                 heard.note(served.info, request, word, entry, status, now)
         if heard.entries:
-            await self._write(served, heard)
+            await self._write(served, heard, basis)
         return answers
 
     async def _compare_truths(
@@ -127,13 +132,13 @@ class FeedbackHandler:
                     where = "" if single else f"[{index}]."
                     words[index] = compared(served.info, requests[index], word, label, among, where)
 
-    async def _write(self, served: ServedTask, heard: Noted) -> None:
+    async def _write(self, served: ServedTask, heard: Noted, basis: Basis) -> None:
         """Write what is noted in its entries already; if it cannot be written, they are forgotten.
 
         Whether it was written may be unknown; the next who asks finds in the log what is there.
         """
         parts = {table: rows for table, rows in (("feedback", heard.feedback), ("revisions", heard.revisions)) if rows}
-        futures = self._writer.submit_together(parts)
+        futures = self._writer.submit_together(parts, basis)
         written = list(futures.values())[-1]  # all are there, or none is
         for entry in heard.entries.values():
             entry.feedback_write = written
@@ -179,9 +184,10 @@ class FeedbackHandler:
         self._recent.add_all(of.task, fresh, fresh.values())
         return found
 
-    async def sweep(self, served: ServedTask) -> bool:
-        """Answer for those who were silent until the deadline; whether there may be more."""
+    async def sweep(self, served: ServedTask, lease: str) -> bool:
+        """Answer, under the keeper's lease, for those who were silent until the deadline; whether there may be more."""
         info = served.info
+        basis = Basis(task_change=info.last_change, lease=lease)
         if not awaits_silence(info):
             return False
         assert info.deadline_s is not None
@@ -197,6 +203,15 @@ class FeedbackHandler:
         heard = Noted.nothing()
         swept = heard.note_silence(info, due, known, now)
         if heard.entries:
-            await self._write(served, heard)
+            await self._write(served, heard, basis)
         served.swept = max(served.swept, swept)
         return len(due) == SWEPT
+
+
+def _needs_log(requests: Sequence[FeedbackRequest], found: Mapping[str, Entry | None]) -> bool:
+    """Return True if an answer rests on what other nodes may have said of a decision since it was remembered.
+
+    A first answer need not: whether it is the first is checked again when it is written.
+    """
+    entries = ((request, found[request.id]) for request in requests)
+    return any(entry is not None and (request.withdraw or entry.place is not None) for request, entry in entries)

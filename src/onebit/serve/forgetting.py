@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from onebit.errors import brief
 from onebit.learner import Learner
 from onebit.serve.errors import ConflictError, NotFoundError
+from onebit.serve.inputs import is_storable
 from onebit.serve.log.errors import StaleError, in_words_of_input
 from onebit.serve.log.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
 from onebit.serve.log.inquiry import Inquiry
@@ -59,12 +60,13 @@ def base_of(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base
 
 def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
     """Refuse ids of which there was never a decision. One that is forgotten already is no fault."""
-    for start in range(0, len(ids), AT_ONCE):
-        some = ids[start : start + AT_ONCE]
-        known = {row[1] for row in reader.found(info.expected, some)} | set(reader.forgotten(info, some))
-        for one in some:
-            if one not in known:
-                raise NotFoundError(f"there is no decision {brief(one)} in task {info.name!r}", "ids")
+    possible, known = [one for one in ids if is_storable(one)], set[str]()
+    for start in range(0, len(possible), AT_ONCE):
+        some = possible[start : start + AT_ONCE]
+        known |= {row[1] for row in reader.found(info.expected, some)} | set(reader.forgotten(info, some))
+    for one in ids:
+        if one not in known:
+            raise NotFoundError(f"there is no decision {brief(one)} in task {info.name!r}", "ids")
 
 
 def refuse_kept(info: TaskInfo, first: int) -> None:
@@ -155,7 +157,7 @@ async def taken_out(
         await inquiry.of(lambda reader: refuse_unknown_ids(reader, info, ids))
     order = Forgetting(info.number, asked.ids, asked.before, None)
     while True:
-        base = None
+        base, judged = None, info.last_change
         span = await writer.run(lambda appender: appender.span(order))
         if span is None:
             return Forgotten(0, 0, 0), None
@@ -167,6 +169,8 @@ async def taken_out(
         try:
             whole = order._replace(base=base)
             async with neighbours.writing() as known:
+                if info.last_change != judged:
+                    continue
                 refuse_training(info)
                 found = await writer.run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
                 neighbours.wrote(found.seq)

@@ -75,10 +75,8 @@ class Inputs:
         if self.kind == "text":
             if not isinstance(x, str):
                 raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
-            if not is_text(x):
-                raise InvalidError(
-                    f"{field} has half a character in it, but must be a text of Unicode characters", field
-                )
+            if not is_storable(x):
+                raise InvalidError(f"{field}: expected a text of Unicode characters without NUL", field)
             kept = x.encode()
             if most is not None:
                 _refuse_bytes(kept, field, most)
@@ -95,6 +93,8 @@ class Inputs:
             kept = orjson.dumps(x, option=orjson.OPT_SORT_KEYS)
         except orjson.JSONEncodeError as error:
             raise InvalidError(f"{field} cannot be kept: {error}", field) from None
+        if b"\\u0000" in kept and not all(map(is_storable, x)):
+            raise InvalidError(f"{field} has a name with NUL in it, which no log keeps", field)
         if most is not None:
             _refuse_bytes(kept, field, most)
         return kept
@@ -137,6 +137,11 @@ class Inputs:
         """X as it came."""
         value: X = list(numbers_in(read).tolist()) if self.kind == "numbers" else read
         return value
+
+
+def is_storable(text: str) -> bool:
+    """Return True if every store can hold this text: it has no NUL, and no half of a character."""
+    return "\0" not in text and is_text(text)
 
 
 def numbers_in(stored: bytes) -> NDArray[np.float64]:

@@ -72,8 +72,8 @@ class LearnerThread:
         """There are new records up to a position, in these tables of these tasks, and so many."""
         for (task, _), count in counts.items():
             follower = self.followers.get(task)
-            if follower is not None:
-                follower.told += count
+            if follower is not None and count:
+                follower.announce(last, count)
         self._news.put((last, set(counts)))
 
     def stop(self) -> None:
@@ -170,7 +170,7 @@ class LearnerThread:
             self._reviser.ask(follower)
 
     def _due(self, follower: LogFollower) -> bool:
-        if follower.writing or follower.revised_from is not None or not self._store.keeps:
+        if follower.writing or follower.revised_from is not None or self._store.lease is None:
             return False
         if follower.switched:
             return True
@@ -191,11 +191,11 @@ class LearnerThread:
     def _keep_last(self, follower: LogFollower, reader: Reader) -> None:
         """Have a snapshot written of what the next start goes on with; where something is missing in it, that is learnt then."""
         known = follower.failing is None and follower.revised_from is None
-        if follower.position > follower.snapshot_position and known and self._store.keeps:
+        if follower.position > follower.snapshot_position and known and self._store.lease is not None:
             self._keep(follower, reader)
 
     def _keep_older(self, follower: LogFollower, snapshot: Packed) -> None:
-        if self._store.keeps:
+        if self._store.lease is not None:
             self._packed.put((follower, snapshot, False))
 
     def _write(self) -> None:

@@ -10,9 +10,10 @@ on it must be followed again (`revised_from`); `revising` sees to that.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,7 +35,15 @@ from onebit.validation import ClassName
 
 CHUNK = 1000  # records that are read and learnt at a time
 NEAR = 1000  # records behind the end of the log at which a trained learner takes over
+MOST_ANNOUNCED = 256  # groups of new rows that are counted apart
 Record = TypeVar("Record", bound=tuple[Any, ...])
+
+
+class Announcement(NamedTuple):
+    """New rows of a task: the position of the last, and how many there are."""
+
+    last: int
+    rows: int
 
 
 class Revisions:
@@ -159,7 +168,9 @@ class LogFollower:
         self.revising = False  # whether the log is being followed again, or is about to be
         self.successor: LogFollower | None = None  # which does so
         self.revising_error: str | None = None  # why it could not be the last time
-        self.told = 0  # records that it was told of in this process
+        self._announced: deque[Announcement] = (
+            deque()
+        )  # new rows, in order; what is followed is dropped by the next one
         self.records = 0  # that were followed
         self.records_at_snapshot = 0
         self.snapshot_time = self.snapshot_tried = time.monotonic()
@@ -195,6 +206,20 @@ class LogFollower:
             made.snapshot_time -= found.age_s
         made.began_at = last
         return made
+
+    def announce(self, last: int, count: int) -> None:
+        """Say that there are so many new rows up to a position. Called on one thread, whoever follows."""
+        while self._announced and self._announced[0].last <= self.position:
+            self._announced.popleft()
+        if len(self._announced) == MOST_ANNOUNCED:
+            count += self._announced.pop().rows
+        self._announced.append(Announcement(last, count))
+
+    @property
+    def queue(self) -> int:
+        """Rows that are on disk and not followed yet; at least 1 while the learner does not know the last word on all."""
+        waiting = sum(one.rows for one in list(self._announced) if one.last > self.position)
+        return max(waiting, int(self.revised_from is not None))
 
     @property
     def revised_from(self) -> int | None:

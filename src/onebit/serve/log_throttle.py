@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-STRANGERS = ("uvicorn", "asyncio")  # who logs what comes in before anybody knows from whom
+STRANGERS = ("uvicorn", "asyncio", "onebit.serve.web.guard")  # who logs what comes in before anybody knows from whom
 LINES = 5  # of each kind in a minute
 MINUTE_S = 60.0
 MOST_KINDS = 100
@@ -21,7 +21,7 @@ class LogThrottle(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether a line is written."""
-        if record.name.partition(".")[0] not in STRANGERS:
+        if not record.name.startswith(STRANGERS):
             return True
         kind = str(record.msg).strip()[:200]
         if kind not in self._counts and len(self._counts) >= MOST_KINDS:

@@ -15,13 +15,13 @@ from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import brief
 from onebit.rows import SparseRow
 from onebit.serve.errors import InvalidError
-from onebit.serve.inputs import Inputs, stored_classes
+from onebit.serve.inputs import Inputs, is_storable, stored_classes
 from onebit.serve.log.recent_rows import PROBABILITIES, X
 from onebit.serve.log.records import Logged
 from onebit.serve.schemas import LONGEST_ID
 from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import TaskInfo
-from onebit.validation import ClassName, is_text
+from onebit.validation import ClassName
 
 MOST = 20_000  # decisions that are held, if they are not too large
 MOST_BYTES = 32 * 2**20  # of their x and probabilities
@@ -193,6 +193,8 @@ def _numbers_in(x: Any, decision: Decision) -> bytes:
 
 def checked_identity(given: object) -> str:
     """An id that a decision may have."""
-    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID or not is_text(given):
-        raise InvalidError(f"id is {brief(given)}, but must be a text of 1 to {LONGEST_ID} characters", "id")
+    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID or not is_storable(given):
+        raise InvalidError(
+            f"id is {brief(given)}, but must be a text of 1 to {LONGEST_ID} characters without NUL", "id"
+        )
     return given

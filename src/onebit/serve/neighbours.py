@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from onebit.serve.errors import InvalidError
 from onebit.serve.log.database import Row
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.store import Store
-from onebit.serve.schemas import DecideRequest, FeedbackRequest
 
 LOG = logging.getLogger("onebit.serve")
 
@@ -67,11 +65,3 @@ class Neighbours:
                 await self._take(row)
                 self._known = row[0]
             return self._known != before
-
-
-def refuse_unkept(requests: Sequence[DecideRequest | FeedbackRequest], single: bool) -> None:
-    """Refuse what a log that is shared cannot keep: the texts of PostgreSQL have no zero character."""
-    for index, request in enumerate(requests):
-        if request.id is not None and "\0" in request.id:
-            field = "id" if single else f"[{index}].id"
-            raise InvalidError(f"{field} has a zero character, which this log cannot keep", field)

@@ -350,7 +350,6 @@ class OpenCore:
         """Count rows that are in the log now, and so many revisions, up to a position."""
         follower = self.served.follower
         follower.count(played, events, last)
-        follower.told += len(played) + len(events) + revisions
         if revisions:
             follower.records += follower.revisions.hear(self.reader, last, last)
         else:
@@ -373,7 +372,7 @@ class OpenCore:
         assert info is not None, "a task that is open is in the log"
         new = LogFollower.begun(info.expected, old.snapshots, self.reader, last, OneCopy)
         new.follow(self.reader, last)
-        new.told, old.left = new.records, True
+        old.left = True
         served.info, served.follower = info, new
         served.name_classes()
         self.remember_nothing()

@@ -21,6 +21,7 @@ from onebit.offpolicy import Evaluation
 from onebit.rules import DEFAULT
 from onebit.serve.errors import InvalidError, NotFoundError, RequestError, TaskSetAsideError, UnavailableError
 from onebit.serve.export import Written, as_object, write
+from onebit.serve.inputs import is_storable
 from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.log_reader import LogReader
@@ -215,7 +216,7 @@ class OpenTask:
         identity = _identity(id)
         with self._reading(), self._core.whole():
             served = self._core.served
-            logged = self._core.reader.decision(served.info, identity)
+            logged = self._core.reader.decision(served.info, identity) if is_storable(identity) else None
             if logged is None:
                 raise NotFoundError(f"there is no decision {identity!r} in task {self.name!r}", "id")
             return as_object(logged, served.texts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import ipaddress
 import json
 import logging
@@ -29,11 +28,9 @@ from onebit.serve.settings import Settings
 from onebit.serve.threads import some_work
 from onebit.serve.tokens import Tokens
 from onebit.serve.web.app import App
-from onebit.serve.web.protocol import KEEP_ALIVE_S, protocol_of
+from onebit.serve.web.connections import KEEP_ALIVE_S, LARGEST_HEAD, Connections
 
 LOG = logging.getLogger("onebit.serve")
-GARBAGE = 50_000  # objects after which the youngest are looked through: a batch makes so many, and few of them are in a circle
-YIELD_S = 0.0005  # after which a thread that learns or writes lets another have the interpreter; Python's own 5 ms are longer than an answer takes
 BACKLOG = 2048  # connections that wait to be taken
 MOST_FILES = 65_536  # connections and files open at once, where the system allows it
 SIGNALS = (signal.SIGTERM, signal.SIGINT)  # that end the service
@@ -68,7 +65,7 @@ def serve(settings: Settings) -> int:
             tokens.listed()  # a damaged file is told of now, and not by the first request
         listening = _bound(*address)
         _allow_many_files()
-        with _soon_yielding(), asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
             code = runner.run(_serve(settings, store, tokens, listening, is_open, began, throttle))
     if some_work():  # Python would wait for the compiler, or fall over it
         sys.stdout.flush()
@@ -101,7 +98,7 @@ async def _serve(
     try:
         config = uvicorn.Config(
             app,
-            http=protocol_of(settings, app.connections),
+            **_connection_settings(app.connections),
             ws="none",
             lifespan="off",
             log_config=None,
@@ -112,8 +109,10 @@ async def _serve(
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=math.ceil(settings.drain_s),
         )
-        server = _Server(config, lambda: _say(store, listening, is_open, service.task_names(), began))
-        with _rarely_collecting():
+        server = uvicorn.Server(config)
+        listening.listen(BACKLOG)
+        _say(store, listening, is_open, service.task_names(), began)
+        with _ended_by_signals(server):
             await server.serve(sockets=[listening])
     finally:
         reporting.cancel()
@@ -121,6 +120,21 @@ async def _serve(
         await service.stop()
     LOG.info("ended", extra={"event": "ended"})
     return 0
+
+
+def _connection_settings(connections: Connections) -> dict[str, Any]:
+    """Return what bounds connections: our own guard, or with a uvicorn that it does not fit only the settings of uvicorn."""
+    try:
+        from onebit.serve.web.guard import guarded
+    except ImportError as error:
+        LOG.warning(
+            f"uvicorn {uvicorn.__version__} is not known ({error}): heads that take long and answers that are not read are not ended, the number "
+            f"of connections is not exact, and what is not HTTP is refused in plain text",
+            extra={"event": "uvicorn-unknown"},
+        )
+        # Here each connection beyond the most is answered 503, and the others go on.
+        return {"http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "limit_concurrency": connections.most + 1}
+    return {"http": guarded(connections)}
 
 
 async def _started(service: Service) -> bool:
@@ -139,52 +153,19 @@ async def _started(service: Service) -> bool:
     return True
 
 
-class _Server(uvicorn.Server):
-    """A server that says when it listens, and that a signal ends with exit code 0 when all that was under way is done."""
-
-    def __init__(self, config: uvicorn.Config, listens: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._listens = listens
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to listen."""
-        await super().startup(sockets)
-        self._listens()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Let SIGTERM and SIGINT end the server. Uvicorn's own way raises them again at the end."""
-        before = {one: signal.signal(one, self.handle_exit) for one in SIGNALS}
-        try:
-            yield
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
-
-
 @contextlib.contextmanager
-def _soon_yielding() -> Iterator[None]:
-    """Threads let each other have the interpreter sooner than Python would have them."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(YIELD_S)
+def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let a signal end the server, and not this process: uvicorn raises it again when all that was under way is done."""
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    before = {one: signal.signal(one, end) for one in SIGNALS}
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
-
-
-@contextlib.contextmanager
-def _rarely_collecting() -> Iterator[None]:
-    """What is there now stays; to look through it again and again would only hold up requests."""
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GARBAGE)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-        gc.unfreeze()
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def _say(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:

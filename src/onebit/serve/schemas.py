@@ -20,14 +20,18 @@ from onebit.serve.stats_parts import (
     Window,
 )
 
-ClassName = Annotated[str, Field(min_length=1, max_length=200)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
+STORABLE = r"^[^\x00]*$"  # a pattern: PostgreSQL holds no NUL; half a character is no text in JSON
+ClassName = (
+    Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
+)
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 Sure = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]  # the confidence from which a decision is sure
 Risk = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]  # the share of sure decisions that may be wrong
 LONGEST_ID = 200  # characters
-Identity = Annotated[str, Field(min_length=1, max_length=LONGEST_ID)]
-TaskName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$")]
+Identity = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=STORABLE)]
+TASK_NAME = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$"
+TaskName = Annotated[str, Field(pattern=TASK_NAME)]
 Mode = Literal["learn", "shadow", "log-only"]
 Silence = Literal["nothing", "wrong", "right"]
 Source = Literal["caller", "silence"]  # whose feedback it is: the caller's, or what silence stands for

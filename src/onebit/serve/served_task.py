@@ -36,11 +36,6 @@ class ServedTask:
         """Whether the learner has come to a position, or never will."""
         return self.follower.position >= seq or self.follower.failing is not None or self.info.deleted is not None
 
-    @property
-    def queue(self) -> int:
-        """Records that are on disk, and not followed yet; one at least while the learner does not know the last word of all."""
-        return max(int(self.follower.revised_from is not None), self.follower.told - self.follower.records)
-
 
 def shown(served: ServedTask) -> Task:
     """A task as it is now."""
@@ -72,7 +67,7 @@ def summary_of(served: ServedTask, window: int, now: float) -> dict[str, Any]:
         "generation": follower.replicas.generation,
         "learnt": follower.replicas.learnt,
         "position": follower.position,
-        "queue": served.queue,
+        "queue": follower.queue,
         **seen,
         "certainty": {**sure, "risk": risk, "overshoot": kept},
     }

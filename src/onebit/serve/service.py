@@ -18,8 +18,8 @@ from onebit.serve.admin import Admin
 from onebit.serve.compiling import Compiler
 from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.decide import DecideHandler
-from onebit.serve.drift_watch import DriftWatch
 from onebit.serve.errors import (
+    ConflictError,
     InvalidError,
     NotFoundError,
     TooLargeError,
@@ -27,13 +27,12 @@ from onebit.serve.errors import (
 )
 from onebit.serve.feedback import FeedbackHandler
 from onebit.serve.forgetting import ForgetOrder
-from onebit.serve.log.errors import LogError
+from onebit.serve.log.errors import LogError, TaskChangedError
 from onebit.serve.log.health import LogHealth
 from onebit.serve.log.reading import NO_END
 from onebit.serve.log.records import Logged
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import store_at
-from onebit.serve.neighbours import refuse_unkept
 from onebit.serve.progress import Progress
 from onebit.serve.readiness import ReadinessWarning, WarningSource
 from onebit.serve.recent import Recent
@@ -43,11 +42,10 @@ from onebit.serve.served_task import ServedTask, shown
 from onebit.serve.settings import Settings
 from onebit.serve.sweeping import sweep_for_ever
 from onebit.serve.task_views import TaskViews
-from onebit.serve.task_warnings import task_warnings
 from onebit.serve.threads import in_thread
-from onebit.serve.webhook import webhook_of
 
 LOG = logging.getLogger("onebit.serve")
+FAILED_SNAPSHOTS = 3  # in a row, of which it warns
 T = TypeVar("T")
 
 
@@ -63,12 +61,9 @@ class Service(TaskViews):
         # In another process, which takes longer, and holds nobody up.
         self._compiler = Compiler(compiles_apart, settings.rule)
         self.warning_sources: list[WarningSource] = [
-            lambda: task_warnings(self._served),
+            self._task_warnings,
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
-        self.drift_watch = DriftWatch(webhook_of(settings, self.store.outbox()))
-        if self.drift_watch.webhook is not None:
-            self.warning_sources.append(self.drift_watch.webhook.warnings)
         self.heavy_work = CooperativeLock()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
@@ -130,16 +125,10 @@ class Service(TaskViews):
         self._writer.start()
         self._learner_thread.start()
         self.store.start()
-        if self.store.keeps:
-            self._admin.resume()
-        self.drift_watch.start(self._served.values())
-        try:
-            await in_thread(self.drift_watch.keep, self.store.keeps)
-        except BaseException:
-            await self.stop()
-            raise
+        keeps = self.store.lease is not None
+        self._admin.resume()
         self._sweeper = asyncio.create_task(
-            sweep_for_ever(self.store, self.log_health, self._served, self._feedback, self._admin, self.drift_watch)
+            sweep_for_ever(self.store, self.log_health, self._served, self._feedback, self._admin, keeps)
         )
 
     async def stop(self) -> None:
@@ -150,7 +139,6 @@ class Service(TaskViews):
         self._progress.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await asyncio.to_thread(self.drift_watch.stop)
         await asyncio.to_thread(self._writer.stop)
         await asyncio.to_thread(self._learner_thread.stop)
         self._inquiry.close()
@@ -179,17 +167,43 @@ class Service(TaskViews):
         return {"ready": reason is None, "reason": reason, "set_aside": seen, "warnings": warnings}
 
     async def _current(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something; again where it is refused, and other nodes have changed what this one had not heard of yet."""
-        try:
-            return await work()
-        except (InvalidError, NotFoundError):
+        """Do something; again where a task has changed meanwhile, or this node had not heard of what it was refused on."""
+        while True:
             try:
-                new = await self._admin.hear()
-            except LogError as error:
-                raise UnavailableError(self.log_health.met(error)) from None
-            if not new:
-                raise
-        return await work()
+                return await work()
+            except TaskChangedError:
+                await self._hear()
+            except (ConflictError, InvalidError, NotFoundError):
+                if not await self._hear():
+                    raise
+
+    async def hear_of(self, name: str) -> None:
+        """Hear of a task that another node may have created, before anybody is told that there is none."""
+        if name not in self._served and name not in self._set_aside:
+            await self._hear()
+
+    async def _hear(self) -> bool:
+        """Take what other nodes have changed; return True if there was something."""
+        try:
+            return await self._admin.hear()
+        except LogError as error:
+            raise UnavailableError(self.log_health.met(error)) from None
+
+    def _task_warnings(self) -> Iterator[ReadinessWarning]:
+        """Snapshots that could not be written, and revisions that are not learnt yet."""
+        for name, served in self._served.items():
+            failed, why = served.follower.failed_in_a_row, served.follower.snapshot_error
+            if failed >= FAILED_SNAPSHOTS:
+                sentence = (
+                    f"the last {failed} snapshots of task {name!r} could not be written ({why}); nothing is lost, "
+                )
+                yield ReadinessWarning(f"{sentence}but the next start takes longer", name)
+            if served.follower.revising_error is not None:
+                yield ReadinessWarning(
+                    f"the learner of task {name!r} does not know yet what was revised ({served.follower.revising_error}); it is "
+                    "tried again, and nothing is lost",
+                    name,
+                )
 
     def _clock_warnings(self) -> Iterator[ReadinessWarning]:
         if self._clock.trouble is not None:
@@ -199,7 +213,7 @@ class Service(TaskViews):
 
     async def create(self, new: NewTask, token: str | None = None) -> Task:
         """Create a task, and compile what it needs. The id of the token with which it was asked for is in the log, here and below."""
-        return shown(await self._admin.create(new, token))
+        return shown(await self._current(lambda: self._admin.create(new, token)))
 
     async def change(self, name: str, change: Change, token: str | None = None) -> Task:
         """Change a task; new classes are there when this returns."""
@@ -280,8 +294,6 @@ class Service(TaskViews):
 
         async def work() -> list[dict[str, Any]]:
             served = self._find(name)
-            if self.store.shared:
-                refuse_unkept(requests, single)
             with self._reading(served):
                 return await self._decide.decide(served, requests, single)
 
@@ -295,8 +307,6 @@ class Service(TaskViews):
 
         async def work() -> list[dict[str, Any]]:
             served = self._find(name)
-            if self.store.shared:
-                refuse_unkept(requests, single)
             with self._reading(served):
                 return await self._feedback.record(served, requests, single)
 

@@ -23,7 +23,7 @@ class Settings:
     max_batch: int = 10_000  # decisions or feedbacks in one request
     max_values: int = 10_000  # names of a dict, or words of a text
     max_rate: int | None = None  # requests a second of one token
-    max_connections: int = 1_000  # at once
+    max_connections: int = 2_000  # at once
     cors_origin: tuple[str, ...] = ()  # whose pages may use the service, by scripts that have a token
     snapshot_every: int = 10_000  # events of a task
     keep_snapshots: int = 3  # of each task
@@ -32,8 +32,6 @@ class Settings:
     max_tasks_per_token: int = 100  # at a time, of those that were created with it
     max_task_memory: int = 2**30  # bytes of the learner of a task, in its two copies
     drain_s: float = 10.0  # for requests under way when the service is told to end
-    webhook: str | None = None  # an address that is told of drift
-    webhook_secret_file: Path | None = None  # with which what is sent there is signed
     log_format: str | None = None  # text where people look on, or else json
     rule: tuple[str, ...] = ()  # of the user's own, file.py:NAME, or by the names of installed ones
 

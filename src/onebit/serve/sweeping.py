@@ -8,14 +8,12 @@ from collections.abc import Mapping
 
 from onebit.errors import OnebitError
 from onebit.serve.admin import Admin
-from onebit.serve.drift_watch import DriftWatch
 from onebit.serve.feedback import FeedbackHandler
 from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.health import LogHealth
 from onebit.serve.log.store import Store
 from onebit.serve.served_task import ServedTask
-from onebit.serve.threads import in_thread
 
 SWEEP_S = 0.5  # how often
 LOG = logging.getLogger("onebit.serve")
@@ -27,31 +25,27 @@ async def sweep_for_ever(
     tasks: Mapping[str, ServedTask],
     feedback: FeedbackHandler,
     admin: Admin,
-    drift_watch: DriftWatch,
+    keeps: bool,
 ) -> None:
-    """Answer for those who were silent until their deadline, and tell of drift, while this is the keeper."""
-    keeps = store.keeps
+    """Answer for those who were silent until their deadline while this is the keeper, as it was at the start or becomes later."""
     if keeps:
         await admin.erase()  # what a node that has ended could not
     while True:
         await asyncio.sleep(SWEEP_S)
         if health.failing is not None:
             await health.probe()
-        new, keeps = store.keeps and not keeps, store.keeps
-        try:
-            if drift_watch.sends is (not keeps):
-                await in_thread(drift_watch.keep, keeps)
-        except (OnebitError, LogError) as error:
-            LOG.warning(f"nothing can be sent to the webhook now: {error}", extra={"event": "webhook-not-kept"})
+        had, keeps = keeps, store.lease is not None
+        new = keeps and not had
         if new:  # another node did all this up to now
             admin.resume()
             await admin.erase()
         for served in list(tasks.values()):
             try:
-                drift_watch.look(served)
                 if new:
                     await admin.sweep_from_here(served)
-                while keeps and served.follower.failing is None and await feedback.sweep(served):
+                while (
+                    (lease := store.lease) and served.follower.failing is None and await feedback.sweep(served, lease)
+                ):
                     await asyncio.sleep(0)
             except BadRecordError as error:
                 served.follower.set_aside(error)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from onebit.errors import OnebitError, short
 from onebit.serve.clock import Clock
+from onebit.serve.cooperative_lock import CooperativeLock
 from onebit.serve.errors import InvalidError, NotFoundError, TaskSetAsideError, UnavailableError, UnknownTaskError
 from onebit.serve.export import as_object
+from onebit.serve.inputs import is_storable
 from onebit.serve.items import Items
 from onebit.serve.judging import refuse_forgotten
 from onebit.serve.log.checks import BadRecordError
@@ -18,11 +21,15 @@ from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.health import LogHealth
 from onebit.serve.log.inquiry import Inquiry
-from onebit.serve.log.reading import Reader
+from onebit.serve.log.reading import MOST_BYTES, Reader
 from onebit.serve.log.records import Logged
 from onebit.serve.schemas import Task
 from onebit.serve.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.serve.threads import in_thread
+
+DECISIONS_AT_ONCE = 50  # read from the log before others get a turn, or fewer where they are wide
+VALUE_BYTES = 8  # of a number in the log
+USUAL_VALUES = 100  # of an x that is a dict or a text, whose number of values differs
 
 
 class TaskViews:
@@ -37,6 +44,7 @@ class TaskViews:
         self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self._items = Items()
         self._explaining = asyncio.Lock()
+        self._long_reads = CooperativeLock()  # of the log: one at a time, so that a hundred readers hold nobody up
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -70,6 +78,11 @@ class TaskViews:
     def classes(self, name: str) -> int:
         """How many classes a task has."""
         return len(self._find(name).info.classes)
+
+    def decision_values(self, name: str) -> int:
+        """How many values a decision of a task has: its x, and a probability for each class."""
+        info = self._find(name).info
+        return len(info.classes) + (info.inputs.size or USUAL_VALUES)
 
     def _find(self, name: str) -> ServedTask:
         if name in self._set_aside:
@@ -108,11 +121,21 @@ class TaskViews:
         return summary_of(self._find(name), window, self._clock.now())
 
     async def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        """The newest decisions of a task, or those before a seq, as `schemas.LoggedDecision` has them."""
+        """Return the newest decisions of a task, or those before a seq, as `schemas.LoggedDecision` has them; fewer where they are large."""
         served = self._find(name)
-        with self._reading(served):
-            found = await self._inquiry.of(lambda reader: reader.newest(served.info, limit, before))
-        return [as_object(one, served.texts) for one in found]
+        at_once = max(1, min(DECISIONS_AT_ONCE, MOST_BYTES // VALUE_BYTES // self.decision_values(name)))
+        found: list[dict[str, Any]] = []
+        size, is_end = 0, False
+        while not is_end and len(found) < limit and size <= MOST_BYTES:
+            wanted = min(at_once, limit - len(found))
+            with self._reading(served):
+                async with self._long_reads:
+                    rows = await self._inquiry.of(partial(Reader.newest, info=served.info, limit=wanted, before=before))
+                    found += [as_object(row, served.texts) for row in rows]
+            size += sum(_size(row) for row in rows)
+            is_end = len(rows) < wanted
+            before = rows[-1].seq if rows else before
+        return found
 
     async def decision(self, name: str, identity: str) -> dict[str, Any]:
         """One decision."""
@@ -125,7 +148,8 @@ class TaskViews:
             return found
 
         with self._reading(served):
-            logged = await self._inquiry.of(query)
+            async with self._long_reads:
+                logged = await self._inquiry.of(query) if is_storable(identity) else None
         if logged is None:
             raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
         return as_object(logged, served.texts)
@@ -135,8 +159,8 @@ class TaskViews:
 
         It is worked out in a thread, one at a time: a long x takes a while.
         """
-        decision, served = await self.decision(name, identity), self._find(name)
         async with self._explaining:
+            decision, served = await self.decision(name, identity), self._find(name)
             try:
                 found, version = await in_thread(
                     served.follower.replicas.look,
@@ -152,3 +176,9 @@ class TaskViews:
         if served.info.items is None:
             raise NotFoundError(f"task {name!r} has no items")
         return self._items.item(served.info.items, number, served.info.classes)
+
+
+def _size(row: Logged) -> int:
+    """Return about how many bytes of the log a decision takes."""
+    x = len(row.x) if isinstance(row.x, str) else VALUE_BYTES * len(row.x)
+    return x + VALUE_BYTES * len(row.probabilities)

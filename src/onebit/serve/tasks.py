@@ -16,7 +16,7 @@ from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
 from onebit.manifest import is_version
 from onebit.offpolicy.training import usual_floor
-from onebit.rules import chosen_rule, chosen_rules
+from onebit.rules import chosen_rule
 from onebit.serve.errors import InvalidError, RequestError
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected, detail_in
@@ -24,10 +24,10 @@ from onebit.serve.schemas import MOST_CLASSES, Change, Image, Mode, NewLearner, 
 from onebit.serve.schemas import ClassName as ShownClass
 from onebit.spaces.routing import ROWS
 from onebit.validation import ClassName, checked_classes, listed
-from onebit.version import VERSION, written_rule
+from onebit.version import VERSION
 
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
-OPTIONS = ("bias", "dtype", "kernel", "max_support", "when_full")  # of a learner, beside the parameters of its rule
+OPTIONS = ("bias", "dtype", "kernel", "max_support")  # of a learner, beside the parameters of its rule
 
 
 @dataclass
@@ -58,6 +58,7 @@ class TaskInfo:
     forgotten_at: int = 0  # the seq of the last change by which decisions were forgotten; 0 where none were
     base: int = 0  # the position up to which what was learnt is kept without its rows; 0 where all of it has them
     silence_since: int = 0  # the seq from which the deadline and its meaning hold
+    last_change: int = 0  # the seq of the last change that is in here
     inputs: Inputs = field(init=False)
 
     def __post_init__(self) -> None:
@@ -69,13 +70,14 @@ class TaskInfo:
         return Expected(self.name, self.number, self.inputs)
 
     @classmethod
-    def created(cls, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
+    def created(cls, seq: int, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
         """From the change that created it."""
         kept = {name: detail[name] for name in CREATED} | {name: detail.get(name) for name in CREATED_LATER}
-        return cls(number=number, created_at=when, **kept)
+        return cls(number=number, created_at=when, last_change=seq, **kept)
 
     def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """Take a later change."""
+        self.last_change = seq
         if kind == "deleted":
             self.deleted = when
         elif kind == "learner":
@@ -121,7 +123,7 @@ class TaskInfo:
 
 def _refuse_no_version(version: str) -> str:
     if not is_version(version):
-        raise ValueError(f"it is {brief(version)}, but must be a version such as 0.4.0")
+        raise ValueError(f"it is {brief(version)}, but must be a version such as 1.0.0")
     return version
 
 
@@ -201,7 +203,7 @@ SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
 
 
 def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
-    """The detail of a change, as this version writes it: with a learner and parameters that mean what they did to the version that wrote it.
+    """Return the detail of a change.
 
     Refuse (ValueError) one that is none of its kind: the disk may have changed it.
     """
@@ -214,24 +216,7 @@ def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
         first = error.errors(include_url=False, include_context=False)[0]
         where = ".".join(str(part) for part in ("detail", *first["loc"]))
         raise ValueError(f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
-    if kind in ("created", "learner"):
-        return _migrated(detail)
-    return {**detail, "training": _migrated(detail["training"])} if detail.get("training") else detail
-
-
-def _migrated(detail: dict[str, Any]) -> dict[str, Any]:
-    """A learner and its parameters, with the names and the meaning that they have in this version."""
-    version = detail.get("version", FIRST)
-    learner = written_rule(detail["learner"], version)
-    rule = chosen_rules().get(learner)
-    if rule is None:
-        return detail
-    return {
-        **detail,
-        "learner": learner,
-        "parameters": rule.migrated(detail["parameters"], version),
-        "version": VERSION,
-    }
+    return detail
 
 
 @contextmanager

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from onebit.serve.log_follower import Trainee, first_classes
 from onebit.serve.progress import Progress
 from onebit.serve.schemas import Training
 from onebit.serve.served_task import ServedTask
-from onebit.serve.tasks import learner_of, refuse_rule
+from onebit.serve.tasks import TaskInfo, learner_of, refuse_rule
 from onebit.serve.threads import in_thread
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ class Trainers:
         self._reader = reader
         self._progress = progress
         self._compiler = compiler
-        self._under_way: set[asyncio.Task[None]] = set()
+        self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner: one training for each
 
     def stop(self) -> None:
         """Give up what is being trained."""
-        for training in self._under_way:
+        for training in self._under_way.values():
             training.cancel()
 
     def resume(self, tasks: Iterable[ServedTask]) -> None:
@@ -73,14 +74,17 @@ class Trainers:
         self._progress.wake()
 
     def begin(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False) -> None:
-        """Train a learner that was asked for; where another node is the keeper, that is for it to do."""
+        """Train a learner that was asked for, unless that is under way; where another node is the keeper, that is for it to do."""
+        key = served.info.number, _identity(asked)
+        if key in self._under_way:
+            return
         counts = served.follower.statistics
         of = counts.count("feedback") + counts.count("late")
         served.training = Training(learner=asked["learner"], done=0, of=of)
-        if self._store.keeps:
+        if self._store.lease is not None:
             training = asyncio.create_task(self._train(served, asked, token, again))
-            self._under_way.add(training)
-            training.add_done_callback(self._under_way.discard)
+            self._under_way[key] = training
+            training.add_done_callback(lambda _: self._under_way.pop(key, None))
 
     async def _count_start(self, served: ServedTask, asked: dict[str, Any]) -> None:
         """Write that the training begins once more; refuse what has ended the service again and again."""
@@ -88,8 +92,8 @@ class Trainers:
             raise OnebitError(
                 f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
             )
-        async with self._admin.change_of(served):
-            await self._log_training(served, "changed", {"training": {**asked, "starts": asked["starts"] + 1}}, None)
+        counted = {"training": {**asked, "starts": asked["starts"] + 1}}
+        await self._log_training(served, asked, "changed", counted, None)
 
     async def _train(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool) -> None:
         training, info = served.training, served.info
@@ -105,12 +109,14 @@ class Trainers:
             await in_thread(self._train_near, trainee, training, ended)
             if self._store.shared:
                 await in_thread(self._hand_over, served, trainee, detail["generation"])
-            async with self._admin.change_of(served):
+
+            async def check_fit() -> None:
                 # There may be more classes by now.
                 await in_thread(learner_of, detail, info.classes, info.inputs)
                 refuse_rule(learner, info.retired, "learner")  # and fewer that are played
                 served.follower.trainees[detail["generation"]] = trainee
-                seq = await self._log_training(served, "learner", detail, token)
+
+            seq = await self._log_training(served, asked, "learner", detail, token, check_fit)
             await self._progress.until(lambda: served.has_followed(seq))
             if served.follower.failing is not None:
                 raise OnebitError(served.follower.failing)
@@ -121,40 +127,54 @@ class Trainers:
             )
         except Exception as error:
             served.follower.trainees.pop(detail["generation"], None)
-            if (
-                info.generation >= detail["generation"]
-            ):  # it, or one that another node has trained, took over all the same
+            if info.generation >= detail["generation"]:  # it took over all the same, or one of another node did
                 served.training = None
-                return
-            await self._log_failed(served, training, str(error) or type(error).__name__)
+            elif _is_wanted(info, asked):
+                await self._log_failed(served, training, asked, str(error) or type(error).__name__)
         finally:
             ended.set()
             self._progress.wake()
 
-    async def _log_failed(self, served: ServedTask, training: Training, why: str) -> None:
+    async def _log_failed(self, served: ServedTask, training: Training, asked: dict[str, Any], why: str) -> None:
         """Write that a learner will not take over, so that the next start does not try again."""
         training.error = why
         LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
-        with contextlib.suppress(NotFoundError):  # the task was deleted
-            async with self._admin.change_of(served):
-                await self._log_training(served, "changed", {"training": None, "training_error": why}, None)
+        with contextlib.suppress(NotFoundError, ConflictError):  # the task was deleted, or another node was faster
+            failed = {"training": None, "training_error": why}
+            await self._log_training(served, asked, "changed", failed, None)
 
-    async def _log_training(self, served: ServedTask, kind: str, detail: dict[str, Any], token: str | None) -> int:
+    async def _log_training(
+        self,
+        served: ServedTask,
+        asked: dict[str, Any],
+        kind: str,
+        detail: dict[str, Any],
+        token: str | None,
+        check: Callable[[], Awaitable[None]] | None = None,
+    ) -> int:
         """Write what became of a learner, which was perhaps trained for hours: a disk that is full is waited for.
 
-        What nobody knows of is tried again too: should it be there all the same, that is found then.
+        What nobody knows of is tried again too: should it be there all the same, that is found then. A node that is the keeper no more
+        waits until it is again, or until it hears what the next one has made of the learner.
         """
         while True:
+            lease = self._store.lease
             try:
-                return await self._admin.log_change(served, kind, detail, token)
-            except (UnavailableError, UnfinishedError):
-                await asyncio.sleep(AGAIN_S)
+                if lease is not None:
+                    async with self._admin.change_of(served) as judged:
+                        if check is not None:
+                            await check()
+                        return await self._admin.log_change(served, judged, kind, detail, token, lease)
             except StaleError:
-                await self._admin.hear()
-                if kind == "learner" and served.info.generation >= detail["generation"]:
-                    raise ConflictError("the task was given another learner meanwhile") from None
-                if served.info.deleted is not None:
-                    raise NotFoundError("the task was deleted meanwhile") from None
+                with contextlib.suppress(LogError):
+                    await self._admin.hear()
+            except (UnavailableError, UnfinishedError):
+                pass
+            if served.info.deleted is not None:
+                raise NotFoundError("the task was deleted meanwhile")
+            if not _is_wanted(served.info, asked):
+                raise ConflictError(f"task {served.info.name!r} was given another learner meanwhile")
+            await asyncio.sleep(AGAIN_S)
 
     def _hand_over(self, served: ServedTask, trainee: Trainee, generation: int) -> None:
         """Keep what was trained, so that other nodes need not train it too; where that cannot be, they do."""
@@ -172,3 +192,13 @@ class Trainers:
             for training.done in trainee.approach(reader, lambda: self._writer.last):
                 if ended.is_set():
                     return
+
+
+def _identity(asked: dict[str, Any]) -> str:
+    """A text that tells a learner that was asked for from all others, however often its training was begun."""
+    return json.dumps({name: value for name, value in asked.items() if name != "starts"}, sort_keys=True)
+
+
+def _is_wanted(info: TaskInfo, asked: dict[str, Any]) -> bool:
+    """Return True if the task still waits for this learner."""
+    return info.training is not None and _identity(info.training) == _identity(asked)

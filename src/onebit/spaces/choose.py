@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
 from onebit.contract.rule import Rule
-from onebit.errors import InputError, brief, nearest
+from onebit.errors import InputError, brief
 from onebit.spaces.dense import Dense
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.diagonal_sparse import DiagonalSparse
 from onebit.spaces.full_dense import FullDense
 from onebit.spaces.joint_dense import JointDense
-from onebit.spaces.kernel import WHEN_FULL, Plan
+from onebit.spaces.kernel import Plan
 from onebit.spaces.kernel_dense import KernelDense
 from onebit.spaces.kernel_sparse import KernelSparse
 from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
@@ -207,9 +207,8 @@ class KernelChoice(SpaceChoice):
 
     @property
     def manifest(self) -> Mapping[str, Any]:
-        """The three options."""
-        policy = next(name for name, code in WHEN_FULL.items() if code == self.plan.when_full)
-        return {"kernel": {"kernel": self.text, "max_support": self.plan.budget or None, "when_full": policy}}
+        """The two options."""
+        return {"kernel": {"kernel": self.text, "max_support": self.plan.budget or None}}
 
 
 @dataclass(frozen=True)
@@ -228,8 +227,8 @@ class CompositeChoice(SpaceChoice):
 
     @property
     def routes(self) -> bool:
-        """Where the rule has members for either form, and chooses."""
-        return self.rule.routes
+        """It has members for either form, and chooses."""
+        return True
 
     @property
     def no_variances(self) -> str | None:
@@ -242,13 +241,13 @@ class CompositeChoice(SpaceChoice):
         return matrix if space.has_views else matrix[:, :known]
 
 
-def choose(rule: Rule, bias: bool, seed: int, kernel: str | None, max_support: object, when_full: str) -> SpaceChoice:
+def choose(rule: Rule, bias: bool, seed: int, kernel: str | None, max_support: object) -> SpaceChoice:
     """The kind of space for a rule and what was said of a kernel; what does not fit together is refused."""
     if bias and rule.composite:
         raise InputError(f"{rule.title} has a constant feature in every view, and takes no bias")
     if kernel is None:
-        if max_support != USUAL or when_full != "merge":
-            raise InputError("max_support and when_full are for a kernel: give kernel as well")
+        if max_support != USUAL:
+            raise InputError("max_support is for a kernel: give kernel as well")
         if rule.composite:
             return CompositeChoice(rule, bias, seed)
         return (SpaceChoice if rule.second_order is None else CovarianceChoice)(rule, bias, seed)
@@ -257,9 +256,7 @@ def choose(rule: Rule, bias: bool, seed: int, kernel: str | None, max_support: o
     read = Kernel.read(kernel)
     if read.code == RATIONAL and bias:
         raise InputError("the rational kernel has a constant part already, and takes no bias")
-    if not isinstance(when_full, str) or when_full not in WHEN_FULL:
-        raise InputError(f"when_full is {brief(when_full)}; {nearest(str(when_full), WHEN_FULL)}")
-    plan = Plan(read, _budget(rule, max_support), WHEN_FULL[when_full], rule.keeps_norm)
+    plan = Plan(read, _budget(rule, max_support), rule.keeps_norm)
     return KernelChoice(rule, bias, seed, kernel, plan)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
+from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.variances import ball_factor, shrunk, stepped
 
@@ -60,7 +60,7 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
         arrays = {
             "weights": ArraySpec((heads, features + bias), dtype),
             "variances": ArraySpec((1 if order.shared else heads, features + bias), dtype, 0.0),
-            "scale": ArraySpec((2,), NUMBERS),
+            "scale": BALL_SCALE,
         }
         return SpaceLayout.of(arrays, DiagonalDense.SAVED, width=2 * heads)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
+from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.scaled import moved, needs_room, refreshed_norm
 from onebit.spaces.sparse import SparseRows, SparseSpace
 from onebit.spaces.variances import ball_factor, shrunk, stepped
@@ -60,7 +60,7 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         """What the arrays are."""
         cells = (bias + features, heads + (1 if order.shared else heads))
-        arrays = {"weights": ArraySpec(cells, dtype), "scale": ArraySpec((2,), NUMBERS)}
+        arrays = {"weights": ArraySpec(cells, dtype), "scale": BALL_SCALE}
         return SpaceLayout.of(arrays, DiagonalSparse.SAVED, width=2 * heads)
 
     @property

@@ -4,13 +4,9 @@ The stored rows, the *support*, are in blocks of `LANES`: block b has its rows s
 kernel values and sums of a block are taken several at a time. Lanes without a row have coefficients 0. Arrays grow in Python, between
 steps (`needs_room` says when). `values` holds k(x_i, x) of the row that was scored last, which is the one that is absorbed next.
 
-A budget keeps at most so many rows. What happens to a new row x when there are so many is decided by `when_full`:
-
-- `merge`: the row i with the smallest part of W, ||c_i||^2 k(x_i, x_i), gives way, and that part is projected onto the row j that is
-  nearest to it, x among them: c_j grows by c_i k(x_i, x_j) / k(x_j, x_j). It takes the kernel values of one more row;
-- `project`: x is not stored, and its step is projected onto the row j that is nearest to x: c_j grows by c k(x, x_j) / k(x_j, x_j);
-- `oldest`: the row stored first gives way;
-- `stop`: x is not stored, and nothing else changes: for most rules that is "stop learning".
+A budget keeps at most so many rows. For a new row x beyond it the row i with the smallest part of W, ||c_i||^2 k(x_i, x_i), gives
+way, and that part is projected onto the row j that is nearest to it, x among them: c_j grows by c_i k(x_i, x_j) / k(x_j, x_j). It
+takes the kernel values of one more row.
 
 *Nearest* is where the projection loses least: k(x_i, x_j)^2 / k(x_j, x_j) is largest.
 """
@@ -28,22 +24,19 @@ from onebit.spaces.layout import NUMBERS, SCALE, ArraySpec
 from onebit.spaces.scaled import LARGEST, SMALLEST
 
 LANES = 128
-MERGE, PROJECT, OLDEST, STOP = range(4)
-WHEN_FULL = {"merge": MERGE, "project": PROJECT, "oldest": OLDEST, "stop": STOP}
 NOWHERE = -1  # in place of the slot of a row: none, or the new one
 
 # The positions in `counts`.
-STORED, NEXT, LEFT_OUT = range(3)  # rows stored, the oldest of them, how many were not stored or have gone since
+STORED, GONE = range(2)  # rows stored, and how many gave way
 
 NEGLIGIBLE = 1e-12  # a step that moves its own score by less than this share of the scores is not stored
 
 
 class Plan(NamedTuple):
-    """What a kernel space is to be: its kernel, how many rows it keeps (0 for all), what gives way, whether ||W||^2 is followed."""
+    """What a kernel space is to be: its kernel, how many rows it keeps (0 for all), whether ||W||^2 is followed."""
 
     kernel: Kernel
     budget: int
-    when_full: int
     follows_norm: bool
 
 
@@ -61,12 +54,11 @@ def empty_parts(heads: int, plan: Plan, dtype: Any) -> dict[str, Any]:
         "last": np.zeros(heads),
         "gone": np.zeros(heads),
         "moved": np.zeros(1),
-        "counts": np.zeros(3, dtype=np.int64),
+        "counts": np.zeros(2, dtype=np.int64),
         "scale": np.ones(1),
         "code": int(plan.kernel.code),
         "number": float(plan.kernel.number),
         "budget": int(plan.budget),
-        "when_full": int(plan.when_full),
         "follows_norm": int(plan.follows_norm),
     }
 
@@ -80,7 +72,7 @@ def parts_layout(heads: int, dtype: Any, plan: Plan) -> tuple[dict[str, ArraySpe
         **dict.fromkeys(("norms", "selves", "values", "others"), slots),
         **dict.fromkeys(("last", "gone"), lines),
         "moved": ArraySpec((1,), NUMBERS),
-        "counts": ArraySpec((3,), np.int64),
+        "counts": ArraySpec((2,), np.int64),
         "scale": SCALE,
     }
     return arrays, blocks * LANES
@@ -161,10 +153,6 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
             known = slot
             break
     nothing, room = negligible(space, coefficients, own), space.budget == 0 or stored < space.budget
-    if known == NOWHERE and not nothing and not room and space.when_full == STOP:
-        space.counts[LEFT_OUT] += 1
-        space.moved[0] = np.nan  # nothing is done at all
-        return
     if scale != 1.0:
         shrink(space, scale)
     if nothing:
@@ -176,44 +164,27 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
         space.counts[STORED] += 1
         slot = stored
     else:
-        space.counts[LEFT_OUT] += 1
+        space.counts[GONE] += 1
         slot = make_way(space, coefficients, own, scale)
-        if slot == NOWHERE:
-            return
     add(space, slot, 1.0, coefficients)
     store(space, rows, row, factor, slot)
     space.norms[slot], space.selves[slot] = norm, own
 
 
 def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int:
-    """What is done for a new row when the budget is used up: its slot, whose coefficients are then 0 or a part that is its own, or NOWHERE."""
-    if space.when_full == PROJECT:
-        slot = nearest(space, space.values, NOWHERE, 0.0)
-        share = space.values[slot] / space.selves[slot]
-        undo(space, coefficients, own, factor)
-        grow(space, slot, share, coefficients)
-        add(space, slot, share, coefficients)
-        return NOWHERE
-    if space.when_full == OLDEST:
-        slot = space.counts[NEXT]
-        space.counts[NEXT] = (slot + 1) % space.budget
-    else:
-        slot = smallest(space)
+    """Free a slot for a new row beyond the budget; its coefficients are then 0, or what it inherits of the row that gave way."""
+    slot = smallest(space)
     heads = space.weights.shape[1]
     gone = space.gone
     for head in range(heads):
         gone[head] = space.scale[0] * np.float64(space.weights[slot // LANES, head, slot % LANES])
-    target = slot
-    if space.when_full == MERGE:
-        among(space, slot)
-        target = nearest(space, space.others, slot, space.values[slot] * space.values[slot] / own)
+    among(space, slot)
+    target = nearest(space, slot, space.values[slot] * space.values[slot] / own)
     near = space.others[target]  # before another row is looked at
     grow(space, slot, -1.0, gone)
     for head in range(heads):
         space.moved[0] -= 2.0 * coefficients[head] * gone[head] * space.values[slot]
         space.weights[slot // LANES, head, slot % LANES] = 0
-    if space.when_full == OLDEST:
-        return int(slot)
     if target != NOWHERE:
         share = near / space.selves[target]
         grow(space, target, share, gone)
@@ -252,12 +223,12 @@ def smallest(space: Any) -> int:
     return found
 
 
-def nearest(space: Any, near: Vector, but: int, beyond: float) -> int:
-    """The stored row with the largest k(x, x_j)^2 / k(x_j, x_j), but for one, or NOWHERE if none is beyond a number."""
+def nearest(space: Any, but: int, beyond: float) -> int:
+    """The stored row with the largest k(x, x_j)^2 / k(x_j, x_j), by `others`, but for one, or NOWHERE if none is beyond a number."""
     found, most = NOWHERE, beyond
     for slot in range(space.budget):
-        value = near[slot] * near[slot] / space.selves[slot]
-        if slot != but and (value > most or (found == NOWHERE and but == NOWHERE)):
+        value = space.others[slot] * space.others[slot] / space.selves[slot]
+        if slot != but and value > most:
             found, most = slot, value
     return found
 
@@ -293,13 +264,6 @@ def grow(space: Any, slot: int, share: float, coefficients: Vector) -> None:
                 total += line[lane] * space.others[block * LANES + lane]
         step = share * coefficients[head]
         space.moved[0] += step * (2.0 * space.scale[0] * total + step * space.selves[slot])
-
-
-def undo(space: Any, coefficients: Vector, own: float, factor: float) -> None:
-    """Take back what the step itself will be thought to have added to ||W||^2, since its row is not stored."""
-    for head in range(space.weights.shape[1]):
-        step = coefficients[head]
-        space.moved[0] -= step * (2.0 * factor * space.last[head] + step * own)
 
 
 def shortening(space: Any, norm: float) -> float:
@@ -360,7 +324,7 @@ def shrink(space: Any, factor: float) -> None:
 
 
 def moved(space: Any) -> float:
-    """How ||W||^2 changed in the last step beside what the step itself added; NaN where nothing was done at all."""
+    """How ||W||^2 changed in the last step beside what the step itself added."""
     return float(space.moved[0])
 
 

@@ -49,7 +49,6 @@ class KernelDenseArrays(NamedTuple):
     code: int
     number: float
     budget: int
-    when_full: int
     follows_norm: int
 
 

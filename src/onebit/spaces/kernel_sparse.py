@@ -58,7 +58,6 @@ class KernelSparseArrays(NamedTuple):
     code: int
     number: float
     budget: int
-    when_full: int
     follows_norm: int
 
 

@@ -3,8 +3,8 @@
 Two uses. How much memory a learner takes is known before it is asked for: the bytes of all arrays, as large as they may become. And the
 arrays of a file are compared with what must be written down of such a space before anything is made of them, since compiled code checks
 no bounds. A file from a stranger has a right checksum and any content, so names, shapes, dtypes and ranges are compared with what its
-manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity pass where there is no upper bound: a learner
-whose weights have grown out of their range has them, and refuses every row.
+manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity, which `storage` refuses in a file, pass where there
+is no upper bound: a learner whose weights have grown out of their range has them, and refuses every row.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ ANY = -1  # in a shape: as many as there are
 
 
 class ArraySpec(NamedTuple):
-    """The shape and dtype of an array, and the range of its numbers."""
+    """The shape and dtype of an array, and the range of its numbers, or that of each of its rows."""
 
     shape: tuple[int, ...]
     dtype: Any
-    least: float = -math.inf
-    most: float = math.inf
+    least: float | tuple[float, ...] = -math.inf
+    most: float | tuple[float, ...] = math.inf
 
     @property
     def nbytes(self) -> int:
@@ -40,6 +40,9 @@ class ArraySpec(NamedTuple):
 NUMBERS = np.float64
 SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST)
 LAST_NUMBER = sys.float_info.max  # beyond which there is only infinity
+BALL_SCALE = ArraySpec(
+    (2,), NUMBERS, (sys.float_info.min, -LAST_NUMBER), (1.0, LAST_NUMBER)
+)  # into the ball, and the squared length before
 MOST_COUNTED = 2**62  # which nobody reaches by counting, so that one more is a number too
 REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
 
@@ -83,12 +86,19 @@ def _compare(name: str, array: NDArray[Any], wanted: ArraySpec) -> None:
         raise InputError(f"the array {brief(name)} has the shape {array.shape}, but must have ({sizes})")
     if array.dtype != np.dtype(wanted.dtype):
         raise InputError(f"the array {brief(name)} has the dtype {array.dtype}, but must have {np.dtype(wanted.dtype)}")
-    if wanted.least == -math.inf and wanted.most == math.inf:
+    if isinstance(wanted.least, tuple) and isinstance(wanted.most, tuple):
+        for row, least, most in zip(array, wanted.least, wanted.most, strict=True):
+            _refuse_outside(name, np.atleast_1d(row), least, most)
+    elif isinstance(wanted.least, float | int) and isinstance(wanted.most, float | int):
+        _refuse_outside(name, array, wanted.least, wanted.most)
+
+
+def _refuse_outside(name: str, array: NDArray[Any], least: float, most: float) -> None:
+    if least == -math.inf and most == math.inf:
         return
     # What is no number is nowhere in a range with two ends: a score times it would not be seen to be none.
-    bounded = wanted.most < math.inf
-    outside = ~((array >= wanted.least) & (array <= wanted.most)) if bounded else array < wanted.least
+    outside = ~((array >= least) & (array <= most)) if most < math.inf else array < least
     if outside.any():
         found = array[outside].flat[0]
-        bounds = f"from {wanted.least}" + (" up" if wanted.most == math.inf else f" to {wanted.most}")
+        bounds = f"from {least}" + (" up" if most == math.inf else f" to {most}")
         raise InputError(f"the array {brief(name)} has {found} in it, but its numbers must be {bounds}")

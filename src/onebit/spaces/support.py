@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
-from onebit.spaces.kernel import LANES, LEFT_OUT, NEXT, STORED
+from onebit.spaces.kernel import GONE, LANES, STORED
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec
 
 
@@ -19,7 +19,7 @@ class Support:
 
     rows: Any
     coefficients: NDArray[Any]
-    gone: int  # how many rows were not stored, or have given way since
+    gone: int  # how many rows have given way to others
 
     def __len__(self) -> int:
         return int(self.coefficients.shape[1])
@@ -30,7 +30,7 @@ def saved_parts(heads: int, dtype: Any) -> dict[str, ArraySpec]:
     return {
         "coefficients": ArraySpec((heads, ANY), dtype),
         "scale": SCALE,
-        "counts": ArraySpec((3,), np.int64, 0, MOST_COUNTED),
+        "counts": ArraySpec((2,), np.int64, 0, MOST_COUNTED),
         "norms": ArraySpec((ANY,), NUMBERS, 0.0),
         "selves": ArraySpec((ANY,), NUMBERS, 0.0),
     }
@@ -38,11 +38,9 @@ def saved_parts(heads: int, dtype: Any) -> dict[str, ArraySpec]:
 
 def checked_counts(counts: NDArray[np.int64], budget: int) -> int:
     """How many rows are stored, if these are counts that a space with this budget can have: rows are looked up by them."""
-    stored, oldest = int(counts[STORED]), int(counts[NEXT])
+    stored = int(counts[STORED])
     if stored > budget > 0:
         raise InputError(f"the array 'counts' speaks of {stored} stored rows, but max_support is {budget}")
-    if oldest >= max(1, budget):
-        raise InputError(f"the array 'counts' has the oldest row at {oldest}, but must have it below {max(1, budget)}")
     return stored
 
 
@@ -66,7 +64,7 @@ class KernelSpace:
     def support(self: Any) -> Support:
         """What is stored, as a copy."""
         parts = self.stored()
-        return Support(parts.get("supports", parts), self.coefficients() * self.scale[0], int(self.counts[LEFT_OUT]))
+        return Support(parts.get("supports", parts), self.coefficients() * self.scale[0], int(self.counts[GONE]))
 
     def coefficients(self: Any) -> NDArray[Any]:
         """The coefficients without their scale, heads by rows."""

@@ -231,7 +231,7 @@ class Forced:
         return separable and certain and highest >= self.adversary.expected * (1.0 - 1e-9)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, as `onebit adversary --json` prints it."""
+        """Return it as plain values."""
         adversary = self.adversary
         return {
             "rule": self.rule,

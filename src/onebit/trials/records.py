@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, MissingExtraError
 from onebit.installation import install_command
-from onebit.trials.trial import CPU, Outcome, Trial
-from onebit.version import VERSION, written_rule
+from onebit.trials.trial import Outcome, Trial
+from onebit.version import VERSION
 
 if TYPE_CHECKING:
     import pandas
@@ -69,8 +69,8 @@ class Record:
 
     @property
     def full_information(self) -> bool:
-        """Whether the class was revealed to the learner in every round; on disk `hears` says so, as it did before 0.4."""
-        return bool(self.fields["hears"] == "the label")
+        """Whether the class was revealed to the learner in every round."""
+        return bool(self.fields["feedback"] == "full information")
 
     @property
     def on(self) -> str:
@@ -109,7 +109,7 @@ def record_of(outcome: Outcome) -> Record:
         "params": settings,
         "stream": trial.stream.described(),
         "seed": trial.seed,
-        "hears": None if learner is None else "the label" if learner.runtime.needs_labels else "one bit",
+        "feedback": None if learner is None else "full information" if learner.runtime.needs_labels else "bandit",
         "why": None if outcome.why is None else str(outcome.why),
         "error": None,
         "greedy_error": None,
@@ -220,8 +220,6 @@ def read_records(path: Path) -> Iterator[Record]:
                 fields = json.loads(line)
                 if not isinstance(fields["id"], str) or "why" not in fields:
                     continue
-                fields.setdefault("on", CPU)  # versions before this field knew nothing else
-                fields["learner"] = written_rule(fields["learner"], fields["version"])
                 if fields["curve"] is not None:
                     fields["curve"] = {
                         name: np.array(points, dtype=np.float64 if name in REWARDS else np.int64)

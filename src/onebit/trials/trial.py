@@ -143,6 +143,11 @@ class Trial:
     measurement: Measurement | None = None
     calibrate: bool = False
 
+    @property
+    def title(self) -> str:
+        """What it is called in messages."""
+        return f"{self.entry.title} on {self.stream.name}, seed {self.seed}"
+
     @cached_property
     def identity(self) -> str:
         """A hash of what it is: the code, the learner, the stream and the seed, wherever it stands in whichever list."""

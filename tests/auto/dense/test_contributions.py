@@ -26,8 +26,7 @@ from onebit.auto.dense.mixture import (
     WAVED,
 )
 from onebit.auto.dense.scoring import waves_of_columns
-from onebit.auto.dense.shaped import LARGEST
-from onebit.auto.dense.shaped_arrays import LOGARITHM, shares
+from onebit.auto.dense.shaped_arrays import LARGEST, LOGARITHM, shares
 from onebit.auto.dense.views import MEAN
 from onebit.contract.contrast import Contributions, amount
 from onebit.learner import Learner

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
 from onebit.auto.heard import HEARD, LABEL, REWARD, RIGHT
 from onebit.auto.sparse import arrays
 from onebit.auto.sparse.learning import bound
+from onebit.auto.sparse.scoring import raised
 from onebit.auto.sparse.space import AutoSparse, absorb, forget, hope, score
-from onebit.auto_03.laplace import raised
 from onebit.contract.candidates import ALL_CLASSES
 from onebit.spaces.sparse import SparseRows
 
@@ -88,7 +89,7 @@ def test_beliefs_are_probabilities_and_trusts_are_a_regression(stream: Stream) -
     assert (space.trusts <= arrays.MOST_TRUST).all()
     np.testing.assert_array_equal(space.doubts, space.doubts.T)
     assert (np.linalg.eigvalsh(space.doubts) > 0.0).all()
-    assert sum(space.report().shares.values()) == pytest.approx(1.0)
+    assert sum(one.share for one in space.report().members) == pytest.approx(1.0)
 
 
 @few
@@ -203,3 +204,22 @@ def test_what_is_no_number_is_seen() -> None:
         space, _ = walked(stream)
         getattr(space, name).flat[:] = np.nan
         assert np.isnan(score(space, stream.rows, 0, np.zeros(9))), name
+
+
+def test_raised_is_the_probability_one_deviation_up_and_rises_with_both() -> None:
+    for chance in (1e-6, 0.1, 0.5, 0.999):
+        for variance in (0.0, 0.3, 4.0, 100.0):
+            up = special.expit(special.logit(chance) + np.sqrt(variance))
+            np.testing.assert_allclose(raised(chance, variance), up, rtol=1e-9)
+    chances, variances = np.linspace(0.0, 1.0, 101), np.linspace(0.0, 2000.0, 101)
+    for variance in variances:
+        values = [raised(chance, variance) for chance in chances]
+        assert (np.diff(values) >= 0.0).all()
+        assert values[0] == 0.0
+        assert values[-1] == 1.0
+    for chance in chances[1:-1]:
+        values = [raised(chance, variance) for variance in variances]
+        assert values[0] == pytest.approx(chance)
+        assert (np.diff(values) >= 0.0).all()
+        assert (np.diff(values)[variances[1:] < 800.0] > 0.0).all() or chance > 0.9
+        assert all(chance <= value <= 1.0 for value in values)

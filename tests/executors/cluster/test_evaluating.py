@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from contextlib import closing
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,13 @@ import pytest
 import onebit
 from onebit import rules
 from onebit.cli import main
-from onebit.engine.compile import code_mark
-from onebit.executors.cluster import executor as cluster
-from onebit.executors.cluster.evaluating import EvaluationSpec, StoppedError, evaluated
-from onebit.executors.cluster.executor import ClusterExecutor, WorkerLostError
+from onebit.contract.rule import Rule
 from onebit.experiments import evaluations
-from onebit.experiments.evaluations import evaluate_log
+from onebit.experiments.evaluations import evaluate_log, evaluate_on_worker
 from onebit.offpolicy import evaluate, evaluate_many, read_log
 from onebit.offpolicy.logs import learner_for
 from onebit.rules import rule_named
-from tests.executors.cluster.test_executor import Paper
+from tests.executors.cluster.test_executor import PaperExecutor
 from tests.test_own_rules import BESIDE, RULE
 
 LEARNERS: list[tuple[str, dict[str, Any]]] = [("bpa", {}), ("bpa", {"aggressiveness": 1.0}), ("linucb", {})]
@@ -41,12 +37,6 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shown, truth = generator.integers(3), 2 if max(a, b) < 0 else int(b > a)
             file.write(f"{a:.4f},{b:.4f},{shown},{int(shown == truth)},{1 / 3!r}\n")
     return path
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "LOOK_S", 0.0)
-    monkeypatch.setattr(cluster, "BREATH_S", 0.001)
 
 
 def by_themselves(path: Path) -> list[dict[str, Any]]:
@@ -72,66 +62,22 @@ def test_no_learners_and_other_classes_are_refused(path: Path) -> None:
 
 
 def test_a_cluster_finds_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paper = Paper(a=1, b=1)
-    monkeypatch.setattr(evaluations, "executor_of", lambda on: ClusterExecutor(paper))
+    paper = PaperExecutor(2)
+    monkeypatch.setattr(evaluations, "executor_of", lambda on: paper)
     seen, totals = list[int](), list[int]()
     found = evaluate_log(path, LEARNERS, on="dask", seed=3, began=totals.append, progress=seen.append, x=["a", "b"])
     assert [one.to_dict() for one in found] == by_themselves(path)
     assert (sum(seen), totals, paper.closed) == (1200, [1200], 1)
 
 
-def double(item: int, stopped: Callable[[], bool]) -> int:
-    return 2 * item
-
-
-def test_each_gives_all_that_there_is() -> None:
-    with closing(ClusterExecutor(Paper(a=2, b=1)).each(double, range(20))) as answers:
-        assert sorted(answers) == [(number, 2 * number) for number in range(20)]
-
-
-LOST: list[int] = []
-
-
-def losing(item: int, stopped: Callable[[], bool]) -> int:
-    if item == 3 and len(LOST) < 2:
-        LOST.append(item)
-        raise WorkerLostError
-    if item == 9:
-        raise WorkerLostError
-    return item
-
-
-def test_what_is_lost_is_done_again_but_not_for_ever() -> None:
-    LOST.clear()
-    assert sorted(ClusterExecutor(Paper(a=1)).each(losing, range(6))) == [(number, number) for number in range(6)]
-    assert LOST == [3, 3]
-    with pytest.raises(onebit.InputError, match="3 workers were lost"):
-        list(ClusterExecutor(Paper(a=1)).each(losing, [9]))
-
-
-def failing(item: int, stopped: Callable[[], bool]) -> int:
-    if item == 1:
-        raise onebit.InputError("no good")
-    return item // 0
-
-
-def test_errors_come_out_and_the_rest_is_forgotten() -> None:
-    paper = Paper(a=4)
-    with pytest.raises(onebit.InputError, match="no good"):
-        list(ClusterExecutor(paper).each(failing, [1, 2]))
-    assert len(paper.forgotten) == 2
-    with pytest.raises(onebit.InputError, match="the worker a failed: ZeroDivisionError"):
-        list(ClusterExecutor(paper).each(failing, [2]))
-
-
 def test_a_worker_without_the_file_says_so_and_one_that_is_stopped_ends(path: Path) -> None:
-    spec = EvaluationSpec("bpa", code_mark(rule_named("bpa")), {}, 0, str(path), {"x": ["a", "b"]})
+    given: tuple[int, Rule, dict[str, Any], int] = (0, rule_named("bpa"), {}, 0)
+    stop = threading.Event()
     with pytest.raises(onebit.InputError, match="folder that all machines share"):
-        evaluated(spec._replace(path=str(path) + ".csv"), lambda: False)
-    with pytest.raises(onebit.InputError, match="other code of bpa"):
-        evaluated(spec._replace(code="?"), lambda: False)
-    with pytest.raises(StoppedError):
-        evaluated(spec, lambda: True)
+        evaluate_on_worker(*given, f"{path}.csv", {"x": ["a", "b"]}, None, stop)
+    stop.set()
+    with pytest.raises(onebit.InputError, match="stopped"):
+        evaluate_on_worker(*given, str(path), {"x": ["a", "b"]}, None, stop)
 
 
 # --- from the command line ---------------------------------------------------------------------------------------------
@@ -165,7 +111,6 @@ def test_real_clusters_find_the_same_with_a_rule_of_ones_own(
         library.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
         request.addfinalizer(library.shutdown)
     monkeypatch.setattr(rules, "_added", {})
-    monkeypatch.setattr(cluster, "LOOK_S", 1.0)
     (tmp_path / "nudge.py").write_text(RULE.replace("from beside import moved", BESIDE))
     given = ["evaluate", str(path), "--x", "a,b", "--learners", "nudge,bpa", "--rule", f"{tmp_path}/nudge.py:RULE"]
     found = []

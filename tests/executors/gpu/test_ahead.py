@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from onebit.engine.gpu.layout import Layout, Shape
-from onebit.engine.processes import CompilingProcesses, CompilingStoppedError
+from onebit.engine.processes import CompilingProcesses
 from onebit.executors.gpu import ahead
 from onebit.executors.gpu.ahead import Kernel, KernelBuilder
 from onebit.rules import rule_named
@@ -41,15 +41,15 @@ class Processes:
         assert module == ahead.__name__
         return self
 
-    def ask(self, order: str, what: str) -> bool:
+    def ask(self, order: bytes, what: str) -> bool:
         self.asked.set()
         while not self.going.wait(0.01):
             if self.stopped.is_set():
-                raise CompilingStoppedError
-        self.built.append(ahead.read(order))
+                return False
+        self.built.append(ahead.unpack_kernel(order))
         return True
 
-    def stop(self) -> None:
+    def close(self) -> None:
         self.stopped.set()
 
 
@@ -63,7 +63,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 @pytest.mark.parametrize("kernel", [*KERNELS, kernel_of("banditron", 4, 5000, sparse=True)])
 def test_another_process_reads_the_same_kernel(kernel: Kernel) -> None:
-    assert ahead.read(ahead.written(kernel)) == kernel
+    assert ahead.unpack_kernel(ahead.pack_kernel(kernel)) == kernel
 
 
 def test_each_is_built_once_and_in_order(processes: Processes) -> None:
@@ -154,17 +154,3 @@ def test_a_kernel_that_no_other_process_builds_is_built_when_it_is_used_and_that
     (said,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert said.startswith("a kernel of Banditron for the GPU could not be compiled in another process")
     assert not said.endswith(": ")
-
-
-def test_a_kernel_that_cannot_be_written_down_is_built_when_it_is_used(
-    processes: Processes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(kernel: Kernel) -> str:
-        raise TypeError("not JSON")
-
-    monkeypatch.setattr(ahead, "written", refuse)
-    builder = KernelBuilder(1)
-    builder.build(KERNELS[:1])
-    builder.wait(KERNELS[0])
-    builder.close()
-    assert processes.built == []

@@ -203,7 +203,6 @@ def test_learners_of_other_kinds_run_on_threads() -> None:
     for name, options, reason in (
         ("perceptron", {"kernel": "rbf:0.5"}, "kernel is set"),
         ("auto", {}, "auto has several members"),
-        ("auto-0.3", {}, "auto-0.3 has several members"),
         ("newtron", {"matrix": "fit"}, "newtron keeps full matrices"),
     ):
         assert gpu_module.why_not(Trial(entry_of(name, options), stream(X, Y), 0)) == reason

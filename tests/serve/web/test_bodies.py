@@ -73,7 +73,7 @@ SENTENCES = [
         None,
         "more than 32 lists and objects in each other",
     ),
-    (DECIDE, '{"x": "\\ud800"}', 400, None, "not JSON"),
+    (DECIDE, '{"x": "\\ud800"}', 422, None, "half a character"),
     (DECIDE, b'{"x": "\xff"}', 400, None, "not JSON"),
     (DECIDE, b'\xef\xbb\xbf{"x": [1, 2, 3]}', 400, None, "not JSON"),
     (DECIDE, '{"x": [1, 2, 3]}'.encode("utf-16"), 400, None, "not JSON"),

@@ -204,7 +204,7 @@ def test_tricks_in_names_are_refused(site: Site, name: object) -> None:
     assert error_in(answer.content)["field"] == "name"
 
 
-@pytest.mark.parametrize("identity", ["' OR 1=1 --", "../../etc", "a/b", "ä\n", "\0", "💡", '"', "%2e", "a" * 200])
+@pytest.mark.parametrize("identity", ["' OR 1=1 --", "../../etc", "a/b", "ä\n", "💡", '"', "%2e", "a" * 200])
 def test_an_id_may_be_any_text(site: Site, identity: str) -> None:
     from urllib.parse import quote
 

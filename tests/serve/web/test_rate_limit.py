@@ -14,7 +14,7 @@ from onebit.serve.errors import TooManyRequestsError
 from onebit.serve.log_throttle import LINES, LogThrottle
 from onebit.serve.web.rate_limit import LARGE_AT_ONCE, RateLimiter
 from onebit.serve.web.request import RequestContext
-from tests.serve.site import NEW, error_in, everything_from, process_in, site_in
+from tests.serve.site import NEW, answer_from, error_in, everything_from, process_in, site_in
 
 
 def test_an_allowance_grows_back_with_time() -> None:
@@ -85,7 +85,7 @@ def test_no_more_connections_than_may_be(tmp_path: Path) -> None:
         try:
             for one in kept:
                 one.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                assert one.recv(65_536).startswith(b"HTTP/1.1 200")
+                assert answer_from(one).startswith(b"HTTP/1.1 200")
             with process.connect() as third:
                 head, _, content = everything_from(third).partition(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 503")

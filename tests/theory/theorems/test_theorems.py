@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -134,6 +135,24 @@ def test_theorem_2_with_its_lost_r_on_the_counterexample_is_what_the_notes_say()
 # --- Arora and Manwani 2020 ----------------------------------------------------------------------------------------------
 
 
+def in_support(losses: Sequence[float], own: int, position: int, a: float, damping: float = 0.0) -> bool:
+    """Whether the theorems put the class at `position` of the descending order into the support.
+
+    `losses` are in descending order, `own` is the position of the played class among them, a = 1[right]/P, damping e.
+    """
+    before = list(losses[:position])
+    divisor = 1.0 + position * a * a + damping
+    if own < position:
+        return losses[position] > (a * a * sum(before) - a * losses[own]) / (divisor - a)
+    return losses[position] > a * a * sum(before) / divisor
+
+
+def support_size(losses: Sequence[float], own: int, a: float, damping: float = 0.0) -> int:
+    """How many classes of the descending order are in the support: the largest k that meets the condition, among positive losses."""
+    fitting = [k for k in range(len(losses)) if losses[k] > 0.0 and in_support(losses, own, k, a, damping)]
+    return max(fitting, default=-1) + 1
+
+
 @pytest.mark.parametrize("variant", [Variant.PA, Variant.PA_II])
 def test_theorems_1_and_2_give_the_support_that_the_rule_takes(variant: Variant) -> None:
     generator = np.random.default_rng(2)
@@ -150,7 +169,7 @@ def test_theorems_1_and_2_give_the_support_that_the_rule_takes(variant: Variant)
         marks = np.zeros(classes)
         mark_by_walking(params, losses[order], order.astype(float), label, losses[label], a, damping, marks)
         own = int(np.flatnonzero(order == label)[0])
-        size = arora2020.support_size(losses[order].tolist(), own, a, damping)
+        size = support_size(losses[order].tolist(), own, a, damping)
         assert marks[order].tolist() == [1.0] * size + [0.0] * (classes - size)
         inside += size
         own_inside += marks[label] == 1.0
@@ -272,6 +291,12 @@ def test_the_polynomial_of_theorem_5_separates_the_group_sets(
     assert wrong[own].min() < 0.5 or wrong[~own].max() > -0.5  # a degree that is too low does not
 
 
+def log_polynomial_norm(halfspaces: int, margin: float) -> float:
+    """The natural logarithm of Theorem 5's bound on the length of the polynomial's coefficients."""
+    power, degree = prompak2017.polynomial_degree(halfspaces, margin)
+    return math.log(4.5) + 0.5 * power * degree * math.log(420.0 * power * degree)
+
+
 @pytest.mark.parametrize("v", [1.0, math.sqrt(2.0)])
 def test_the_polynomial_keeps_its_bounds_for_vectors_as_long_as_theorem_6_has_them(v: float) -> None:
     """In one dimension with one halfspace, where the coefficients can be written down. Theorem 5 is stated for lengths up to 1, and
@@ -296,7 +321,7 @@ def test_the_polynomial_keeps_its_bounds_for_vectors_as_long_as_theorem_6_has_th
         assert direct[outside].max(initial=-0.5) <= -0.5
         for term in terms:
             assert float(np.linalg.norm(T(term).coef)) ** 2 <= (105.0 * degree) ** degree
-        assert math.log(np.linalg.norm(p.coef)) <= prompak2017.log_polynomial_norm(1, margin)
+        assert math.log(np.linalg.norm(p.coef)) <= log_polynomial_norm(1, margin)
 
 
 def test_the_constants_of_theorem_5_cover_vectors_of_length_sqrt_2() -> None:

@@ -55,7 +55,7 @@ class Clusters(NamedTuple):
         """What the arrays are, all of which are written into a file."""
         return {
             "means": ArraySpec((heads, features), dtype),
-            "counts": ArraySpec((heads,), NUMBERS),
+            "counts": ArraySpec((heads,), NUMBERS, 0.0),
             "within": ArraySpec((features,), NUMBERS),
             "columns": ArraySpec((2, features), NUMBERS),
             "freedom": ArraySpec((1,), NUMBERS),

@@ -25,6 +25,7 @@ from onebit.auto.dense.algebra import padded, times
 from onebit.auto.dense.shaped_arrays import (
     FREEDOM,
     GRADIENTS,
+    LARGEST,
     LOG_WIDTH,
     LOGARITHM,
     NARROW,
@@ -33,6 +34,7 @@ from onebit.auto.dense.shaped_arrays import (
     PRIOR,
     ROWS,
     SHAPES,
+    SMALLEST,
     START,
     TOTALS,
     Shaped,
@@ -51,7 +53,6 @@ FARTHEST = 5.0  # rows that are more than so many times as long as usual are sho
 TOTAL_ROWS = 2000.0  # the covariance of all rows is that of the first so many
 BEHIND = 12.0  # a class that is so far behind (as a logarithm) is not looked at further,
 UNSEEN = 1.5  # and what was not looked at is taken to be so far away, squared, for each component
-LARGEST, SMALLEST = 0.5, -4.0  # the range of the logarithm of the trust
 RATE, STEADY, STEEPEST = 0.3, 4.0, 2.0  # of learning it
 
 

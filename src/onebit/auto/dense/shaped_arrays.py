@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 
 from onebit.auto.dense.algebra import padded
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec
+from onebit.spaces.layout import LAST_NUMBER, MOST_COUNTED, NUMBERS, ArraySpec
 
 SHAPES = 3  # members
 MOST_SHAPED = 2**19  # numbers in the matrices of all classes; with more, classes share one
 START = math.log(0.5)  # the logarithm of the trust in the beginning
+LARGEST, SMALLEST = 0.5, -4.0  # the range of the logarithm of the trust
 
 # Rows learnt, those of them in the totals, how many it takes until factors are taken anew, how many M is measured on, k, that of the next
 # shared factor, how far the work on factors is (0: there is none to do), and which of two shared factors is in use.
@@ -77,7 +78,7 @@ class Shaped(NamedTuple):
             "total_mean": vector,
             "total_scatter": square,
             "within": square,
-            "trusts": ArraySpec((2, SHAPES), NUMBERS),
+            "trusts": ArraySpec((2, SHAPES), NUMBERS, (SMALLEST, 0.0), (LARGEST, LAST_NUMBER)),
             "facts": ArraySpec((FACTS,), NUMBERS, 0.0, float(MOST_COUNTED)),
             "factored": count,
             "factors": ArraySpec((factors, components, padded(components)), dtype),

@@ -32,7 +32,6 @@ from onebit.auto.sparse.arrays import (
     AutoSparseArrays,
     begin,
 )
-from onebit.contract.ridge import one_sided_residual
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.sparse import SparseRows
 
@@ -176,3 +175,13 @@ def forget(space: AutoSparseArrays) -> None:
         space.constants[head, WEIGHT] = 0.0
         space.constants[head, EVIDENCE] = 0.0
     begin(space)
+
+
+def one_sided_residual(score: float, reward: float) -> float:
+    """What a score lacks of its reward; nothing where it is beyond 1 or 0."""
+    residual = reward - score
+    if reward == 1.0:
+        residual = max(0.0, residual)
+    elif reward == 0.0:
+        residual = min(0.0, residual)
+    return float(residual)

@@ -28,11 +28,12 @@ from onebit.auto.sparse.arrays import (
     WEIGHT,
     AutoSparseArrays,
 )
-from onebit.auto_03.laplace import HIGHEST, raised
 from onebit.contract.candidates import Labels
 from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
 from onebit.spaces.sparse import SparseRows
+
+HIGHEST = 30.0  # a deviation above this is as good as infinite
 
 
 def needs_room(space: AutoSparseArrays, rows: SparseRows, row: int) -> bool:
@@ -125,6 +126,12 @@ def hope(space: AutoSparseArrays, scores: Vector, candidates: Labels) -> None:
         scores[heads + head] = scores[head]
         if near or scores[head] > 0.5 * total:
             scores[heads + head] = raised(scores[head], variance * said[VARIANCE, head])
+
+
+def raised(chance: float, variance: float) -> float:
+    """Return the probability of a class whose score is one deviation higher."""
+    odds = chance * math.exp(min(HIGHEST, math.sqrt(variance)))
+    return odds / (1.0 - chance + odds)
 
 
 def add_up(space: AutoSparseArrays, rows: SparseRows, row: int) -> None:

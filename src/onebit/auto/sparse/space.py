@@ -124,9 +124,9 @@ class AutoSparse(AutoSparseArrays, Space):
         stride = stride_for(heads)
         arrays = {
             "weights": ArraySpec((features, 4 * stride), dtype),
-            "features": ArraySpec((features, 2), dtype),
+            "features": ArraySpec((features, 2), dtype, 0.0),
             "constants": ArraySpec((heads, 2), NUMBERS),
-            "counts": ArraySpec((heads,), NUMBERS),
+            "counts": ArraySpec((heads,), NUMBERS, 0.0),
             "facts": ArraySpec((FACTS,), NUMBERS),
             "trusts": ArraySpec((OPINIONS,), NUMBERS),
             "doubts": ArraySpec((OPINIONS, OPINIONS), NUMBERS),

@@ -6,16 +6,16 @@ Another process builds the kernel that is described to it, and so leaves it wher
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
+import pickle
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 from onebit.engine.gpu.build import kept_for, kernel_for
 from onebit.engine.gpu.device import spoken
-from onebit.engine.gpu.layout import Layout, Shape, Variances
-from onebit.engine.processes import CompilingProcesses, carry_out_orders, cores
+from onebit.engine.gpu.layout import Layout, Shape
+from onebit.engine.processes import CompilingProcesses, carry_out_order, cores
 from onebit.rules import registry, rule_named
 
 LOG = logging.getLogger("onebit.executors")
@@ -23,19 +23,16 @@ LOG = logging.getLogger("onebit.executors")
 Kernel = tuple[Shape, Layout]
 
 
-def written(kernel: Kernel) -> str:
-    """A kernel of a rule of onebit's, for another process."""
+def pack_kernel(kernel: Kernel) -> bytes:
+    """Pack a kernel of a rule of onebit for another process."""
     shape, layout = kernel
-    return json.dumps([shape.rule.name, shape[1:], layout])
+    return pickle.dumps((shape.rule.name, shape[1:], layout))
 
 
-def read(text: str) -> Kernel:
-    """The kernel that was written."""
-    name, shape, layout = json.loads(text)
-    codes, heads, memory, features, full_information, variances, late, sparse = shape
-    moved = None if variances is None else Variances(*variances)
-    counts = (heads, memory, features, full_information)
-    return Shape(rule_named(name), tuple(codes), *counts, moved, late, sparse), Layout(*layout)
+def unpack_kernel(order: bytes) -> Kernel:
+    """Return the kernel that was packed."""
+    name, shape, layout = pickle.loads(order)
+    return Shape(rule_named(name), *shape), layout
 
 
 def buildable(kernel: Kernel) -> bool:
@@ -80,7 +77,7 @@ class KernelBuilder:
         """End all that goes on."""
         with self._lock:
             self._stopping = True
-        self._processes.stop()
+        self._processes.close()
         for pool in (self._looking, self._pool):
             pool.shutdown(cancel_futures=True)
 
@@ -89,13 +86,13 @@ class KernelBuilder:
             self.build(find())
 
     def _built(self, kernel: Kernel) -> None:
-        self._processes.ask(written(kernel), f"a kernel of {kernel[0].rule.title} for the GPU")
+        self._processes.ask(pack_kernel(kernel), f"a kernel of {kernel[0].rule.title} for the GPU")
 
 
-def _build_here(order: str) -> None:
+def _build_here(order: bytes) -> None:
     with spoken():
-        kernel_for(*read(order))
+        kernel_for(*unpack_kernel(order))
 
 
 if __name__ == "__main__":
-    carry_out_orders(_build_here)
+    carry_out_order(_build_here)

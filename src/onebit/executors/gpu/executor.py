@@ -13,12 +13,12 @@ from onebit.errors import InputError
 from onebit.executors.gpu.ahead import KernelBuilder
 from onebit.executors.gpu.scheduler import StreamScheduler
 from onebit.executors.gpu.speeds import pays
-from onebit.executors.threads import Fallback, ThreadsExecutor, threads_executor
+from onebit.executors.threads import ThreadsExecutor, threads_executor
 from onebit.learner import Learner
 from onebit.trials.cost import Resource, kind_of
 from onebit.trials.execution import run_trials
 from onebit.trials.records import Record
-from onebit.trials.shared_data import SharedData
+from onebit.trials.shared_data import SharedData, by_shared_data
 from onebit.trials.trial import Progress, Trial
 
 LOG = logging.getLogger("onebit.executors")
@@ -56,6 +56,39 @@ def why_not(trial: Trial) -> str | None:
         return "weights of 64 bits"
     other = sorted(set(options) - set(rule.parameters) - ALLOWED)
     return f"{other[0]} is set" if other else None
+
+
+class Fallback:
+    """Threads for the trials that the GPU cannot run, and the reasons why, each of which is said once."""
+
+    def __init__(self, threads: ThreadsExecutor) -> None:
+        self.threads = threads
+        self._said: set[str] = set()
+        self.begin()
+
+    def begin(self) -> None:
+        """Before a run: there are no trials and no reasons yet."""
+        self._left: list[Trial] = []
+        self._reasons: dict[str, None] = {}
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The threads and what they were needed for in the last run; nothing where they were not."""
+        reasons = tuple(self._reasons)
+        return tuple(one._replace(reasons=reasons) for one in self.threads.resources) if reasons else ()
+
+    def leave(self, trials: Sequence[Trial], reason: str, said: bool = True) -> None:
+        """Trials that are to be run on threads, and why, in words that go on from "runs on threads: "."""
+        self._left.extend(trials)
+        self._reasons.setdefault(reason)
+        if said and reason not in self._said:
+            self._said.add(reason)
+            name, stream = trials[0].entry.rule.name, trials[0].stream.name
+            LOG.info("%s on %s runs on threads: %s", name, stream, reason)
+
+    def run(self, progress: Progress) -> Generator[Record, None, None]:
+        """The records of the trials that were left."""
+        yield from self.threads.run(by_shared_data(self._left), progress)
 
 
 class GpuExecutor:

@@ -1,7 +1,7 @@
-"""How fast a GPU and a core beside it are: what `--on auto` decides by, and `onebit doctor` prints.
+"""How fast a GPU and a core beside it are: what `--on auto` decides by.
 
 Each number is the least-squares fit of a constant to the logarithms of what was measured with 10 classes and 100 features, that is, their
-geometric mean; `benchmarks/gpu.py` prints it below its table. The GPU was an H200, the core one of its host (18 November 2026).
+geometric mean; `python -m benchmarks gpu` prints it below its table. The GPU was an H200, the core one of its host (18 November 2026).
 """
 
 from __future__ import annotations

@@ -61,15 +61,6 @@
   }
 
   // ---- curves ------------------------------------------------------------------------------------------------------
-  // Means come as steps from one to the next and ends of intervals as distances from the mean, in units of the last decimal.
-  const unpacked = (packed, unit) => {
-    let sum = 0;
-    const mean = packed.mean.map((step) => (step === null ? null : (sum += step)));
-    const ends = (distances, sign) =>
-      distances && distances.map((distance, at) => (distance === null ? null : (mean[at] + sign * distance) / unit));
-    const [low, high] = [ends(packed.low, -1), ends(packed.high, 1)];
-    return { mean: mean.map((value) => (value === null ? null : value / unit)), low, high };
-  };
   const finalOf = (values) => {
     const last = values ? values.findLast((value) => value !== null) : undefined;
     return last === undefined ? Infinity : last;
@@ -97,14 +88,8 @@
       this.root = root;
       this.plot = root.querySelector(".plot");
       const data = JSON.parse(root.querySelector("script").textContent);
-      const unit = 10 ** data.decimals;
       this.data = data;
       this.series = data.series;
-      for (const one of this.series) {
-        one.curves = Object.fromEntries(
-          Object.entries(one.measures).map(([name, packed]) => [name, unpacked(packed, unit)]),
-        );
-      }
       this.measure = data.measures.length ? data.measures[0].name : "";
       this.logarithmic = data.logarithmic && this.canBeLogarithmic();
       this.first = this.series.map((one) => one.shown);
@@ -131,11 +116,11 @@
     }
 
     hasIntervals() {
-      return this.series.some((one) => Object.values(one.curves).some((curve) => curve.low && curve.high));
+      return this.series.some((one) => Object.values(one.measures).some((curve) => curve.low && curve.high));
     }
 
     curve(place) {
-      return this.series[place].curves[this.measure];
+      return this.series[place].measures[this.measure];
     }
 
     // -- what stands above the chart

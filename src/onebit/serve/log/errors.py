@@ -32,6 +32,10 @@ class StaleError(OnebitError):
     """What this was decided on has changed meanwhile: another node has written to the log. Nothing of it was written."""
 
 
+class TaskChangedError(StaleError):
+    """The task has changed since this was judged: hear of the change, and judge it again. Nothing of it was written."""
+
+
 class DamagedLogError(OnebitError):
     """What is there was a log once, or is made to look like one."""
 

@@ -65,7 +65,7 @@ def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str
         )
     if known is None:
         texts_of(detail["classes"])
-        found[task] = TaskInfo.created(task, when, detail)
+        found[task] = TaskInfo.created(seq, task, when, detail)
         return
     if kind == "learner" and detail["generation"] != known.generation + 1:
         raise ValueError(f"detail.generation is {detail['generation']}, but must be {known.generation + 1}")

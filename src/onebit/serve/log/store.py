@@ -13,7 +13,6 @@ from onebit.serve.log.writing import Keys, Writer
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.tokens import Tokens
-from onebit.serve.webhook import OutboxShelf
 
 
 class Store(Protocol):
@@ -28,8 +27,8 @@ class Store(Protocol):
         """Whether other nodes write to it too."""
 
     @property
-    def keeps(self) -> bool:
-        """Whether this process is the one that writes snapshots, and answers for those who are silent."""
+    def lease(self) -> str | None:
+        """The keeper's lease, while this process has it: the one that writes snapshots, records silence and trains."""
 
     @property
     def failing(self) -> str | None:
@@ -75,9 +74,6 @@ class Store(Protocol):
 
     def tokens(self, settings: Settings) -> Tokens:
         """Who may use a service of it."""
-
-    def outbox(self) -> OutboxShelf:
-        """Where what waits for the webhook is kept."""
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""

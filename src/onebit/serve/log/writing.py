@@ -37,14 +37,27 @@ class Written(NamedTuple):
     time: float
 
 
+class Basis(NamedTuple):
+    """The facts that rows were judged on. A store checks them where rows get their order, and leaves out what is stale."""
+
+    task_change: int | None = None  # seq of the last known change of the task; None for a task that is being created
+    any_change: int | None = (
+        None  # seq of the last known change of any task, for rows of `changes`; None without other nodes
+    )
+    lease: str | None = None  # under which a duty of the keeper is done; None for everything else
+
+
 class Submission(NamedTuple):
     """Rows of one task, without their seq, by table: all of them are written, in this order, or none is. And who waits for them."""
 
     parts: Mapping[str, Sequence[Row]]
     futures: Mapping[str, asyncio.Future[Written]]
-    known: (
-        int | None
-    )  # the last change of any task that was known to whoever hands over a change; None where nobody else writes
+    basis: Basis
+
+    @property
+    def task(self) -> int:
+        """The number of the task."""
+        return int(next(iter(self.parts.values()))[0][0])
 
     @property
     def counts(self) -> Keys:
@@ -125,16 +138,16 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
-    def submit(self, table: str, rows: Sequence[Row], known: int | None = None) -> asyncio.Future[Written]:
+    def submit(self, table: str, rows: Sequence[Row], basis: Basis) -> asyncio.Future[Written]:
         """Hand over rows; the future is what was written, once all are on disk."""
-        return self.submit_together({table: rows}, known)[table]
+        return self.submit_together({table: rows}, basis)[table]
 
     def submit_together(
-        self, parts: Mapping[str, Sequence[Row]], known: int | None = None
+        self, parts: Mapping[str, Sequence[Row]], basis: Basis
     ) -> Mapping[str, asyncio.Future[Written]]:
         """Hand over rows of some tables, which are all on disk, in this order, or none is; a future for each table."""
         assert self._loop is not None
-        submission = Submission(parts, {table: self._loop.create_future() for table in parts}, known)
+        submission = Submission(parts, {table: self._loop.create_future() for table in parts}, basis)
         self._waiting.put(submission)
         return submission.futures
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MOST_SHOWN = 1000  # decisions, or parts of an explanation, in one reply
 TASKS_AT_ONCE = 10  # that are written before others get a turn
 CLASSES_AT_ONCE = 1000
+DECISIONS_AT_ONCE = 50
+MOST_SMALL = 5_000  # values of the decisions in an answer that is not large
 NUMBERS_AT_ONCE = 50_000
 LARGEST = 2**63 - 1
 TIMES = {
@@ -171,25 +173,34 @@ class Api:
         asked = ForgetOrder(body.ids, body.before, body.unlearn)
         return await self._service.forget(task, asked, principal_of(request).id)
 
-    async def stats(self, task: schemas.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000) -> object:
+    async def stats(
+        self, request: Request, task: schemas.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000
+    ) -> object:
         """The statistics of a task."""
+        classes = self._service.classes(task)
+        if classes > CLASSES_AT_ONCE:
+            await context_of(request).reserve_large()
         stats = self._service.summary(task, window)
-        for first in range(0, self._service.classes(task), CLASSES_AT_ONCE):
+        for first in range(0, classes, CLASSES_AT_ONCE):
             async with self._service.heavy_work:
                 stats["classes"] += self._service.class_stats(task, first, CLASSES_AT_ONCE)
         return stats
 
     async def decisions(
         self,
+        request: Request,
         task: schemas.TaskName,
         limit: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 50,
         before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
     ) -> object:
         """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
-        return {"decisions": [await self._shown(one) for one in await self._service.decisions(task, limit, before)]}
+        await self._reserve(request, task, limit)
+        shown = [await self._shown(one) for one in await self._service.decisions(task, limit, before)]
+        return await json_in_pieces(shown, self._service.heavy_work, DECISIONS_AT_ONCE, b'{"decisions":[%b]}')
 
-    async def decision(self, task: schemas.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
+    async def decision(self, request: Request, task: schemas.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
         """One decision in the log."""
+        await self._reserve(request, task)
         return await self._shown(await self._service.decision(task, id))
 
     async def explanation(
@@ -200,6 +211,11 @@ class Api:
     ) -> object:
         """Which features or words speak for the label of a decision, according to the current learner."""
         return await self._service.explain(task, id, top)
+
+    async def _reserve(self, request: Request, task: str, decisions: int = 1) -> None:
+        """Wait until an answer with so many decisions of a task may be made, where it may be a large one."""
+        if decisions * self._service.decision_values(task) > MOST_SMALL:
+            await context_of(request).reserve_large()
 
     async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
         """A decision as it is sent, its times as texts too. Where its x is long, others get a turn while it is written."""

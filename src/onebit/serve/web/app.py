@@ -36,7 +36,7 @@ class App:
 
     def __init__(self, service: Service, settings: Settings, tokens: Tokens | None = None) -> None:
         self.tokens = tokens or service.store.tokens(settings)
-        self.connections = Connections(settings.max_connections)
+        self.connections = Connections(settings)
         self._document: dict[str, Any] | None = None
         self._pages = Pages()
         requests, rate_limiters = Requests(), RateLimiters(settings.max_rate)
@@ -58,7 +58,10 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        await self._app(scope, receive, send)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self.connections.note_answer(scope.get("client"))
 
     def openapi(self) -> dict[str, Any]:
         """The description of the interface, which is made when it is asked for first."""
@@ -102,7 +105,7 @@ def _operations(api: Api, pages: Pages, settings: Settings, service: Service) ->
     made: list[Operation] = []
 
     def add(tag: str, method: str, path: str, endpoint: Endpoint, needs: Needs, **more: Any) -> None:
-        more |= {"settings": settings, "heavy_work": service.heavy_work}
+        more |= {"settings": settings, "heavy_work": service.heavy_work, "hear_of": service.hear_of}
         made.append(Operation(method, path, endpoint, needs=needs, tag=tag, **more))
 
     one = "/v1/tasks/{task}"

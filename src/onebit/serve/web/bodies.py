@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope
 from onebit.errors import nearest, short
 from onebit.serve import schemas
 from onebit.serve.cooperative_lock import CooperativeLock
-from onebit.serve.errors import InvalidError, RequestError, TooLargeError
+from onebit.serve.errors import InvalidError, RequestError, RequestTimeoutError, TooLargeError
 from onebit.serve.inputs import LONGEST
 from onebit.serve.settings import Settings
 from onebit.serve.web.messages import Location, message_of, shown_location
@@ -48,14 +48,26 @@ class ClientDisconnectedError(Exception):
     """Whoever asked has left, and waits for no answer."""
 
 
-async def read_body(scope: Scope, receive: Receive, most: int, reserve_large: Callable[[], Awaitable[None]]) -> Content:
-    """The body of a request; that it arrives in time is seen to where its bytes come in, in `protocol`.
+async def read_body(
+    scope: Scope, receive: Receive, most: int, patience_s: float, reserve_large: Callable[[], Awaitable[None]]
+) -> Content:
+    """The body of a request, which must arrive within `patience_s`.
 
-    A large one arrives when room is made for it: until then its sender is not listened to.
+    A large one arrives when room is made for it: until then its sender is not listened to, and its time does not run.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > most:
             raise _too_large(most)
+    try:
+        async with asyncio.timeout(patience_s) as limit:
+            return await _received(receive, most, limit, reserve_large)
+    except TimeoutError:
+        raise RequestTimeoutError(f"the request did not arrive within {patience_s:g} seconds") from None
+
+
+async def _received(
+    receive: Receive, most: int, limit: asyncio.Timeout, reserve_large: Callable[[], Awaitable[None]]
+) -> Content:
     whole = bytearray()
     while True:
         message = await receive()
@@ -65,7 +77,11 @@ async def read_body(scope: Scope, receive: Receive, most: int, reserve_large: Ca
         if len(whole) + len(body) > most:
             raise _too_large(most)
         if len(whole) + len(body) > SMALL:
+            due, waits_since = limit.when(), asyncio.get_running_loop().time()
+            limit.reschedule(None)
             await reserve_large()
+            waited_s = asyncio.get_running_loop().time() - waits_since
+            limit.reschedule(None if due is None else due + waited_s)
         elif not whole and not message.get("more_body", False):
             return bytes(body)
         whole += body
@@ -195,6 +211,8 @@ class BodyReader:
         if first["type"] == "json_invalid":
             where = f" from {shown_location(within)} on" if within else ""
             why = str(first["ctx"]["error"])
+            if "hex escape" in why:  # JSON has it, and no text
+                return InvalidError(f"the body has half a character{where}, but texts must be of Unicode characters")
             return RequestError(f"{_NOT_JSON}{where}: {why if whole else why.partition(' at line ')[0]}")
         if not first["loc"] and first["type"] == "model_type" and not within:
             return RequestError(

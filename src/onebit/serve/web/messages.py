@@ -9,6 +9,7 @@ from pydantic import ValidationError  # noqa: F401 - for the example below
 from pydantic_core import ErrorDetails
 
 from onebit.errors import nearest
+from onebit.serve.schemas import STORABLE, TASK_NAME
 
 Location = tuple[str | int, ...]
 LONGEST = 60  # letters of a value that is shown
@@ -27,7 +28,6 @@ _MUST_BE = {
     "string_unicode": "a text of Unicode characters",
     "string_too_short": "a text of length {min_length} or more",
     "string_too_long": "a text of length {max_length} or less",
-    "string_pattern_mismatch": "1 to 100 letters, digits, '.', '_' and '-', the first no '.'",  # the one pattern: names of tasks
     "list_type": "a list",
     "dict_type": "an object",
     "model_type": "an object",
@@ -39,6 +39,10 @@ _MUST_BE = {
     "greater_than_equal": "at least {ge}",
     "less_than": "less than {lt}",
     "less_than_equal": "at most {le}",
+}
+_PATTERNS = {
+    TASK_NAME: "1 to 100 letters, digits, '.', '_' and '-', the first no '.'",
+    STORABLE: "a text without NUL characters",
 }
 
 
@@ -116,6 +120,8 @@ def shown_value(value: object) -> str:
 
 
 def _must_be(error: Any) -> str:
+    if error["type"] == "string_pattern_mismatch":
+        return _PATTERNS[error["ctx"]["pattern"]]
     form = _MUST_BE.get(error["type"])
     return f"right: {error['msg']}" if form is None else form.format(**error.get("ctx", {}))
 

@@ -103,19 +103,11 @@ class Metrics(Collector):
         yield CounterMetricFamily(
             "onebit_rate_limited", "Requests beyond the rate of their token.", value=self._rate_limiters.refused
         )
-        yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=self._connections.open)
+        yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=len(self._connections.open))
         yield CounterMetricFamily(
             "onebit_connections_refused", "Connections beyond the most at once.", value=self._connections.refused
         )
         yield from self._tasks()
-        webhook = self._service.drift_watch.webhook
-        if webhook is not None:
-            sent = CounterMetricFamily("onebit_webhook_attempts", "Attempts to send an event.", labels=["status"])
-            sent.add_metric(["delivered"], webhook.delivered)
-            sent.add_metric(["failed"], webhook.failed)
-            yield sent
-            yield CounterMetricFamily("onebit_webhook_given_up", "Events that nobody took.", value=webhook.given_up)
-            yield GaugeMetricFamily("onebit_webhook_waiting", "Events that are not taken yet.", value=webhook.waiting)
         gauges = self._service.gauges()
         yield GaugeMetricFamily("onebit_log_position", "The last row of the log.", value=gauges["position"])
         yield GaugeMetricFamily(

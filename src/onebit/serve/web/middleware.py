@@ -22,6 +22,7 @@ from onebit.serve.errors import (
 )
 from onebit.serve.tokens import Principal, Tokens
 from onebit.serve.web.bodies import ClientDisconnectedError
+from onebit.serve.web.connections import LARGEST_HEAD, HeadTooLargeError
 from onebit.serve.web.metrics import Requests
 from onebit.serve.web.rate_limit import RateLimiters
 from onebit.serve.web.replies import error_reply
@@ -81,6 +82,8 @@ class Middleware:
     async def _handle(self, scope: Scope, context: RequestContext, receive: Receive, send: Send) -> None:
         try:
             try:
+                if sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEAD:
+                    raise HeadTooLargeError(f"the head of the request is larger than {LARGEST_HEAD:,} bytes")
                 if scope["path"] not in self._public:
                     context.principal = self._authenticate(scope, context)
                     context.rate_limiter = self._rate_limiters.acquire(context.principal)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Iterable, Sequence
+from http import HTTPStatus
 from typing import Any
 
 import orjson
@@ -13,7 +14,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from onebit.serve.cooperative_lock import CooperativeLock
-from onebit.serve.errors import RequestError, UnauthorizedError
+from onebit.serve.errors import RequestError, RequestTimeoutError, UnauthorizedError
 from onebit.serve.web.problems import CONTENT_TYPE, problem_of
 
 Headers = Iterable[tuple[bytes, bytes]]
@@ -117,9 +118,20 @@ def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
     own: list[tuple[bytes, bytes]] = []
     if error.status == UnauthorizedError.status:
         own.append((b"www-authenticate", b'Bearer realm="onebit"'))
+    if error.status == RequestTimeoutError.status:  # the rest of the request is not waited for
+        own.append((b"connection", b"close"))
     if error.retry_after_s is not None:
         own.append((b"retry-after", b"%d" % error.retry_after_s))
     return Reply(orjson.dumps(problem_of(error)), error.status, [*_PROBLEM_HEADERS, *own, *headers])
+
+
+def final_bytes(error: RequestError) -> bytes:
+    """Return an error as the bytes of the last answer on a connection, for what is refused before there is a request."""
+    reply = error_reply(error)
+    headers = {**dict(reply.raw_headers), b"connection": b"close"}
+    lines = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
+    lines += [b"%b: %b" % header for header in headers.items()]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + reply.body
 
 
 def _plain(value: object) -> Any:

@@ -77,6 +77,7 @@ class Operation:
         refuses: Iterable[type[RequestError]] = (),
         settings: Settings,
         heavy_work: CooperativeLock,
+        hear_of: Callable[[str], Awaitable[None]],
         page: bool = False,
         content: str | None = None,
         also: dict[int, Any] | None = None,
@@ -98,7 +99,9 @@ class Operation:
         self.polled = polled
         if polled is not None:
             self.headers["ETag"] = "Of what was answered: with it in If-None-Match, 304 says that it has not changed"
+        self._hear_of = hear_of
         self._max_body = settings.max_body
+        self._patience_s = settings.request_timeout_s
         hints = get_type_hints(endpoint, include_extras=True)
         given = inspect.signature(endpoint).parameters
         found = {name: Parameter(hints[name], one.default) for name, one in given.items() if name in hints}
@@ -125,11 +128,14 @@ class Operation:
         """Answer a request."""
         context: RequestContext = scope["onebit"]
         arguments: dict[str, Any] = scope["path_params"]
-        self._check(context, arguments.get("task"))
+        task = arguments.get("task")
+        self._check(context, task)
+        if task is not None:
+            await self._hear_of(task)
         if self._query is not None:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:
-            content = await read_body(scope, receive, self._max_body, context.reserve_large)
+            content = await read_body(scope, receive, self._max_body, self._patience_s, context.reserve_large)
             arguments["body"] = await self._body.read(content)
         if self._wants_request:
             arguments["request"] = Request(scope)

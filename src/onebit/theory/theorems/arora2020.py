@@ -13,7 +13,6 @@ program where y is in the support (`onebit.rules.epabf`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from onebit.contract.margins import Variant
 from onebit.theory.bound import Bound
@@ -21,27 +20,6 @@ from onebit.theory.setting import Setting
 from onebit.theory.theorems.epabf import losses_of_a_run, mistakes
 
 PAPER = "Arora and Manwani 2020"
-
-
-def in_support(losses: Sequence[float], own: int, position: int, a: float, damping: float = 0.0) -> bool:
-    """Whether the theorems put the class at `position` of the descending order into the support.
-
-    `losses` are in descending order, `own` is the position of the played class among them, a = 1[right]/P, damping e.
-
-    >>> [in_support([2.0, 1.0, 0.1], 2, position, 1.0) for position in range(3)]
-    [True, False, False]
-    """
-    before = list(losses[:position])
-    divisor = 1.0 + position * a * a + damping
-    if own < position:
-        return losses[position] > (a * a * sum(before) - a * losses[own]) / (divisor - a)
-    return losses[position] > a * a * sum(before) / divisor
-
-
-def support_size(losses: Sequence[float], own: int, a: float, damping: float = 0.0) -> int:
-    """How many classes of the descending order are in the support: the largest k that meets the condition, among positive losses."""
-    fitting = [k for k in range(len(losses)) if losses[k] > 0.0 and in_support(losses, own, k, a, damping)]
-    return max(fitting, default=-1) + 1
 
 
 def epabf(setting: Setting) -> list[Bound]:

@@ -176,12 +176,6 @@ def separating_polynomial(
     return np.asarray(len(vectors) + 2.5 - terms.sum(axis=1))
 
 
-def log_polynomial_norm(halfspaces: int, margin: float) -> float:
-    """The natural logarithm of Theorem 5's bound on the length of the polynomial's coefficients."""
-    power, degree = polynomial_degree(halfspaces, margin)
-    return math.log(4.5) + 0.5 * power * degree * math.log(420.0 * power * degree)
-
-
 def chebyshev(degree: int, z: Numbers) -> Numbers:
     """T_degree(z), by cosines inside [-1, 1] and hyperbolic ones outside, which do not cancel."""
     inside = np.cos(degree * np.arccos(np.clip(z, -1.0, 1.0)))

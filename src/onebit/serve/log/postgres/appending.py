@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import psycopg
 
 from onebit.serve.log.database import Row
-from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError
+from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError, TaskChangedError
 from onebit.serve.log.forgetting import Forgetting, Forgotten
 from onebit.serve.log.id_hash import hashed
 from onebit.serve.log.postgres.fence import Fence
@@ -41,16 +41,24 @@ ORPHANS = (
 )
 LOG = logging.getLogger("onebit.serve")
 STALE = StaleError("another node has written to the log meanwhile")
+TASK_CHANGED = TaskChangedError("the task has changed meanwhile")
 
 
 class PostgresAppender:
     """Writes groups of rows, each in one transaction that is durable when `append` returns."""
 
     def __init__(
-        self, address: str, followed: Callable[[], int], told_time: Callable[[float], None], watch: Watch, soon: bool
+        self,
+        address: str,
+        followed: Callable[[], int],
+        is_replaced: Callable[[], bool],
+        told_time: Callable[[float], None],
+        watch: Watch,
+        soon: bool,
     ) -> None:
         self._address = address
         self._followed = followed  # up to where this node has heard of the log
+        self._is_replaced = is_replaced  # whether it has heard that the log is another
         self._told_time = told_time
         self._watch = watch
         self._soon = soon  # a commit is not waited for until it is on disk
@@ -161,11 +169,16 @@ class PostgresAppender:
         ids = [row[:2] for one in group for row in one.parts.get("decisions", ())]
         decisions = [row[1] for one in group for row in one.parts.get("feedback", ())]
         revised = [row[1] for one in group for row in one.parts.get("revisions", ())]
+        tasks = list({one.task for one in group})
         with connection.pipeline():
             connection.execute("BEGIN")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
             head = connection.execute(HEAD)
             changed = connection.execute("SELECT coalesce(max(seq), 0) FROM changes")
+            tasks_changed = connection.execute(
+                "SELECT task, max(seq) FROM changes WHERE task = ANY(%s) GROUP BY task", (tasks,)
+            )
+            keeper = connection.execute("SELECT holder FROM keeper")
             taken = said = gone = None
             if ids:
                 columns = [list(column) for column in zip(*ids, strict=True)]
@@ -180,20 +193,22 @@ class PostgresAppender:
                 said = connection.execute(
                     "SELECT decision, source, late FROM feedback WHERE decision = ANY(%s)", (decisions,)
                 )
-        row, last_change = head.fetchone(), changed.fetchone()
+        row, last_change, holder = head.fetchone(), changed.fetchone(), keeper.fetchone()
         assert row is not None
         assert last_change is not None
+        assert holder is not None
         log, seq, protocol, cpu, now = row
         self._refuse_foreign(log, seq, Fence(protocol, cpu))
         self._told_time(now)
         ids_taken = {*(taken.fetchall() if taken else ()), *(gone.fetchall() if gone else ())}
-        looked = _Looked(last_change[0], ids_taken, {}, {row[0] for row in orphans} if orphans else set())
+        orphaned = {row[0] for row in orphans} if orphans else set()
+        looked = _Looked(last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
         for decision, source, late in said.fetchall() if said else ():
             looked.said.setdefault(decision, set()).add((source, late))
         return seq, now, looked
 
     def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
-        if log != self.log:
+        if log != self.log or self._is_replaced():
             raise ForeignWriteError("another log is in its place", "start this node again")
         if fence != self._fence:
             raise ForeignWriteError(
@@ -236,17 +251,36 @@ class _Looked:
     """What was found under the lock; what is being written is added to it."""
 
     def __init__(
-        self, last_change: int, ids: set[Row], said: dict[int, set[tuple[str, int]]], orphans: set[int]
+        self,
+        last_change: int,
+        task_changes: dict[int, int],
+        lease: str,
+        ids: set[Row],
+        said: dict[int, set[tuple[str, int]]],
+        orphans: set[int],
     ) -> None:
         self.last_change = last_change
+        self.task_changes = task_changes  # the seq of the last change of each task
+        self.lease = lease  # of the node that is the keeper
         self.ids = ids  # (task, id) that are taken, or were forgotten
         self.orphans = orphans  # the seq of what something is said of, and is gone
         self.said = said  # of decisions: by whom, and whether too late
 
-    def refuses(self, one: Submission) -> bool:
-        """Whether something that this was decided on is not so any more; else it is there from now on."""
+    def refusal(self, one: Submission) -> StaleError | None:
+        """Why this cannot be written: something that it was judged on is not so any more. None where all of it holds."""
+        basis = one.basis
+        if basis.lease is not None and basis.lease != self.lease:
+            return STALE
+        if "changes" in one.parts:
+            return None if basis.any_change == self.last_change else STALE
+        if basis.task_change != self.task_changes.get(one.task):
+            return TASK_CHANGED
+        return STALE if self._is_taken(one) else None
+
+    def _is_taken(self, one: Submission) -> bool:
+        """Return True where an id is taken, or something was said of a decision already; else it is from now on."""
         ids = {row[:2] for row in one.parts.get("decisions", ())}
-        if not self.ids.isdisjoint(ids) or ("changes" in one.parts and one.known != self.last_change):
+        if not self.ids.isdisjoint(ids):
             return True
         if any(row[1] in self.orphans for table in ("feedback", "revisions") for row in one.parts.get(table, ())):
             return True
@@ -269,8 +303,9 @@ def _numbered(
     rows: dict[str, list[Row]] = {}
     ids: list[Row] = []
     for one in group:
-        if looked.refuses(one):
-            outcomes.append(STALE)
+        refusal = looked.refusal(one)
+        if refusal is not None:
+            outcomes.append(refusal)
             continue
         written: dict[str, Written] = {}
         for table, given in one.parts.items():
@@ -283,6 +318,6 @@ def _numbered(
                 if table == "decisions":
                     ids.append((*row[:2], seq))
             if table == "changes":
-                looked.last_change = seq
+                looked.last_change = looked.task_changes[one.task] = seq
         outcomes.append(written)
     return outcomes, rows, ids

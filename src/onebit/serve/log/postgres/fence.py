@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from onebit.storage import platform_info
 
-PROTOCOL = 2  # of what nodes write and how they follow it; another where older nodes would not understand it
+PROTOCOL = 1  # of what nodes write and how they follow it; another where older nodes would not understand it
 
 
 class Fence(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import psycopg
 
-from onebit.errors import InputError, brief
+from onebit.errors import InputError
 from onebit.serve.log.database import Row
 from onebit.serve.log.postgres.schema import LOCKS, ORDERING, connected, in_our_words, shown_address
 from onebit.serve.log.tables import TIME
@@ -34,11 +34,6 @@ def filled(address: str, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) 
 
 
 def _write(connection: psycopg.Connection, table: str, rows: Sequence[Row]) -> None:
-    for row in rows:
-        if any(isinstance(value, str) and "\0" in value for value in row):
-            raise InputError(
-                f"row {row[0]} of {table} has a zero character in a text, which PostgreSQL cannot keep: {brief(row)}"
-            )
     with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as stream:
         for row in rows:
             stream.write_row(row)

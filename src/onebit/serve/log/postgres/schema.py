@@ -20,7 +20,7 @@ from onebit.serve.log.postgres.fence import Fence
 
 # Keys of the advisory locks of a database; the first is that of all that onebit takes.
 LOCKS = 0x31626974  # "1bit"
-ORDERING, KEEPING, MAKING, SNAPSHOTS = 1, 2, 3, 4
+ORDERING, MAKING, SNAPSHOTS = 1, 2, 3
 NODES = 16  # the key of the lock that every node shares, below which there are others
 CHANNEL = "onebit"  # of the hints that there is something new
 USUAL: dict[
@@ -42,7 +42,10 @@ SET tcp_keepalives_idle TO 3;
 SET tcp_keepalives_interval TO 2;
 SET tcp_keepalives_count TO 2;
 """
-_FIRST = """
+# What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
+# from rows that are gone is kept; `erasure` has the key of the hashes, and whether what is gone may still be in the pages of the tables. The
+# server's own statistics have samples of columns, which would stay there when a decision is forgotten: it takes none of what came from outside.
+_TABLES = """
 CREATE SCHEMA IF NOT EXISTS onebit;
 CREATE TABLE onebit.head (
     version integer NOT NULL,
@@ -63,6 +66,14 @@ CREATE TABLE onebit.changes (
     detail text NOT NULL,
     token text
 );
+CREATE INDEX changes_by_task ON onebit.changes (task, seq);
+CREATE UNIQUE INDEX changes_by_generation ON onebit.changes (task, ((detail::jsonb ->> 'generation')::bigint))
+    WHERE kind = 'learner';
+CREATE TABLE onebit.keeper (
+    holder text NOT NULL,
+    until double precision NOT NULL
+);
+INSERT INTO onebit.keeper VALUES ('', 0);
 CREATE TABLE onebit.ids (
     task bigint NOT NULL,
     id text COLLATE "C" NOT NULL,
@@ -133,14 +144,6 @@ CREATE TABLE onebit.tokens (
     id text PRIMARY KEY,
     content text NOT NULL
 );
-CREATE FUNCTION onebit.only_added_to() RETURNS trigger LANGUAGE plpgsql AS
-    $$ BEGIN RAISE EXCEPTION 'the log is only added to'; END $$;
-"""
-# What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
-# from rows that are gone is kept; `erasure` has the key of the hashes, and whether what is gone may still be in the pages of the tables. `outbox` has
-# what waits for the webhook, and which node sends it. The server's own statistics have samples of columns, which would stay there when a decision is
-# forgotten: it takes none of what came from outside.
-_SECOND = """
 CREATE TABLE onebit.bases (
     task bigint PRIMARY KEY,
     position bigint NOT NULL,
@@ -157,18 +160,12 @@ CREATE TABLE onebit.erasure (
 );
 INSERT INTO onebit.erasure
     SELECT decode(string_agg(replace(gen_random_uuid()::text, '-', ''), ''), 'hex'), false FROM generate_series(1, 2);
-CREATE TABLE onebit.outbox (
-    sender text NOT NULL,
-    content text
-);
-INSERT INTO onebit.outbox VALUES ('', NULL);
 ALTER TABLE onebit.ids ALTER COLUMN id SET STATISTICS 0;
 ALTER TABLE onebit.decisions ALTER COLUMN id SET STATISTICS 0, ALTER COLUMN x SET STATISTICS 0,
     ALTER COLUMN probabilities SET STATISTICS 0, ALTER COLUMN among SET STATISTICS 0;
 ALTER TABLE onebit.snapshots ALTER COLUMN content SET STATISTICS 0;
 ALTER TABLE onebit.bases ALTER COLUMN state SET STATISTICS 0;
-ALTER TABLE onebit.outbox ALTER COLUMN content SET STATISTICS 0;
-CREATE OR REPLACE FUNCTION onebit.only_added_to() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION onebit.only_added_to() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND current_setting('onebit.forgetting', true) = 'on' THEN
         RETURN NULL;
@@ -177,16 +174,13 @@ BEGIN
 END $$;
 """
 _LOGGED = ("changes", "decisions", "feedback", "revisions", "ids")
-TABLES = (  # of each version, made from those of the version before
-    _FIRST
-    + "".join(
-        f"CREATE TRIGGER {table}_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON onebit.{table} "
-        "FOR EACH STATEMENT EXECUTE FUNCTION onebit.only_added_to();\n"
-        for table in _LOGGED
-    ),
-    _SECOND,
+_TRIGGERS = "".join(
+    f"CREATE TRIGGER {table}_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON onebit.{table} "
+    "FOR EACH STATEMENT EXECUTE FUNCTION onebit.only_added_to();\n"
+    for table in _LOGGED
 )
-VERSION = len(TABLES)
+SCHEMA = _TABLES + _TRIGGERS
+VERSION = 1
 
 
 def shown_address(address: str) -> str:
@@ -216,28 +210,20 @@ def connected(address: str) -> psycopg.Connection:
 
 
 def made(address: str) -> None:
-    """Make the tables where there are none, or bring them to the present version, if no node uses them; refuse what is no log, or a newer one."""
+    """Make the tables where there are none; refuse what is no log, or a newer one."""
     with connected(address) as connection, in_our_words():
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
             raise InputError(f"{shown_address(address)} has the encoding {encoding}, but must have UTF8")
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, MAKING))
-            version = _version(connection, address)
-            if 0 < version < VERSION:
-                alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
-                if alone is None or not alone[0]:  # nodes of an older onebit use them
-                    return
-            for step in TABLES[version:]:
-                connection.execute(step)
-            if version == 0:
+            if _version(connection, address) == 0:
                 fence = Fence.of_this()
+                connection.execute(SCHEMA)
                 connection.execute(
                     "INSERT INTO onebit.head VALUES (%s, %s, 0, 0, %s, %s, 0, false, 0)",
                     (VERSION, secrets.token_hex(16), fence.protocol, fence.cpu),
                 )
-            elif version < VERSION:
-                connection.execute("UPDATE onebit.head SET version = %s", (VERSION,))
 
 
 def refuse_unknown(address: str) -> None:

@@ -18,11 +18,9 @@ from onebit.serve.log.postgres.database import PostgresDatabase
 from onebit.serve.log.postgres.fence import Fence
 from onebit.serve.log.postgres.filling import filled
 from onebit.serve.log.postgres.inquiry import ThreadedInquiry
-from onebit.serve.log.postgres.outbox import PostgresOutbox
 from onebit.serve.log.postgres.schema import (
     LOCKS,
     NODES,
-    VERSION,
     connected,
     in_our_words,
     made,
@@ -75,9 +73,9 @@ class PostgresStore:
         self._presence: psycopg.Connection | None = None
 
     @property
-    def keeps(self) -> bool:
-        """Whether this is the node that writes snapshots, and answers for those who are silent."""
-        return self._tail is not None and self._tail.keeps
+    def lease(self) -> str | None:
+        """The keeper's lease, while this node has it."""
+        return None if self._tail is None else self._tail.lease.holder
 
     @property
     def failing(self) -> str | None:
@@ -106,9 +104,9 @@ class PostgresStore:
         """Have a connection say, while it lasts, that there is a node of this kind; refused beside nodes of another."""
         mine = Fence.of_this()
         with in_our_words(), connection.transaction():
-            row = connection.execute("SELECT protocol, cpu, version FROM head FOR UPDATE").fetchone()
+            row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()
             assert row is not None
-            theirs, version = Fence(*row[:2]), row[2]
+            theirs = Fence(*row)
             if theirs != mine:
                 alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
                 if theirs.protocol > mine.protocol or alone is None or not alone[0]:
@@ -118,10 +116,6 @@ class PostgresStore:
                     )
                 connection.execute("UPDATE head SET protocol = %s, cpu = %s", mine)
                 LOG.warning(f"the nodes are of {mine} from now on, and were of {theirs}", extra={"event": "fence"})
-            if version < VERSION:
-                raise InputError(
-                    f"nodes of {self.name} run whose tables have version {version}, and this one needs {VERSION}: stop the others first"
-                )
             connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
 
     def check(self) -> None:
@@ -150,10 +144,10 @@ class PostgresStore:
 
     def release(self) -> None:
         """Leave the nodes."""
-        self._watch.stop()
         if self._tail is not None:
             self._tail.stop()
             self._tail = None
+        self._watch.stop()
         if self._appender is not None:
             self._appender.close()
             self._appender = None
@@ -164,7 +158,12 @@ class PostgresStore:
     def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
         """What adds rows. Whoever follows the log is told of this node's rows, and of those of others, by the tail."""
         self._appender = PostgresAppender(
-            self.address, lambda: self._tail.position if self._tail else 0, self._clock.set, self._watch, self._soon
+            self.address,
+            lambda: self._tail.position if self._tail else 0,
+            lambda: self._tail is not None and self._tail.is_replaced,
+            self._clock.set,
+            self._watch,
+            self._soon,
         )
         self._tail = Tail(
             self.address, self._appender.log, self._appender.last, committed, self._join, self._look, self._watch
@@ -212,10 +211,6 @@ class PostgresStore:
         tokens = PostgresTokens(self.address, self._tokens)
         tokens.load()
         return tokens
-
-    def outbox(self) -> PostgresOutbox:
-        """A row of the database."""
-        return PostgresOutbox(self.address)
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""

@@ -2,7 +2,7 @@
 
 It looks several times a second, and at once when somebody says that there is something new; that is only a hint. What can be seen is
 complete up to the end, since rows become visible in the order of their numbers. Where the database cannot be reached, it tries again
-and again. It also tries to become the keeper: the one node that writes snapshots and answers for those who are silent.
+and again. It also sees to the lease of the keeper.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import psycopg
 
 from onebit.errors import OnebitError
 from onebit.serve.log.errors import LogError
-from onebit.serve.log.postgres.schema import CHANNEL, KEEPING, LOCKS, connected, log_error
+from onebit.serve.log.postgres.lease import Lease
+from onebit.serve.log.postgres.schema import CHANNEL, connected, log_error
 from onebit.serve.log.postgres.watch import Watch
 from onebit.serve.log.tables import NAMES
 from onebit.serve.log.writing import Keys
@@ -26,11 +27,13 @@ POLL_S = 0.2
 RETRY_S = 0.3
 FIRST_S = 10.0  # for the first look
 SILENCE_S = 10.0  # of the server, after which its connection is given up
+LEAVING_S = 2.0  # the same, for a node that ends
 LOG = logging.getLogger("onebit.serve")
 COUNTS = " UNION ALL ".join(
     f"SELECT task, '{table}', count(*) FROM {table} WHERE seq > %(after)s AND seq <= %(upto)s GROUP BY task"
     for table in NAMES
 )
+TIME_AT = " UNION ALL ".join(f"SELECT time FROM {table} WHERE seq = %(seq)s" for table in NAMES)
 
 
 class Tail:
@@ -53,7 +56,9 @@ class Tail:
         self._look = look  # at what else may have changed, on this thread
         self._watch = watch
         self.position = position
-        self.keeps = False
+        self._time: float | None = None  # of the row at the position, once it was heard of
+        self.is_replaced = False  # whether the log is not the one that was followed up to the position
+        self.lease = Lease()
         self.failing: str | None = None
         self.heard = time.monotonic()  # when it was last known where the log ends
         self._begun = threading.Event()
@@ -71,6 +76,9 @@ class Tail:
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
+        if self._connection is not None:
+            with suppress(psycopg.Error), self._watch.over(self._connection, LEAVING_S):
+                self.lease.release(self._connection)
         self._leave()
 
     def _run(self) -> None:
@@ -93,8 +101,6 @@ class Tail:
         self._ending.wait(RETRY_S)
 
     def _leave(self) -> None:
-        """Without its connection it is no keeper."""
-        self.keeps = False
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()
@@ -104,6 +110,7 @@ class Tail:
         self._connection = connection = connected(self._address)
         with self._watch.over(connection, SILENCE_S):
             self._join(connection)
+            connection.execute("SET synchronous_commit TO off")  # a lease need not outlast the server
             connection.execute(f"LISTEN {CHANNEL}")
         while not self._ending.is_set():
             with self._watch.over(connection, SILENCE_S):
@@ -112,27 +119,32 @@ class Tail:
                 pass
 
     def _hear(self, connection: psycopg.Connection) -> None:
-        row = connection.execute("SELECT log, seq FROM head").fetchone()
+        row = connection.execute("SELECT log, seq, time FROM head").fetchone()
         assert row is not None
-        log, last = row
-        if log != self._log or last < self.position:
-            self.failing = (
-                f"the log is another, or ends at row {last} and not at row {self.position}: start this node again"
-            )
-            raise LogError(self.failing)
+        log, last, when = row
+        self.is_replaced = log != self._log or last < self.position or self._has_other_rows(connection, last, when)
+        if self.is_replaced:
+            raise LogError(f"row {self.position} is not the one that this node has followed: start this node again")
         if last > self.position:
             found = connection.execute(COUNTS, {"after": self.position, "upto": last})
             counts = {(task, table): count for task, table, count in found}
             self.position = last
             self._tell(last, counts)
-        if not self.keeps:
-            got = connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (LOCKS, KEEPING)).fetchone()
-            self.keeps = bool(got is not None and got[0])
-            if self.keeps:
-                LOG.info("this node keeps the snapshots", extra={"event": "keeper"})
+        self._time = when
+        self.lease.look(connection)
         self._look(connection)
         self.heard = time.monotonic()
         self._begun.set()
         if self.failing is not None:
             LOG.info("the log is followed again", extra={"event": "log-recovered"})
             self.failing = None
+
+    def _has_other_rows(self, connection: psycopg.Connection, last: int, when: float) -> bool:
+        """Return True if a backup was restored, and was written to until it was as long as what this node had followed."""
+        if self._time is None or last == self.position:
+            return self._time is not None and when != self._time
+        times = [row[0] for row in connection.execute(TIME_AT, {"seq": self.position})]
+        if times or self.position == 0:
+            return times not in ([], [self._time])
+        forgotten = connection.execute("SELECT EXISTS (SELECT 1 FROM forgotten)").fetchone()
+        return forgotten == (False,)

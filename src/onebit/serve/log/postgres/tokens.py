@@ -16,7 +16,7 @@ from onebit.serve.log.errors import in_words_of_input
 from onebit.serve.log.postgres.schema import connected, in_our_words, made, shown_address
 from onebit.serve.tokens import Token, Tokens
 
-LONGEST_S = 10.0  # for which nobody is told that the tokens cannot be looked at
+LEASE_S = 5.0  # for which tokens that were looked at are good; a node that hears nothing lets nobody in after that
 
 
 class TokenList(NamedTuple):
@@ -36,11 +36,12 @@ class TokenTable:
 
     def look(self, connection: psycopg.Connection) -> None:
         """Read the tokens where they have changed."""
+        began = time.monotonic()  # this process may stand still before it has the answer
         row = connection.execute("SELECT tokens, closed FROM head").fetchone()
         assert row is not None
         if self.known is None or self.known.version != row[0]:
             self.known = TokenList(row[0], row[1], tokens_in(connection))
-        self.looked = time.monotonic()
+        self.looked = began
 
 
 def tokens_in(connection: psycopg.Connection) -> list[Token]:
@@ -56,7 +57,7 @@ def tokens_in(connection: psycopg.Connection) -> list[Token]:
 
 
 class PostgresTokens(Tokens):
-    """The tokens of a database. While it cannot be reached, those that were read last go on."""
+    """The tokens of a database. What was read is good for a few seconds: without a new look nobody is let in, since a token may be revoked."""
 
     def __init__(self, address: str, table: TokenTable | None = None) -> None:
         super().__init__(Path())
@@ -79,18 +80,14 @@ class PostgresTokens(Tokens):
 
     def _look(self) -> None:
         known = self._table.known
-        if known is None:
-            self._fail("the tokens have not been read yet, and nobody is let in without them")
+        if known is None or time.monotonic() - self._table.looked > LEASE_S:
+            self._taken, self._known, self._stamp = None, {}, None
+            self._fail("the tokens cannot be read now, and nobody is let in without them")
             return
         if known is not self._taken:
             self._taken, self._known = known, self._principals(known.tokens)
             self._stamp = (known.version,) if known.closed else None
-        if time.monotonic() - self._table.looked > LONGEST_S:
-            self._fail(
-                "the tokens cannot be read: those that were read last go on, and what was revoked since is not seen"
-            )
-        else:
-            self._recover()
+        self._recover()
 
     def _read(self) -> list[Token]:
         if self._changing is not None:

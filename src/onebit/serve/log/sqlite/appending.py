@@ -19,12 +19,12 @@ from typing import NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.serve.log.database import Row
-from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError
+from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError, TaskChangedError
 from onebit.serve.log.forgetting import Forgetting, Forgotten
 from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.database import in_our_words
 from onebit.serve.log.sqlite.forgetting import erase, first_and_last, take_out
-from onebit.serve.log.sqlite.packing import packed_few, packed_numbers
+from onebit.serve.log.sqlite.packing import pack_numbers, pack_probabilities
 from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
 from onebit.serve.log.tables import COLUMNS, NAMES, TIME
 from onebit.serve.log.writing import Keys, Submission, Written, counts_of
@@ -35,8 +35,7 @@ STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
 WRITTEN_BY_OTHERS = "PRAGMA data_version"  # a number that is another where another connection has committed something
-MODE, WEIGHT, PROPENSITY, PROBABILITIES, X = 4, 9, 12, 13, 14  # their places in a row of a decision
-AS_WEIGHT = -1.0  # a propensity that is the weight
+PROBABILITIES, X = 13, 14  # their places in a row of a decision
 PACKED = {"decisions": 2}  # columns that this store adds
 TOGETHER = 32  # rows of one statement: it takes less time than a statement for each, and SQLite takes as many values everywhere
 
@@ -68,6 +67,7 @@ class SqliteAppender:
             self.connection = created(path)
             self._service = secrets.token_hex(16)
             self._last = self._taken()
+            self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
         self._doubt: Doubt | None = None
         self._version: int | None = None  # of the data, when the end of the log was last looked at
         self._forget_recent()
@@ -79,25 +79,34 @@ class SqliteAppender:
         return self._last
 
     def append(self, group: Sequence[Submission]) -> list[dict[str, Written] | StaleError]:
-        """Write a group, all or nothing; what was written of each. Without any it tries whether it could."""
+        """Write a group, all or nothing but for what is stale; what was written of each. Without any it tries whether it could."""
         written: list[dict[str, Written] | StaleError] = []
         inserted: list[tuple[str, list[Row]]] = []
+        task_changes = self._task_changes.copy()
 
         def insert(last: int) -> Doubt:
             seq = last + 1
+            accepted = []
             for one in group:
+                if "changes" not in one.parts and one.basis.task_change != task_changes.get(one.task):
+                    written.append(TaskChangedError("the task has changed meanwhile"))
+                    continue
+                accepted.append(one)
                 of_tables: dict[str, Written] = {}
                 for table, rows in one.parts.items():
                     of_tables[table] = Written(seq, rows[0][TIME[table]])
                     inserted.append((table, [(number, *row) for number, row in enumerate(rows, seq)]))
                     self._insert(*inserted[-1])
                     seq += len(rows)
+                    if table == "changes":
+                        task_changes[one.task] = seq - 1
                 written.append(of_tables)
-            if not group:
+            if not accepted:
                 self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
-            return Doubt(seq - 1, counts_of(group))
+            return Doubt(seq - 1, counts_of(accepted))
 
         self._commit(insert, inserted)
+        self._task_changes = task_changes
         return written
 
     def append_numbered(self, rows: Mapping[str, Sequence[Row]]) -> None:
@@ -189,7 +198,7 @@ class SqliteAppender:
                 raise LogError(reason(error)) from error
             raise
         if found.rows:
-            self._last = found.seq
+            self._last = self._task_changes[order.task] = found.seq
             self._forget_recent()
             self._committed(found.seq, {(order.task, "changes"): 1})
         return found
@@ -257,14 +266,10 @@ class SqliteAppender:
 
 def _packed(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows of decisions as they are kept."""
-    numbers = packed_numbers([row[X] for row in rows])
-    few = packed_few([row[PROBABILITIES] for row in rows])
-    for row, probabilities, x in zip(rows, few, numbers, strict=True):
+    for row in rows:
+        probabilities, x = pack_probabilities(row[PROBABILITIES]), pack_numbers(row[X])
         yield (
-            *row[:MODE],
-            "" if row[MODE] == "learn" else row[MODE],
-            *row[MODE + 1 : PROPENSITY],
-            AS_WEIGHT if row[PROPENSITY] == row[WEIGHT] else row[PROPENSITY],
+            *row[:PROBABILITIES],
             row[PROBABILITIES] if probabilities is None else b"",
             row[X] if x is None else b"",
             *row[X + 1 :],

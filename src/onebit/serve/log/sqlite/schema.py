@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable
 from contextlib import closing
 from functools import cache
 from pathlib import Path
@@ -12,25 +11,29 @@ from pathlib import Path
 from onebit.errors import InputError, OnebitError
 from onebit.files import write_atomically
 from onebit.serve.log.errors import DamagedLogError
-from onebit.serve.log.sqlite.packing import unpacked
+from onebit.serve.log.sqlite.packing import unpack
 from onebit.serve.log.tables import LATEST, NAMES
 
 FILE = "onebit.db"
-APPLICATION = 0x31626974  # "1bit": by which a database is known as a log, from version 2 on
+APPLICATION = 0x31626974  # "1bit": by which a database is known as a log
 BUSY_S = 2.0  # how long another program's lock on the file is waited for
 
 DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
 
-# All rows share one count, `seq`: the order in which things happened. Numbers of classes are places in the task's list, to
-# which names are only added. x is eight bytes a number, or JSON, or text, as the task's features say; it stands behind what is read
-# without it, so that reading that does not read x.
-_FIRST = """
+# All rows share one count, `seq`: the order in which things happened. The writer sees to it that no number is there twice: each of its transactions
+# looks whose the log is (`owner`) and where it ends. Numbers of classes are places in the task's list, to which names are only added. x is eight
+# bytes a number, or JSON, or text, as the task's features say; what is packed (`packing`) stands in a column of its own, and its plain one is
+# empty. A revision says what stands in the place of a feedback from then on, nothing where `right` is null. What is forgotten leaves a keyed hash
+# of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt from rows that are gone is kept;
+# and `erasure` has the key of the hashes, and whether what is gone may still be somewhere in the file.
+_TABLES = """
 CREATE TABLE changes (
     seq INTEGER PRIMARY KEY,
     task INTEGER NOT NULL,
     time REAL NOT NULL,
     kind TEXT NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted')),
-    detail TEXT NOT NULL
+    detail TEXT NOT NULL,
+    token TEXT
 ) STRICT;
 CREATE TABLE decisions (
     seq INTEGER PRIMARY KEY,
@@ -47,7 +50,14 @@ CREATE TABLE decisions (
     second_note REAL NOT NULL,
     propensity REAL NOT NULL,
     probabilities BLOB NOT NULL,
-    x BLOB NOT NULL
+    x BLOB NOT NULL,
+    among BLOB,
+    complete INTEGER NOT NULL CHECK (complete IN (0, 1)),
+    raw REAL,
+    confidence REAL,
+    sure REAL,
+    packed_probabilities BLOB,
+    packed_x BLOB
 ) STRICT;
 CREATE UNIQUE INDEX decisions_by_id ON decisions (task, id);
 CREATE INDEX decisions_by_task ON decisions (task);
@@ -61,39 +71,12 @@ CREATE TABLE feedback (
     late INTEGER NOT NULL CHECK (late IN (0, 1)),
     learn INTEGER NOT NULL CHECK (learn IN (0, 1)),
     shown INTEGER,
-    shown_propensity REAL
+    shown_propensity REAL,
+    reward REAL,
+    truth INTEGER
 ) STRICT;
 CREATE UNIQUE INDEX feedback_by_decision ON feedback (decision, late);
 CREATE INDEX feedback_by_task ON feedback (task);
-CREATE TABLE heartbeat (beats INTEGER NOT NULL) STRICT;
-INSERT INTO heartbeat VALUES (0);
-"""
-# Every row has its number in one table as well, so that no two rows of any kind can have the same; a row of `owner` says which
-# service writes; and a change says whose token it was made with.
-_SECOND = """
-ALTER TABLE changes ADD COLUMN token TEXT;
-CREATE TABLE numbers (
-    seq INTEGER PRIMARY KEY
-) STRICT;
-INSERT INTO numbers SELECT seq FROM changes UNION SELECT seq FROM decisions UNION SELECT seq FROM feedback;
-CREATE TRIGGER changes_numbered AFTER INSERT ON changes BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
-CREATE TRIGGER decisions_numbered AFTER INSERT ON decisions BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
-CREATE TRIGGER feedback_numbered AFTER INSERT ON feedback BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
-CREATE TABLE owner (
-    service TEXT NOT NULL
-) STRICT;
-INSERT INTO owner VALUES ('');
-"""
-# What a decision was made among, how sure it was and how sure it was asked to be; what a feedback says beside right and wrong; and
-# second thoughts: a revision says what stands in the place of a feedback from then on, nothing where `right` is null.
-_THIRD = """
-ALTER TABLE decisions ADD COLUMN among BLOB;
-ALTER TABLE decisions ADD COLUMN complete INTEGER NOT NULL DEFAULT 0 CHECK (complete IN (0, 1));
-ALTER TABLE decisions ADD COLUMN raw REAL;
-ALTER TABLE decisions ADD COLUMN confidence REAL;
-ALTER TABLE decisions ADD COLUMN sure REAL;
-ALTER TABLE feedback ADD COLUMN reward REAL;
-ALTER TABLE feedback ADD COLUMN truth INTEGER;
 CREATE TABLE revisions (
     seq INTEGER PRIMARY KEY,
     task INTEGER NOT NULL,
@@ -107,16 +90,6 @@ CREATE TABLE revisions (
 ) STRICT;
 CREATE INDEX revisions_by_feedback ON revisions (feedback);
 CREATE INDEX revisions_by_task ON revisions (task);
-CREATE TRIGGER revisions_numbered AFTER INSERT ON revisions BEGIN INSERT INTO numbers VALUES (NEW.seq); END;
-"""
-# What is packed (`packing`) stands in a column of its own, and its plain one is empty.
-_FOURTH = """
-ALTER TABLE decisions ADD COLUMN packed_probabilities BLOB;
-ALTER TABLE decisions ADD COLUMN packed_x BLOB;
-"""
-# What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
-# from rows that are gone is kept; and `erasure` has the key of the hashes, and whether what is gone may still be somewhere in the file.
-_FIFTH = """
 CREATE TABLE bases (
     task INTEGER PRIMARY KEY,
     position INTEGER NOT NULL,
@@ -131,79 +104,50 @@ CREATE TABLE erasure (
     due INTEGER NOT NULL CHECK (due IN (0, 1))
 ) STRICT;
 INSERT INTO erasure VALUES (randomblob(32), 0);
+CREATE TABLE owner (service TEXT NOT NULL) STRICT;
+INSERT INTO owner VALUES ('');
+CREATE TABLE heartbeat (beats INTEGER NOT NULL) STRICT;
+INSERT INTO heartbeat VALUES (0);
 """
-# The writer sees to it that no number is there twice: each of its transactions looks whose the log is and where it ends. A table of all numbers took a twentieth
-# of the file. A decision whose mode is '' was made in mode learn, and one whose propensity is -1 has its weight as its propensity.
-_SIXTH = "".join(f"DROP TRIGGER {table}_numbered;\n" for table in NAMES) + "DROP TABLE numbers;\n"
-# The tables as they are read: what stands in `temp` is found first.
-# Blobs are unpacked row by row (`unpacked`), or by whoever reads many: then one that is not packed has a byte before it that says so.
-PLAIN = 255
-_AS_READ = """
-CREATE TEMP VIEW decisions AS SELECT seq, task, id, time, CASE mode WHEN '' THEN 'learn' ELSE mode END AS mode, generation, learnt,
-    label, greedy, weight, note, second_note, CASE propensity WHEN -1.0 THEN weight ELSE propensity END AS propensity,
-    {}, {}, among, complete, raw, confidence, sure FROM main.decisions;
-"""
-_UNPACKED = "CASE WHEN packed_{0} IS NULL THEN {0} ELSE unpacked(packed_{0}) END AS {0}"
-_MARKED = f"CASE WHEN packed_{{0}} IS NULL THEN CAST(x'{PLAIN:02x}' || {{0}} AS BLOB) ELSE packed_{{0}} END AS {{0}}"
-BLOBS = ("probabilities", "x")
-# A log of an older version as one of this version shows it, for a connection that only reads.
-_AS_THIRD = """
-CREATE TEMP VIEW decisions AS SELECT *, NULL AS among, 0 AS complete, NULL AS raw, NULL AS confidence, NULL AS sure
-    FROM main.decisions;
-CREATE TEMP VIEW feedback AS SELECT *, NULL AS reward, NULL AS truth FROM main.feedback;
-CREATE TEMP TABLE revisions (seq INTEGER PRIMARY KEY, task, feedback, time, right, shown, shown_propensity, reward, truth);
-"""
-
-
-def _only_added_to(tables: Iterable[str]) -> str:
-    return "".join(
-        f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'the log is only added to'); END;\n"
-        for table in tables
-        for verb in ("UPDATE", "DELETE")
-    )
-
-
-TABLES = (  # of each version, made from those of the version before
-    f"{_FIRST}{_only_added_to(['changes', 'decisions', 'feedback'])}",
-    f"{_SECOND}{_only_added_to(['numbers'])}PRAGMA application_id = {APPLICATION};\n",
-    f"{_THIRD}{_only_added_to(['revisions'])}",
-    _FOURTH,
-    _FIFTH,
-    _SIXTH,
+_TRIGGERS = "".join(
+    f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'the log is only added to'); END;\n"
+    for table in NAMES
+    for verb in ("UPDATE", "DELETE")
 )
-VERSION = len(TABLES)
-PACKED = 4  # the first version with packed blobs
+VERSION = 1
+SCHEMA = f"{_TABLES}{_TRIGGERS}PRAGMA application_id = {APPLICATION};\nPRAGMA user_version = {VERSION};\n"
+# The decisions as they are read: what stands in `temp` is found first.
+_UNPACKED = "CASE WHEN packed_{0} IS NULL THEN {0} ELSE unpack(packed_{0}) END AS {0}"
+_AS_READ = f"""
+CREATE TEMP VIEW decisions AS SELECT seq, task, id, time, mode, generation, learnt, label, greedy, weight, note, second_note, propensity,
+    {_UNPACKED.format("probabilities")}, {_UNPACKED.format("x")}, among, complete, raw, confidence, sure FROM main.decisions;
+"""
 
 
 def created(path: Path) -> sqlite3.Connection:
     """A connection that writes to a log that is there, or is made now: as a whole, so that a crash leaves no half of it."""
     if not path.exists() or path.stat().st_size == 0:
         with closing(sqlite3.connect(":memory:")) as new:
-            _bring(new, 0)
+            new.executescript(SCHEMA)
             write_atomically(path, new.serialize())
     return writable(path)
 
 
 def writable(path: Path) -> sqlite3.Connection:
-    """A connection that writes to a log, which is brought to the present version in one transaction."""
+    """A connection that writes to a log."""
     connection = _connected(path, "rw")
     try:
-        version = _checked(connection, path)
+        _check(connection, path)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
-        if version < VERSION:
-            _bring(connection, version)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def opened(path: Path, *, marked: bool = False) -> sqlite3.Connection:
-    """A connection that only reads, a log of any version as if it were of this one; the file must be there.
-
-    Blobs are as they were handed over, or (`marked`) those of version 4 and later as `packing` leaves them, with a mark where they are plain.
-    """
+def opened(path: Path) -> sqlite3.Connection:
+    """A connection that only reads; the file must be there."""
     if not path.is_file():
         folder = path.parent
         there = (
@@ -219,13 +163,9 @@ def opened(path: Path, *, marked: bool = False) -> sqlite3.Connection:
     try:
         connection = _connected(path, "ro&immutable=1" if alone else "ro")
         try:
-            version = _checked(connection, path)
-            if version == 0:
-                raise InputError(f"{path} is not a log of `onebit serve`")
-            connection.create_function("unpacked", 1, unpacked, deterministic=True)
-            as_read = _AS_READ.format(*((_MARKED if marked else _UNPACKED).format(one) for one in BLOBS))
-            as_now = as_read if version >= PACKED else _AS_THIRD if version < 3 else ""
-            connection.executescript(f"PRAGMA temp_store = MEMORY;{as_now}")
+            _check(connection, path)
+            connection.create_function("unpack", 1, unpack, deterministic=True)
+            connection.executescript(f"PRAGMA temp_store = MEMORY;{_AS_READ}")
         except BaseException:
             connection.close()
             raise
@@ -233,11 +173,6 @@ def opened(path: Path, *, marked: bool = False) -> sqlite3.Connection:
         kind = DamagedLogError if (error.sqlite_errorname or "").startswith(DAMAGED) else OnebitError
         raise kind(f"{path} cannot be read: {reason(error)}") from None
     return connection
-
-
-def version_of(connection: sqlite3.Connection) -> int:
-    """Which version the tables have."""
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _connected(path: Path, mode: str) -> sqlite3.Connection:
@@ -254,25 +189,16 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
     return connection
 
 
-def _bring(connection: sqlite3.Connection, version: int) -> None:
-    """Make tables of this version from those of another."""
-    steps = "".join(TABLES[version:])
-    connection.executescript(f"BEGIN IMMEDIATE;\n{steps}PRAGMA user_version = {VERSION};\nCOMMIT;")
-
-
-def _checked(connection: sqlite3.Connection, path: Path) -> int:
-    """The version of the tables, which are those of the log and nothing else: no view, no trigger that does something else."""
-    version = version_of(connection)
-    application = int(connection.execute("PRAGMA application_id").fetchone()[0])
-    if application not in (0, APPLICATION):
-        raise InputError(f"{path} is not a log of `onebit serve`, but of another program: its id is {application}")
-    if version > VERSION:
-        raise InputError(
-            f"{path} was written by a newer onebit: its tables have version {version}, and {VERSION} is known"
-        )
-    found, expected = _schema(connection), _expected(max(version, 0))
-    if not expected and found:
-        raise InputError(f"{path} is not a log of `onebit serve`: it has other tables")
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file that has not the tables of a log, or something else beside them: a view, or a trigger that does something else."""
+    application, version = (
+        int(connection.execute(f"PRAGMA {one}").fetchone()[0]) for one in ("application_id", "user_version")
+    )
+    if application != APPLICATION:
+        raise InputError(f"{path} is not a log of `onebit serve`: its id is {application}, that of another program")
+    if version != VERSION:
+        raise InputError(f"{path}: the tables have version {version}, and this onebit knows version {VERSION}")
+    found, expected = _schema(connection), _expected()
     for name in sorted(found.keys() | expected.keys()):
         if found.get(name) != expected.get(name):
             how = "is missing" if name not in found else "is not as it must be" if name in expected else "is too much"
@@ -280,7 +206,6 @@ def _checked(connection: sqlite3.Connection, path: Path) -> int:
                 f"{path} is not a log of `onebit serve`, or was altered: {name} {how} in its schema, and so nothing of it is "
                 "read; restore it from a backup"
             )
-    return version
 
 
 def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
@@ -294,9 +219,9 @@ def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
 
 
 @cache
-def _expected(version: int) -> dict[str, tuple[str, str, str]]:
+def _expected() -> dict[str, tuple[str, str, str]]:
     with closing(sqlite3.connect(":memory:")) as made:
-        made.executescript("".join(TABLES[:version]))
+        made.executescript(SCHEMA)
         return _schema(made)
 
 

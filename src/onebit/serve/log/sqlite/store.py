@@ -15,17 +15,16 @@ from onebit.serve.log.inquiry import InlineInquiry, Inquiry
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.appending import SqliteAppender, filled
-from onebit.serve.log.sqlite.database import SqliteDatabase
-from onebit.serve.log.sqlite.examining import examined
+from onebit.serve.log.sqlite.database import SqliteDatabase, in_our_words
 from onebit.serve.log.sqlite.files import check_files, refuse_remains
-from onebit.serve.log.sqlite.schema import FILE
+from onebit.serve.log.sqlite.schema import FILE, VERSION, opened
 from onebit.serve.log.writing import Keys, Writer
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import FolderShelf, Snapshots, refuse_lost_rows
 from onebit.serve.tokens import Tokens
-from onebit.serve.webhook import FolderOutbox
 
+MOST_FAULTS = 100
 STRAY = "is in a folder that has not the number of a task"
 
 
@@ -34,7 +33,7 @@ class SqliteStore:
 
     log_name = FILE
     shared = False
-    keeps = True
+    lease = "owner"  # one process has a folder, and is its keeper
     failing = None
     lag_s = 0.0
 
@@ -64,10 +63,11 @@ class SqliteStore:
     def examined(self) -> tuple[int, list[tuple[str, str]]]:
         """The version of the database, and what SQLite finds wrong with it; and what lies among the snapshots that is none."""
         refuse_remains(self._path, self._folder / SNAPSHOTS)
-        version, faults = examined(self._path)
+        with closing(opened(self._path)) as connection, in_our_words():
+            found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
+        faults = [] if found == ["ok"] else [(FILE, " ".join(line.split())) for line in found]
         strays = (path for path in self._folder.glob(f"{SNAPSHOTS}/*/*.onebit") if not path.parent.name.isdecimal())
-        found = [(str(path.relative_to(self._folder)), STRAY) for path in sorted(strays)]
-        return version, [*faults, *found]
+        return VERSION, [*faults, *((str(path.relative_to(self._folder)), STRAY) for path in sorted(strays))]
 
     def release(self) -> None:
         """Let another process have the folder."""
@@ -117,10 +117,6 @@ class SqliteStore:
     def tokens(self, settings: Settings) -> Tokens:
         """Those of a file, in the folder or elsewhere."""
         return Tokens(settings.tokens, settings.closed)
-
-    def outbox(self) -> FolderOutbox:
-        """A file of the folder."""
-        return FolderOutbox(self._folder)
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""

@@ -1,0 +1,1 @@
+"""Benchmarks, each behind some figures of the documentation: `python -m benchmarks` lists them."""

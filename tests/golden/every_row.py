@@ -1,0 +1,145 @@
+"""A log with every kind of row, written to a folder and to PostgreSQL, with the states that follow from it.
+
+`python -m tests.golden.write` writes it with the other golden files. `tests/serve/test_golden.py` starts a service from its rows alone and
+compares the states of all learners, bit for bit where the processor and the versions are those that wrote it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from onebit.serve.forgetting import ForgetOrder
+from onebit.serve.log.postgres.schema import connected
+from onebit.serve.log.sqlite.schema import FILE
+from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
+from onebit.serve.service import Service
+from onebit.storage import platform_info
+from tests.serve.driving import service_in, states, until_silence
+from tests.serve.postgres import IN_MEMORY, server
+
+CLASSES: list[str | int] = ["ant", "bee", "cat"]
+NUMBERS: Any = {"kind": "numbers", "size": 4}
+TASKS: dict[str, dict[str, Any]] = {
+    "auto": {"learner": "auto", "features": NUMBERS},
+    "kernel": {"learner": "banditron", "features": NUMBERS, "parameters": {"kernel": "rbf:0.5", "max_support": 20}},
+    "named": {"learner": "thompson", "features": {"kind": "dict", "hash_bits": 6}},
+    "rewards": {"learner": "softmax", "features": NUMBERS},
+    "shadow": {"learner": "linucb", "features": NUMBERS, "mode": "shadow"},
+    "silent": {"learner": "bpa", "features": NUMBERS, "deadline_s": 0.2, "silence": "wrong"},
+    "text": {"learner": "auto", "features": {"kind": "text", "hash_bits": 8}},
+}
+ROUNDS = 30
+STATES = "states.json"
+
+
+def example(task: str, number: int) -> Any:
+    """The x of a round: numbers that are exact in any precision."""
+    if task == "text":
+        return f"word{number % 5} and {'more' if number % 2 else 'less'}"
+    if task == "named":
+        return {f"f{number % 4}": 1.0, "always": -0.5}
+    return [((number * 5 + column * 3) % 8 - 3) / 8.0 for column in range(4)]
+
+
+def feedback_on(task: str, number: int, answer: dict[str, Any]) -> dict[str, Any]:
+    """What is said of a decision: a bit, a reward, the truth, or what was shown instead."""
+    truth = CLASSES[number % 3]
+    if task == "rewards":
+        return {"reward": (number % 5) / 4.0}
+    if task == "shadow":
+        return {"right": number % 3 == 0, "shown": CLASSES[number % 2], "shown_propensity": 0.5}
+    if task == "auto" and number % 4 == 0:
+        return {"truth": truth if answer["among"] is None or truth in answer["among"] else answer["label"]}
+    return {"right": answer["label"] == truth}
+
+
+async def play(service: Service, task: str, first: int, count: int = ROUNDS) -> None:
+    """Decide and give feedback, every fifth time among two classes; one in seven gets none."""
+    for number in range(first, first + count):
+        among = CLASSES[:2] if number % 5 == 4 else None
+        request = DecideRequest(id=f"{task}-{number}", x=example(task, number), among=among)
+        (answer,) = await service.decide(task, [request])
+        if number % 7:
+            await service.feedback(task, [FeedbackRequest(id=answer["id"], **feedback_on(task, number, answer))])
+
+
+async def write_rows(service: Service) -> None:
+    """Do everything that a log can hold."""
+    for name, more in TASKS.items():
+        await service.create(NewTask(name=name, classes=list(CLASSES), seed=7, **more))
+        await play(service, name, 0)
+    for name in ("auto", "rewards"):
+        await service.feedback(name, [FeedbackRequest(id=f"{name}-1", right=True, revise=True)])
+        await service.feedback(name, [FeedbackRequest(id=f"{name}-2", withdraw=True)])
+    await until_silence(service, "silent-0", "silent")
+    await service.feedback("silent", [FeedbackRequest(id="silent-0", right=True)])  # too late
+    await service.change("auto", Change(add_classes=["dog"]))
+    await service.change("silent", Change(mode="log-only", deadline_s=None))
+    await service.switch("rewards", NewLearner(learner="epsilon-greedy", seed=8))
+    await service.switched("rewards")
+    await service.forget("named", ForgetOrder(["named-3"], None, False))
+    await service.forget("text", ForgetOrder(["text-4"], None, True))
+    for name in TASKS:
+        await play(service, name, ROUNDS)
+    await service.change("auto", Change(remove_classes=["ant"]))
+    await play(service, "auto", 2 * ROUNDS)
+    await service.create(NewTask(name="deleted", classes=list(CLASSES), learner="bpa", features=NUMBERS, seed=9))
+    await play(service, "deleted", 0)
+    await service.delete("deleted")
+
+
+async def hashes(service: Service) -> dict[str, str]:
+    """The state of every task that has learnt all its rows, as a hash."""
+    found = {}
+    for name, (manifest, arrays) in (await states(service)).items():
+        about = json.loads(manifest)
+        about.pop("platform", None)
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
+        for key, (dtype, shape, content) in sorted(arrays.items()):
+            digest.update(f"{key} {dtype} {shape}".encode() + content)
+        found[name] = digest.hexdigest()
+    return found
+
+
+async def _run(where: Path | str, folder: Path) -> None:
+    async with service_in(where) as service:
+        await write_rows(service)
+        found = {"platform": platform_info(), "states": await hashes(service)}
+    (folder / STATES).write_text(json.dumps(found, indent=1) + "\n")
+
+
+def write(folder: Path) -> None:
+    """Write both logs."""
+    sqlite, postgres = folder / "sqlite", folder / "postgres"
+    sqlite.mkdir(parents=True)
+    postgres.mkdir()
+    asyncio.run(_run(sqlite / "running", sqlite))
+    shutil.move(sqlite / "running" / FILE, sqlite / FILE)
+    shutil.rmtree(sqlite / "running")
+    with server(**IN_MEMORY) as one:
+        address = one.log()
+        asyncio.run(_run(address, postgres))
+        with connected(address) as connection:
+            connection.execute("DELETE FROM snapshots")
+            tables = connection.execute(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'"
+            )
+            for (table,) in tables.fetchall():
+                with connection.cursor().copy(f"COPY {table} TO STDOUT") as rows:
+                    (postgres / f"{table}.tsv").write_bytes(b"".join(map(bytes, rows)))
+
+
+def restore(folder: Path, address: str) -> None:
+    """Fill an empty log in PostgreSQL with the rows that were written."""
+    with connected(address) as connection:
+        for path in sorted(folder.glob("*.tsv")):
+            connection.execute(f"ALTER TABLE {path.stem} DISABLE TRIGGER USER")
+            connection.execute(f"DELETE FROM {path.stem}")
+            with connection.cursor().copy(f"COPY {path.stem} FROM STDIN") as rows:
+                rows.write(path.read_bytes())
+            connection.execute(f"ALTER TABLE {path.stem} ENABLE TRIGGER USER")
