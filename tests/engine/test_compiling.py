@@ -13,7 +13,6 @@ import numba
 import numpy as np
 import pytest
 from numba.core import codegen, event, ir, targetconfig, types
-from numba.core.compiler_machinery import PassManager
 from numba.core.lowering import Lower
 from numba.core.options import DefaultOptions
 from numba.core.typed_passes import NativeLowering
@@ -236,7 +235,6 @@ def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     assert "self._alloca_var(" in inspect.getsource(Lower.getvar), (
         "Numba no longer makes room for a variable on first use"
     )
-    assert PassManager._ENFORCING is True, "Numba has moved _ENFORCING, which engine.shortcuts sets"
     functions = inspect.getsource(BaseFunction)
     for name in ("def get_call_type(self, context, args, kws)", "_impl_keys", "typing_key"):
         assert name in functions, f"Numba has moved {name} of BaseFunction, which engine.shortcuts uses"

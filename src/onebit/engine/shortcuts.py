@@ -98,15 +98,9 @@ class NativeShortLowering(NativeLowering):  # type: ignore[misc]
         return ShortLowering
 
 
-class _FewPasses(PassManager):  # type: ignore[misc]
-    """Passes of which each leaves its function in order, so that Numba need not see to it after every one."""
-
-    _ENFORCING = False
-
-
 def few_passes(lowering: type[Any] = NativeShortLowering) -> PassManager:
     """Return the passes for a function of onebit's."""
-    passes = _FewPasses("few")
+    passes = PassManager("few")
     for step in (*_BEFORE_LOWERING, lowering, NoPythonBackend):
         passes.add_pass(step, step.__name__)
     passes.finalize()
