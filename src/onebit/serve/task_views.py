@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
 from onebit.errors import OnebitError, short
@@ -130,7 +129,9 @@ class TaskViews:
             wanted = min(at_once, limit - len(found))
             with self._reading(served):
                 async with self._long_reads:
-                    rows = await self._inquiry.of(partial(Reader.newest, info=served.info, limit=wanted, before=before))
+                    rows = await self._inquiry.of(
+                        lambda reader, wanted=wanted, before=before: reader.newest(served.info, wanted, before)  # type: ignore[misc]
+                    )
                     found += [as_object(row, served.texts) for row in rows]
             size += sum(_size(row) for row in rows)
             is_end = len(rows) < wanted
