@@ -7,7 +7,7 @@ BIN := .venv/bin
 # What `make lowest` runs: what the extras are used by. `make lowest LOWEST=` runs all tests.
 LOWEST ?= tests/experiments/test_run.py tests/engine/test_compile_cache.py tests/storage/test_storage.py tests/test_features.py tests/data tests/report \
   tests/experiments tests/client tests/theory/test_margins.py tests/serve/web/test_bodies.py tests/serve/web/test_errors.py \
-  tests/serve/web/test_protocol.py tests/serve/test_export.py tests/executors/test_executors.py \
+  tests/serve/web/test_without_proxy.py tests/serve/test_export.py tests/executors/test_executors.py \
   tests/executors/cluster/test_dask.py tests/executors/cluster/test_ray.py
 
 # What `make quick` runs: what the papers say of the rules, on plain Python and slow twins, the contract, and the habits of the whole project.

@@ -273,14 +273,6 @@ def test_a_token_expires(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> Non
         tokens.create(["read"], expires=now[0])
 
 
-def test_files_of_0_3_0_are_read_and_written(tokens: Tokens) -> None:
-    tokens.create(["read"], name="a")
-    fields = {"id", "name", "digest", "scopes", "tasks", "created", "revoked"}
-    assert set(json.loads(tokens.path.read_text())["tokens"][0]) == fields
-    tokens.create(["read"], expires=time.time() + 60.0)
-    assert [token.expires is None for token in tokens.listed()] == [True, False]
-
-
 def test_a_file_that_cannot_be_looked_at_lets_nobody_in(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     running = Tokens(tmp_path / "file" / "tokens.json")

@@ -76,13 +76,9 @@ class FeedbackCurve:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> FeedbackCurve:
-        """From a snapshot, which may be anybody's, or of 0.3.0, which counted what was wrong and nothing else."""
+        """From a snapshot, which may be anybody's."""
         made = cls()
         block, whole, opened = kept["block"], kept["curve"], kept["open"]
-        if isinstance(opened, list) and len(opened) == 2 and isinstance(whole, list):
-            in_open, wrong = opened
-            opened = [in_open, *_of_bits(wrong, in_open)]
-            whole = [_of_bits(wrong, block) for wrong in whole]
         if not _fits(block, whole, opened):
             raise InputError("the curve of the statistics has sums that so many feedbacks do not have")
         in_open, *sums = opened
@@ -92,10 +88,6 @@ class FeedbackCurve:
 
 def _shares(parts: list[float], of: list[Any]) -> list[float | None]:
     return [part / whole if whole else None for part, whole in zip(parts, of, strict=True)]
-
-
-def _of_bits(wrong: Any, count: Any) -> list[Any]:
-    return [wrong, count - wrong, 0, 0, 0] if is_whole(wrong) and is_whole(count) else []
 
 
 def _fits(block: Any, whole: Any, opened: Any) -> bool:

@@ -83,7 +83,6 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
         raise InputError(
             "it is a learner, but no snapshot of a service: the field 'service' of its manifest is missing"
         )
-    beside = {"revised": beside.get("position"), **beside}  # before version 3 of the log there were no revisions
     for name in ("generation", "position", "revised"):
         if not is_whole(beside.get(name)):
             raise InputError(

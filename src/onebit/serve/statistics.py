@@ -249,8 +249,7 @@ class Statistics:
             made._rewards = Ring.from_dict(kept["rewards"], float)
         if kept.get("shadow") is not None:
             made._shadow = ShadowRounds.from_dict(kept["shadow"])
-        if "drift" in kept:  # snapshots of 0.3.0 do not have it
-            made.drift = DriftDetector.from_dict(kept["drift"])
+        made.drift = DriftDetector.from_dict(kept["drift"])
         return made
 
 

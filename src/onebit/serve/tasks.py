@@ -20,7 +20,19 @@ from onebit.rules import chosen_rule
 from onebit.serve.errors import InvalidError, RequestError
 from onebit.serve.inputs import Inputs
 from onebit.serve.log.checks import Expected, detail_in
-from onebit.serve.schemas import MOST_CLASSES, Change, Image, Mode, NewLearner, NewTask, Seed, Silence
+from onebit.serve.schemas import (
+    MOST_CLASSES,
+    Change,
+    Image,
+    Mode,
+    NewLearner,
+    NewTask,
+    Risk,
+    Seconds,
+    Seed,
+    Silence,
+    Sure,
+)
 from onebit.serve.schemas import ClassName as ShownClass
 from onebit.spaces.routing import ROWS
 from onebit.validation import ClassName, checked_classes, listed
@@ -72,7 +84,7 @@ class TaskInfo:
     @classmethod
     def created(cls, seq: int, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
         """From the change that created it."""
-        kept = {name: detail[name] for name in CREATED} | {name: detail.get(name) for name in CREATED_LATER}
+        kept = {name: detail[name] for name in CREATED}
         return cls(number=number, created_at=when, last_change=seq, **kept)
 
     def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
@@ -103,7 +115,7 @@ class TaskInfo:
     @property
     def detail(self) -> dict[str, Any]:
         """What the change that creates it says."""
-        return {**{name: getattr(self, name) for name in (*CREATED, *CREATED_LATER)}, "version": VERSION}
+        return {**{name: getattr(self, name) for name in CREATED}, "version": VERSION}
 
     def refuse_retiring(self, added: list[ClassName], gone: list[ClassName]) -> None:
         """Refuse to retire what is no class, or is retired already, so that two at least are left."""
@@ -127,7 +139,6 @@ def _refuse_no_version(version: str) -> str:
     return version
 
 
-FIRST = "0.3.0"  # the release with a service, whose changes do not say that they are of it
 Writer = Annotated[
     str, AfterValidator(_refuse_no_version)
 ]  # the version that parameters were given to, and whose defaults hold
@@ -147,7 +158,10 @@ class _Created(NewTask):
     silence: Silence
     display: Image | None
     items: str | None
-    version: Writer = FIRST
+    revise_within: Seconds | None
+    sure: Sure | None
+    risk: Risk | None
+    version: Writer
 
 
 class _Switched(NewLearner):
@@ -158,7 +172,7 @@ class _Switched(NewLearner):
     exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
     seed: Seed
     parameters: dict[str, Any]
-    version: Writer = FIRST
+    version: Writer
 
 
 class _Training(_Switched):
@@ -196,9 +210,8 @@ _DETAILS: dict[str, type[BaseModel]] = {
 }
 CREATED = (
     *("name", "classes", "learner", "parameters", "exploration_floor", "seed", "features"),
-    *("mode", "deadline_s", "silence", "display", "items"),
+    *("mode", "deadline_s", "silence", "display", "items", "revise_within", "sure", "risk"),
 )
-CREATED_LATER = ("revise_within", "sure", "risk")  # which the tasks of older versions have not
 SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
 
 

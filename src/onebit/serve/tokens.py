@@ -55,8 +55,8 @@ class Token(BaseModel):
     tasks: list[str] | None
     created: float
     revoked: float | None
-    expires: float | None = None  # files of 0.3.0 do not have it
-    max_rate: int | None = Field(default=None, ge=1)  # nor this one
+    expires: float | None
+    max_rate: int | None = Field(ge=1)
 
 
 class _File(BaseModel):
@@ -308,8 +308,7 @@ class Tokens:
     def _write(self, tokens: list[Token]) -> None:
         others = os.umask(0o077)  # the file is nobody else's
         try:
-            # What a token does not have is left out, so that 0.3.0 can read the file.
-            content = {"format": 1, "tokens": [token.model_dump(exclude_defaults=True) for token in tokens]}
+            content = {"format": 1, "tokens": [token.model_dump() for token in tokens]}
             write_atomically(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
         finally:
             os.umask(others)

@@ -15,7 +15,7 @@ from onebit.serve.log.database import Row
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import PAGE, Reader
 from onebit.serve.log.stores import is_address, store_at
-from onebit.serve.log.tables import COLUMNS, NAMES
+from onebit.serve.log.tables import NAMES
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
 
@@ -67,11 +67,11 @@ def _refuse_forgotten_rows(reader: Reader) -> None:
 
 
 def _pages(reader: Reader, table: str, end: int) -> Iterator[list[Row]]:
-    """The rows of a table up to a position, some at a time. What an older log does not have is nothing."""
+    """Yield the rows of a table up to a position, some at a time."""
     after = 0
     query = f"SELECT * FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
     while rows := reader.database.rows(query, (after, end, PAGE)):
-        yield [(*row, *(None,) * (COLUMNS[table] - len(row))) for row in rows]
+        yield rows
         after = rows[-1][0]
 
 
