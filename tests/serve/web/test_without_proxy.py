@@ -212,7 +212,12 @@ def test_whoever_does_not_take_the_answer_is_left(guarded: Service, closing: boo
         while guarded.connections() > 1:
             assert time.monotonic() < end
             time.sleep(0.2)
-        assert len(everything_from(connection)) < 8_000_000
+        taken = 0
+        connection.settimeout(2.0)  # the system goes on offering what it had taken, as slowly as this side takes it
+        with contextlib.suppress(OSError):
+            while part := connection.recv(65_536):
+                taken += len(part)
+        assert taken < 8_000_000
 
 
 def test_what_was_refused_early_is_not_listened_to_for_ever(guarded: Service) -> None:
