@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import onebit
 from onebit.errors import InputError, OnebitError
 from onebit.serve.compiling import Compiler
 from onebit.serve.errors import ConflictError, InvalidError
@@ -173,6 +174,7 @@ def test_a_switch_that_a_service_has_not_finished(tmp_path: Path) -> None:
     folder = tmp_path / "fruit"
     small(folder).close()
     asked = {"generation": 2, "learner": "linucb", "parameters": {}, "seed": 1, "exploration_floor": 0.0, "starts": 1}
+    asked["version"] = onebit.__version__
     with small(folder) as task:
         core: Any = task._core
         with core.whole():

@@ -111,8 +111,8 @@ async def _serve(
         )
         server = uvicorn.Server(config)
         listening.listen(BACKLOG)
-        _say(store, listening, is_open, service.task_names(), began)
         with _ended_by_signals(server):
+            _say(store, listening, is_open, service.task_names(), began)
             await server.serve(sockets=[listening])
     finally:
         reporting.cancel()
