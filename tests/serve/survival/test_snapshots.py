@@ -503,7 +503,7 @@ def test_a_database_of_somebody_else(tmp_path: Path) -> None:
         connection.commit()
     error = run(outcome(restarted(tmp_path)))
     assert isinstance(error, OnebitError)
-    assert "other tables" in str(error)
+    assert "that of another program" in str(error)
     with closing(sqlite3.connect(tmp_path / FILE)) as connection:
         assert connection.execute("SELECT * FROM secrets").fetchall() == [("sesame",)]
 

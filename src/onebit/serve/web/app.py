@@ -61,7 +61,7 @@ class App:
         try:
             await self._app(scope, receive, send)
         finally:
-            self.connections.note_answer(scope.get("client"))
+            self.connections.note_answer(tuple(scope.get("client") or ()))
 
     def openapi(self) -> dict[str, Any]:
         """The description of the interface, which is made when it is asked for first."""

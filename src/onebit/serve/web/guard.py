@@ -27,6 +27,21 @@ _LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r")
 _OFFER, _NO_OFFER = re.compile(rb"(?i)\r\nupgrade:"), b"\r\nignored:"
 
 
+class _OpenTransport:
+    """A transport that drops what is written after its end: uvloop raises where the other side has just gone, and uvicorn has not heard of it."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def write(self, data: bytes) -> None:
+        """Write, unless the connection is being ended."""
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class Guard(asyncio.Protocol):
     """One connection: what comes in is bounded, and then given to uvicorn's protocol."""
 
@@ -49,7 +64,7 @@ class Guard(asyncio.Protocol):
         self._client = tuple(transport.get_extra_info("peername") or ())[:2]
         self._bounds.open[self._client] = self
         self._alarm = self._loop.call_later(self._bounds.patience_s, self._look)
-        self._inner.connection_made(transport)
+        self._inner.connection_made(_OpenTransport(self._transport))  # type: ignore[arg-type]
         if len(self._bounds.open) > self._bounds.most:
             self._bounds.refused += 1
             self._refuse(UnavailableError(f"there are {self._bounds.most} connections already, the most at once"))
