@@ -13,6 +13,7 @@ import pytest
 
 from onebit.engine.plain import PlainLoop
 from onebit.spaces.dense import DenseRows
+from tests.slow import ON_DEMAND
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,8 +59,10 @@ CORE = [
     ["tests/every_rule/test_second_order.py", "-k", "linucb and equals_its_oracle and not among"],
     ["tests/spaces/test_kernel_space.py", "-k", "equals_its_twin and banditron and rbf"],
     ["tests/auto/sparse/test_twin.py", "-k", "rows_of_any_kind"],
-    ["tests/auto/dense/test_twin.py", "-k", "through_two_bases"],
-    ["tests/learner/test_batches_and_teaching.py", "-m", "not long"],
+    pytest.param(
+        ["tests/auto/dense/test_twin.py", "-k", "through_two_bases"], marks=ON_DEMAND
+    ),  # it compiles for minutes
+    pytest.param(["tests/learner/test_batches_and_teaching.py", "-m", "not long"], marks=ON_DEMAND),
     ["tests/rules/test_banditron.py"],
 ]
 

@@ -148,7 +148,8 @@ class Admin:
         try:
             await self.log_change(served, 0, "created", info.detail, token)
         except BaseException:
-            self._learner_thread.followers.pop(info.number, None)
+            if self._learner_thread.followers.get(info.number) is follower:  # else the number is another node's task
+                del self._learner_thread.followers[info.number]
             raise
         self._served[new.name] = served
         return served
