@@ -130,7 +130,8 @@ class PostgresAppender:
             if known != looked.last_change:
                 raise STALE
             found = take_out(connection, order, seq + 1, now, token)
-            connection.execute("UPDATE head SET seq = %s, time = %s", (found.seq, now))
+            if found.rows:  # the head has the time of the last row, by which nodes know the log again
+                connection.execute("UPDATE head SET seq = %s, time = %s", (found.seq, now))
             committing = True
             connection.execute("COMMIT")
             connection.execute(f"NOTIFY {CHANNEL}")
