@@ -50,11 +50,11 @@ suite: .venv/ready-test
 	$(PYTEST) -m 'not long'
 
 # The longer tier: clusters, GPU code, kills, long fuzzing, browsers, other libraries. What no machine at hand has is skipped, and says why.
-# Files that start a Ray come one after the other, each in a process of its own: one finds the Ray of another, and takes it.
-RAY := $(addprefix tests/executors/cluster/,test_evaluating.py test_ray.py)
+# What starts a Ray runs in a process of its own: one finds the Ray of another, and takes it.
+RAY := tests/executors/cluster/test_ray.py
 long: .venv/ready-test-all
-	for file in $(RAY); do $(BIN)/pytest $$file || exit 1; done
-	$(PYTEST) -m long $(addprefix --ignore=,$(RAY))
+	$(BIN)/pytest $(RAY)
+	$(PYTEST) -m long --ignore=$(RAY)
 
 test-all: test
 	ONEBIT_SLOW=1 $(MAKE) --no-print-directory long

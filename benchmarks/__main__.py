@@ -26,7 +26,6 @@ NAMES = (
     "steps",
     "startup",
     "auto",
-    "auto_speed",
     "corpus",
     "calibration",
     "readme_figure",

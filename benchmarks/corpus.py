@@ -37,7 +37,7 @@ from benchmarks.corpus_runs import (
 )
 from benchmarks.measuring import Table
 from benchmarks.streams.corpus import CHOOSE, CORPUS, FORMS, REPORT, CorpusStream
-from onebit.cli.options import growing_bar
+from onebit.cli.terminal import growing_bar
 from onebit.engine.processes import cores
 from onebit.errors import OnebitError, nearest
 from onebit.experiments.statistics import student_quantile
@@ -103,12 +103,12 @@ def failure_rows(failed: Sequence[Record]) -> list[dict[str, Any]]:
     """Return a row for each rule that refused rows or did not settle, with the first of its reasons."""
     by_rule: dict[str, list[Record]] = {}
     for record in failed:
-        by_rule.setdefault(record.fields["learner"], []).append(record)
+        by_rule.setdefault(record.learner, []).append(record)
     return [
         {
             "rule": rule,
             "runs": len(records),
-            "streams": "; ".join(sorted({record.fields["stream"]["data"] for record in records})),
+            "streams": "; ".join(sorted({record.stream["data"] for record in records})),
             "first reason": records[0].failed,
         }
         for rule, records in by_rule.items()

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache
 from multiprocessing import get_context
 from multiprocessing.synchronize import Event
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -91,14 +91,14 @@ def missing_units(units: Iterable[Unit], records: Records) -> list[Unit]:
     return sorted(found, key=lambda unit: -CORPUS[unit.stream].rounds)
 
 
-def run_unit(unit: Unit, stop: threading.Event | Event) -> list[dict[str, Any]]:
+def run_unit(unit: Unit, stop: threading.Event | Event) -> list[Record]:
     """The records of a unit, one trial after the other; fewer where it was stopped."""
     found = []
     for trials in by_shared_data(unit.trials()):
         shared = SharedData(trials[0], {})
         for trial in trials:
             for outcome in run_trials([trial], shared, stop, lambda count: None) or ():  # type: ignore[arg-type]
-                found.append(record_of(outcome).fields)
+                found.append(record_of(outcome))
     return found
 
 
@@ -116,7 +116,7 @@ def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Prog
                 list(pool.map(_compile_rule, sorted(rules)))  # each once, or every process would begin with all of them
             sizes = {pool.submit(_run_in_pool, unit): _size(unit) for unit in waiting}
             for future in _as_they_come(set(sizes)):
-                come = [records.add(Record(fields)) for fields in future.result()]
+                come = [records.add(record) for record in future.result()]
                 failed += [record for record in come if record.failed]
                 progress(sizes[future])
         finally:
@@ -148,7 +148,7 @@ def _size(unit: Unit) -> int:
     return CORPUS[unit.stream].rounds * sum(COST if one.rule == AUTO else 1 for one in unit.entrants)
 
 
-def _as_they_come(left: set[Future[list[dict[str, Any]]]]) -> Iterator[Future[list[dict[str, Any]]]]:
+def _as_they_come(left: set[Future[list[Record]]]) -> Iterator[Future[list[Record]]]:
     while left:
         come, left = wait(left, timeout=0.5, return_when=FIRST_COMPLETED)  # in short breaths, so that Ctrl-C is heard
         yield from come
@@ -164,7 +164,7 @@ def _start_worker(stop: Event) -> None:
     _stop = stop
 
 
-def _run_in_pool(unit: Unit) -> list[dict[str, Any]]:
+def _run_in_pool(unit: Unit) -> list[Record]:
     assert _stop is not None
     return run_unit(unit, _stop)
 

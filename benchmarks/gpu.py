@@ -32,8 +32,8 @@ from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.executors.gpu.ahead import KernelBuilder
-from onebit.executors.gpu.executor import gpu_executor
-from onebit.executors.gpu.speeds import family_of
+from onebit.executors.gpu.executor import family_of
+from onebit.executors.threads import threads_executor
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
 from onebit.spaces.sparse import SparseRows
@@ -41,6 +41,7 @@ from onebit.trials.trial import Trial, entry_of, marks_for
 
 ROWS = 20_000
 SCHEDULES = 4
+CORE_ROUNDS = 20_000  # by which a core is measured
 SECONDS = 1.0  # that a walk should take
 FP32_PEAK = 66.9e12  # of an H200, by its data sheet
 NEWS_ROWS, WORDS, WORDS_A_ROW, GROUPS = 18_846, 75_916, 158, 20  # of 20 Newsgroups
@@ -171,10 +172,11 @@ def measure_line(line: Line) -> dict[str, Any]:
 
 
 def core_rate(line: Line) -> float | None:
-    """Rounds a second of one core of this host."""
+    """Return the rounds a second of one core of this host; None if the run failed."""
     values, labels = rows_of(line.classes, line.features)
-    streamed = stream(values, labels, order="shuffle", delay=line.delay or None)
-    return gpu_executor().core_rate(Trial(entry_of(line.rule, line.options), streamed, 0))
+    streamed = stream(values, labels, rounds=CORE_ROUNDS, order="shuffle", delay=line.delay or None)
+    (record,) = threads_executor(1).run([[Trial(entry_of(line.rule, line.options), streamed, 0)]], lambda count: None)
+    return None if record.failed else CORE_ROUNDS / max(1e-9, record.seconds)
 
 
 def table_row(one: dict[str, Any]) -> dict[str, Any]:
@@ -217,7 +219,7 @@ def late_against_immediate(found: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def fitted_speeds(found: list[dict[str, Any]]) -> Iterator[str]:
-    """What `--on auto` should reckon with (`executors/gpu/speeds.py`): geometric means over the rules of a family, K = 10, d = 100."""
+    """What `--on auto` should reckon with (`executors/gpu/executor.py`): geometric means over the rules of a family, K = 10, d = 100."""
     families: dict[str, list[dict[str, Any]]] = {}
     for one in found:
         if (one["classes"], one["features"], one["delay"]) == (10, 100, None):

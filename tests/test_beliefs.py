@@ -9,8 +9,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import onebit
-from onebit.beliefs import belief_of, beliefs_of, greedy_of, scores_of
 from onebit.contract.belief import nearest_distribution
+from onebit.inspection import belief_of, beliefs_of, greedy_of, scores_of
 from onebit.learner import Learner
 from onebit.rules import registry
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import onebit
 
 ROOT = Path(onebit.__file__).parent
-# The two sides of one wire: what the service sends is read by a client that must run without it, into values of the same names.
-WIRE = {"client", "serve"}
+# The two sides of one wire: replies are values that a client reads without the service, whose document describes some of them more closely.
+WIRE = {"client", "serve", "replies.py"}
 
 
 def test_a_class_name_is_there_once() -> None:

@@ -239,9 +239,9 @@ def test_where_nothing_is_known_nothing_speaks() -> None:
 
 def test_to_explain_changes_nothing() -> None:
     for learner in (trained("auto"), trained("auto", sparse=True), trained("bpa")):
-        before, number = learner.to_bytes(), learner.runtime.next_id
+        before, number = learner.to_bytes(), learner.runtime.ledger.next_id
         learner.explain(X[0])
-        assert (learner.to_bytes(), learner.runtime.next_id) == (before, number)
+        assert (learner.to_bytes(), learner.runtime.ledger.next_id) == (before, number)
     texts = onebit.Auto(classes=2, text=True)
     texts.learn(texts.decide("some words"), right=True)
     before = texts.to_bytes()
@@ -275,9 +275,9 @@ def test_where_no_feature_has_a_weight_it_is_refused() -> None:
     assert "has a kernel" in refused(lambda: trained("banditron", kernel="rbf:0.5").explain(X[0]))
     codes = (np.eye(5) * 2.0 - 1.0).tolist()
     learner = Learner("conservative-ova", classes=CLASSES, coding=codes)
-    before = learner.runtime.feature_count
+    before = learner.features
     assert "by more than a sum of scores" in refused(lambda: learner.explain(X[0]))
-    assert learner.runtime.feature_count == before
+    assert learner.features == before
 
 
 class TwoHeads(NamedTuple):

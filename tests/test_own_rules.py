@@ -1,4 +1,4 @@
-"""Rules of one's own: from a file that a command is given, from an installed package, and in a service only where it was started with them."""
+"""Rules of one's own: from a file that a command is given, and in a service only where it was started with them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -177,62 +175,6 @@ def test_it_goes_to_workers_that_do_not_have_the_file(file: str) -> None:
     assert answer.stdout.decode().split() == ["nudge", "0.1"], answer.stderr.decode()
 
 
-# --- from an installed package -------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def package(file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if a package had been installed whose rules are these, one of which cannot be had."""
-    (tmp_path / "nudging.py").write_text(RULE.replace("from beside import moved", BESIDE))
-    monkeypatch.syspath_prepend(tmp_path)
-    found = [
-        EntryPoint("nudge", "nudging:RULE", rules.GROUP),
-        EntryPoint("lost", "no_such_module:RULE", rules.GROUP),
-        EntryPoint("misnamed", "nudging:RULE", rules.GROUP),
-        EntryPoint("three", "nudging:OTHER", rules.GROUP),
-        EntryPoint("bpa", "nudging:RULE", rules.GROUP),
-    ]
-
-    def asked(**what: Any) -> Any:  # others, Numba among them, are answered as ever
-        return found if what == {"group": rules.GROUP} else entry_points(**what)
-
-    monkeypatch.setattr("importlib.metadata.entry_points", asked)
-    rules.installed.cache_clear()
-    yield
-    rules.installed.cache_clear()
-    rules._loaded.cache_clear()
-    sys.modules.pop("nudging", None)
-
-
-@pytest.mark.usefixtures("package")
-def test_rules_of_packages_are_known_by_their_names(call: Call, caplog: pytest.LogCaptureFixture) -> None:
-    assert onebit.Learner("nudge", classes=2, rate=0.5).runtime.rule.name == "nudge"
-    assert rules.rule_named("bpa") is rules.registry()["bpa"]
-    assert onebit.run("nudge", "iris", prepare="unit-norm").error < 0.7
-    code, out, _ = call("learners", "--json")
-    assert code == 0
-    assert "nudge" in {one["name"] for one in json.loads(out)}
-    assert "no_such_module" in caplog.text
-    for name, sentence in (
-        ("lost", "cannot be had"),
-        ("misnamed", "but is the rule 'nudge'"),
-        ("three", "but is a int"),
-    ):
-        with pytest.raises(onebit.InputError, match=sentence):
-            onebit.Learner(name, classes=2)
-    with pytest.raises(onebit.InputError, match="did you mean 'nudge'"):
-        onebit.Learner("nudg", classes=2)
-
-
-@pytest.mark.usefixtures("package")
-def test_a_file_of_a_learner_has_no_code_of_a_package_run(tmp_path: Path) -> None:
-    path = tmp_path / "learner.onebit"
-    onebit.Learner("nudge", classes=2, features=2).save(path)
-    with pytest.raises(onebit.InputError, match="does not come with"):
-        onebit.load(path)
-    assert onebit.load(path, "nudge").classes == (0, 1)
-
-
 # --- in a service --------------------------------------------------------------------------------------------------------
 
 
@@ -285,19 +227,6 @@ def test_a_service_takes_it_only_where_it_was_started_with_it(file: str, tmp_pat
     served(tmp_path, aside)
     served_with(tmp_path, (file,), decide)
     assert labels[2] == labels[0], "nothing was lost meanwhile"
-
-
-@pytest.mark.usefixtures("package")
-def test_a_service_takes_no_rule_of_a_package_unless_it_is_named(tmp_path: Path) -> None:
-    async def refused(service: Service) -> None:
-        with pytest.raises(InvalidError, match="must be named at the start: --rule nudge"):
-            await service.create(asked())
-
-    async def taken(service: Service) -> None:
-        await service.create(asked())
-
-    served(tmp_path, refused)
-    served_with(tmp_path, ("nudge",), taken)
 
 
 def test_a_service_that_cannot_have_its_rule_does_not_start(call: Call, tmp_path: Path) -> None:

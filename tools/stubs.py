@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
+from typing import get_type_hints
 
 import onebit
+from onebit import HOMES
 from onebit.contract.parameters import Flag, OneOf, Parameter, Real
 from onebit.contract.rule import Rule
-from onebit.learner import Learner
-from onebit.public import HOMES
+from onebit.options import Options
 from onebit.rules import registry
 
 STUB = Path(onebit.__file__).with_suffix(".pyi")
@@ -30,7 +31,7 @@ from typing import Any, Literal
 def stub() -> str:
     """The text of the stub."""
     classes = [_learner(rule) for rule in registry().values()]
-    return HEAD + "\n".join([*_imports(), "", "__version__: str", "", *classes])
+    return HEAD + "\n".join([*_imports(), "", "__version__: str", "HOMES: dict[str, str]", "", *classes])
 
 
 def _imports() -> list[str]:
@@ -43,9 +44,9 @@ def _imports() -> list[str]:
 
 
 def _learner(rule: Rule) -> str:
-    common = list(inspect.signature(Learner.__init__, eval_str=False).parameters.values())[2:-1]
     own = [f"{name}: {_type(parameter)} = ..." for name, parameter in rule.parameters.items()]
-    options = [f"{one.name}: {one.annotation} = ..." for one in common[1:]]
+    kinds = get_type_hints(Options)
+    options = [f"{name}: {inspect.formatannotation(kind)} = ..." for name, kind in kinds.items()]
     lines = ["self", "classes: int | Iterable[str | int]", "*", *options, *own]
     signature = "".join(f"        {line},\n" for line in lines)
     return (

@@ -20,12 +20,11 @@ from numpy.typing import NDArray
 
 from onebit.data import real
 from onebit.data.files import arrays_of
-from onebit.data.paths import own_data
 from onebit.data.preparation import prepared
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Csr, Dataset
-from onebit.engine.reach import code_of
+from onebit.engine.fingerprint import code_of
 from onebit.errors import OnebitError
 
 Drawn = tuple[Any, NDArray[np.int64]]
@@ -153,7 +152,7 @@ def absent(name: str) -> str:
 
 
 def _own_file(name: str) -> Path | None:
-    folder = own_data()
+    folder = real.own_data()
     path = None if folder is None else folder / f"{name}.npz"
     return path if path is not None and path.is_file() else None
 

@@ -51,7 +51,7 @@ export interface DecideRequest {
 }
 
 /**
- * A decision. `version` is the generation of the learner, and how many feedbacks it had learnt.
+ * A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt.
  *
  * `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
  * before there was any feedback; `unsure` says that it is below the required one.
@@ -101,7 +101,11 @@ export interface DriftStats {
   alarms: DriftAlarm[];
 }
 
-/** Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest. */
+/**
+ * Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest.
+ *
+ * `left_out` parts are not shown, and `rest` is their sum.
+ */
 export interface Explained {
   id: string;
   label: string | number;
@@ -121,7 +125,7 @@ export interface ExplainedPart {
   contribution: number;
 }
 
-/** The share of the last decisions whose label was not the one thought best. */
+/** The share of the last decisions whose label was not the greedy one. */
 export interface Exploration {
   window: number;
   rate: number | null;
@@ -150,7 +154,7 @@ export interface Forget {
   unlearn?: boolean;
 }
 
-/** How many decisions were forgotten; whether the learner kept or unlearnt them; and whether nothing of them is left in the files of the log. */
+/** How many decisions were forgotten, whether the learner kept or unlearnt them, and whether nothing of them is left where the log is kept. */
 export interface Forgot {
   forgotten: number;
   learner: "kept" | "unlearnt";
@@ -162,7 +166,7 @@ export interface Health {
   status: "ok";
 }
 
-/** The outcome of one feedback. */
+/** The outcome of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message. */
 export interface Heard {
   id: string;
   status: "accepted" | "revised" | "withdrawn" | "duplicate" | "late" | "unknown" | "conflict";
@@ -206,7 +210,12 @@ export interface Learners {
   learners: LearnerKind[];
 }
 
-/** A decision in the log, with its feedback if there is any. */
+/**
+ * A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
+ *
+ * `revised_time` is when its feedback was revised, or withdrawn where `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
+ * times as texts.
+ */
 export interface LoggedDecision {
   id: string;
   label: string | number;
@@ -221,12 +230,10 @@ export interface LoggedDecision {
   time: number;
   weight: number;
   notes: number[];
-  decided_at: string | null;
   mode: "learn" | "shadow" | "log-only";
   x: number[] | Record<string, number> | string;
   right: boolean | null;
   feedback_time: number | null;
-  feedback_at: string | null;
   late: boolean;
   source: "caller" | "silence" | null;
   shown: string | number | null;
@@ -234,10 +241,12 @@ export interface LoggedDecision {
   reward: number | null;
   truth: string | number | null;
   revised_time: number | null;
-  revised_at: string | null;
   complete: boolean;
   raw: number | null;
   sure: number | null;
+  decided_at: string | null;
+  feedback_at: string | null;
+  revised_at: string | null;
 }
 
 /** Decisions, the newest first. */
@@ -294,7 +303,7 @@ export interface ProblemError {
   field?: string | null;
 }
 
-/** How much comes in: a second, over the last minute; and each of the last 120 seconds, oldest first. */
+/** Decisions and feedback per second over the last minute, and in each of the last 120 seconds, oldest first. */
 export interface Rates {
   decisions_per_s: number;
   feedback_per_s: number;
@@ -302,7 +311,11 @@ export interface Rates {
   feedback: number[];
 }
 
-/** Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings. */
+/**
+ * Whether decisions and feedback are accepted, and if not, why.
+ *
+ * `set_aside` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
+ */
 export interface Readiness {
   ready: boolean;
   reason: string | null;
@@ -318,7 +331,7 @@ export interface Session {
 }
 
 /**
- * How wrong the learner's own decisions would have been in the last rounds in which something else was shown, with a 95 % interval.
+ * The error that the learner's own decisions would have had in the last rounds in which something else was shown, with a 95 % interval.
  *
  * It is estimated from the probabilities in the log (SNIPS); null where none of what was shown could have been played. `effective` is the number of
  * rounds of its own that would say as much, and `missing` the share of its probability on classes that could not be shown, as far as known, by which the
@@ -347,29 +360,29 @@ export interface Stats {
   right: number;
   late: number;
   silences: number;
-  revised: number;
-  withdrawn: number;
   refused: number;
-  rewards: number;
-  truths: number;
-  mean_reward: number | null;
   window: Window;
   rates: Rates;
   delays: Delays;
   classes: ClassStats[];
   exploration: Exploration;
   curve: Curve;
+  revised: number;
+  withdrawn: number;
+  rewards: number;
+  truths: number;
+  mean_reward: number | null;
+  certainty: SureStats;
   shadow: ShadowStats | null;
   drift: DriftStats;
-  certainty: SureStats;
 }
 
 /**
  * Of the decisions of which somebody asked whether they are sure: how many were, and how wrong those were.
  *
- * `answered` is the share that was sure, and `error` that of the sure ones that were heard of. `overshoot` is by how much the error is above the
- * `risk` of the task at least, at all times at once but for a probability of 0.05; null where the task has no risk. The lists have a number
- * for each point of the curve, null where there is none yet: of all feedbacks so far, which were of sure ones, and the error of those.
+ * `answered` is the share that was sure, and `error` that of the sure ones that got feedback. `overshoot` is by how much the error is above the
+ * `risk` of the task at least, at all times at once but for a probability of 0.05; null where the task has no risk. The curves have a number
+ * for each point of `Curve`, null where there is none yet: of all feedbacks so far, which were of sure ones, and the error of those.
  */
 export interface SureStats {
   asked: number;
@@ -388,7 +401,6 @@ export interface SureStats {
 export interface Task {
   name: string;
   classes: (string | number)[];
-  retired: (string | number)[];
   learner: string;
   parameters: Record<string, unknown>;
   exploration_floor: number;
@@ -396,19 +408,20 @@ export interface Task {
   mode: "learn" | "shadow" | "log-only";
   deadline_s: number | null;
   silence: "nothing" | "wrong" | "right";
-  revise_within: number | null;
-  sure: number | null;
-  risk: number | null;
   display: Image | null;
   items: string | null;
   created: number;
-  created_at: string | null;
   deleted: number | null;
-  deleted_at: string | null;
   generation: number;
   learnt: number;
   position: number;
   training: Training | null;
+  revise_within: number | null;
+  retired: (string | number)[];
+  sure: number | null;
+  risk: number | null;
+  created_at: string | null;
+  deleted_at: string | null;
 }
 
 /** A task that is set aside, and why: its routes answer 503, and it can be deleted. */
@@ -434,10 +447,10 @@ export interface Training {
   learner: string;
   done: number;
   of: number;
-  error?: string | null;
+  error: string | null;
 }
 
-/** The versions and the CPU that the service runs on. */
+/** The versions and the CPU that the service runs on. States are the same bit for bit where all of these are the same. */
 export interface Version {
   version: string;
   python: string;

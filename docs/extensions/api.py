@@ -8,9 +8,9 @@ import inspect
 
 from docs.extensions.tables import table
 
-from onebit.cli.serve import OPTIONS
+from onebit import HOMES
+from onebit.cli.serve import OPTIONS, variable
 from onebit.decision import Decision
-from onebit.public import HOMES
 from onebit.rules import registry
 from onebit.serve.settings import Settings
 
@@ -78,7 +78,7 @@ def settings_page() -> str:
     rows = [
         (
             f"`{name}`",
-            f"`{option.variable}`",
+            f"`{variable(name)}`",
             "needed" if defaults[name] is dataclasses.MISSING else f"`{defaults[name]}`",
             option.help,
         )

@@ -13,10 +13,46 @@ import importlib
 import logging
 from typing import Any
 
-from onebit.public import HOMES
 from onebit.version import VERSION
 
 __version__ = VERSION
+
+# The public names beside the learner classes, and the modules that they are imported from when first used.
+HOMES = {
+    "Learner": "onebit.learner",
+    "Decision": "onebit.decision",
+    "OnebitError": "onebit.errors",
+    "InputError": "onebit.errors",
+    "MissingExtraError": "onebit.errors",
+    "NetworkError": "onebit.errors",
+    "OutOfMemoryError": "onebit.errors",
+    "OnebitWarning": "onebit.errors",
+    "Rule": "onebit.contract.rule",
+    "load": "onebit.learner",
+    "open": "onebit.serve.opening",
+    "OpenTask": "onebit.serve.open_task",
+    "plot_boundary": "onebit.experiments.regions",
+    "run": "onebit.experiments.run",
+    "Result": "onebit.experiments.run",
+    "Stopped": "onebit.experiments.run",
+    "compare": "onebit.experiments.compare",
+    "Comparison": "onebit.experiments.compare",
+    "sweep": "onebit.experiments.sweep",
+    "Sweep": "onebit.experiments.sweep",
+    "reproduce": "onebit.papers.reproduce",
+    "Reproduction": "onebit.papers.verdicts",
+    "stream": "onebit.data.streams",
+    "Stream": "onebit.data.streams",
+    "checks": "onebit.checks",
+    "data": "onebit.data",
+    "theory": "onebit.theory",
+    "offpolicy": "onebit.offpolicy",
+    "client": "onebit.client",
+    "rules": "onebit.rules",
+    "sklearn": "onebit.sklearn",
+    "river": "onebit.river",
+    "coba": "onebit.coba",
+}
 
 logging.getLogger("onebit").addHandler(logging.NullHandler())  # who wants to see what is logged says so
 

@@ -23,6 +23,7 @@ from onebit.errors import OnebitWarning as OnebitWarning
 from onebit.errors import OutOfMemoryError as OutOfMemoryError
 from onebit.experiments.compare import Comparison as Comparison
 from onebit.experiments.compare import compare as compare
+from onebit.experiments.regions import plot_boundary as plot_boundary
 from onebit.experiments.run import Result as Result
 from onebit.experiments.run import Stopped as Stopped
 from onebit.experiments.run import run as run
@@ -32,11 +33,11 @@ from onebit.learner import Learner as Learner
 from onebit.learner import load as load
 from onebit.papers.reproduce import reproduce as reproduce
 from onebit.papers.verdicts import Reproduction as Reproduction
-from onebit.regions import plot_boundary as plot_boundary
 from onebit.serve.open_task import OpenTask as OpenTask
 from onebit.serve.opening import open as open
 
 __version__: str
+HOMES: dict[str, str]
 
 class AROW(Learner):
     """every weight has a confidence (full information)"""

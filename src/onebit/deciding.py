@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from math import isnan
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.contract.candidates import candidates_at, complete_at, packed
 from onebit.contract.parameters import Real, checked_flag
 from onebit.decision import Decision
-from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING
+from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features import Kept
 from onebit.rows import Rows
 from onebit.runtime import Runtime
 from onebit.stepping import PLAIN_TERMS, DecisionTerms
-from onebit.validation import ClassName
+from onebit.validation import ClassName, IdLike, checked_id
 
 Among = Iterable[ClassName] | None  # the classes that can be played; None: all
 
 SURE = Real("[0, 1]", "the confidence from which a decision is sure")
+PROPENSITY = Real("(0, 1]", "the probability with which a label was played")
 RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
 
 
 def _certainty(sure: float | None, risk: float | None) -> tuple[float, float]:
-    """`sure` and `risk` of the terms."""
+    """Return `sure` and `risk` of the terms; NaN if not given."""
     if sure is not None and risk is not None:
         raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
     return math.nan if sure is None else SURE.code("sure", sure), math.nan if risk is None else RISK.code("risk", risk)
@@ -37,8 +40,8 @@ def _certainty(sure: float | None, risk: float | None) -> tuple[float, float]:
 def parse_request(
     runtime: Runtime, among: Among, complete: bool, sure: float | None = None, risk: float | None = None
 ) -> DecisionTerms:
-    """What is asked of one x."""
-    if among is None and complete is False and sure is None and risk is None and not runtime.retired:
+    """Parse the terms of a decision on one x."""
+    if among is None and complete is False and sure is None and risk is None and not runtime.names.retired:
         return PLAIN_TERMS  # as nearly always
     known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     found = runtime.candidates(among)
@@ -53,8 +56,8 @@ def parse_requests(
     sure: float | None = None,
     risk: float | None = None,
 ) -> DecisionTerms:
-    """What is asked of many rows: one list of candidates for all, or one for each."""
-    if among is None and not runtime.retired:
+    """Parse the terms of decisions on many rows: one list of candidates for all, or one for each."""
+    if among is None and not runtime.names.retired:
         return parse_request(runtime, None, complete, sure, risk)  # no list, whatever the number of rows
     known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
@@ -77,7 +80,7 @@ def parse_requests(
 
 
 def _one_a_row(among: object) -> bool:
-    """Whether lists are given, and not one list; some of each are refused."""
+    """Return True if a list of candidates is given for each row, and not one for all; refuse a mixture."""
     if among is None or isinstance(among, str | Mapping) or not isinstance(among, Iterable):
         return False
     kinds = {isinstance(one, str | int | np.generic) for one in among}
@@ -86,46 +89,13 @@ def _one_a_row(among: object) -> bool:
     return kinds == {False}
 
 
-def make_decision(runtime: Runtime, x: Any, identity: int | str, terms: DecisionTerms) -> Decision:
-    """Decide on one x."""
-    kept, _ = runtime.decide_one(x, identity, terms)
-    return _decision(runtime, identity, kept, runtime.model.choice.tolist()[0], terms, 0)
-
-
-def make_decisions(
-    runtime: Runtime, kept: Sequence[Kept], rows: Rows, ids: Sequence[int | str], terms: DecisionTerms
-) -> list[Decision]:
-    """Decide on rows that were read."""
-    choices = runtime.choices(rows, ids, engine.CHOICE_COLUMNS + len(runtime.classes), terms).tolist()
-    return [
-        _decision(runtime, identity, x, choice, terms, row)
-        for row, (identity, x, choice) in enumerate(zip(ids, kept, choices, strict=True))
-    ]
-
-
-def _candidates(runtime: Runtime, terms: DecisionTerms, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
-    """The names of the candidates of a row, or None for all classes, and whether the right one is known to be among them."""
-    if not len(terms.among):
-        return None, False
-    found = candidates_at(terms.among, row)
-    if len(found) == len(runtime.classes):
-        return None, False
-    return tuple(runtime.classes[label] for label in found), complete_at(terms.among, row)
-
-
-def _decision(
-    runtime: Runtime,
-    identity: int | str,
-    kept: Kept,
-    choice: Sequence[float],
-    terms: DecisionTerms,
-    row: int,
-) -> Decision:
-    """The choice of the loop as the value that users keep."""
+def build_decision(runtime: Runtime, identity: int | str, kept: Kept, terms: DecisionTerms) -> Decision:
+    """Build the decision from the choice that the loop has just made on one x."""
+    choice = runtime.model.choice.tolist()[0]
     label, greedy, weight, note, second_note, propensity, raw, confidence, sure, *chances = choice
     classes = runtime.names.names
-    among, complete = (None, False) if terms is PLAIN_TERMS else _candidates(runtime, terms, row)
-    probabilities = dict(zip(classes, chances, strict=True))
+    among, complete = (None, False) if terms is PLAIN_TERMS else _candidates(runtime, terms, 0)
+    probabilities = dict(zip(classes, chances))  # noqa: B905 - `strict` takes two thirds as long again
     if 0.0 in chances:
         probabilities = {name: chance for name, chance in probabilities.items() if chance > 0.0}
     return Decision(
@@ -145,3 +115,86 @@ def _decision(
         None if isnan(confidence) else confidence,
         None if isnan(sure) else sure,
     )
+
+
+def make_decisions(
+    runtime: Runtime, kept: Sequence[Kept], rows: Rows, ids: Sequence[int | str], terms: DecisionTerms
+) -> list[Decision]:
+    """Decide on rows that were read, and build the decisions column by column."""
+    classes, count = runtime.names.names, len(ids)
+    choices = runtime.choices(rows, ids, CHOICE_COLUMNS + len(classes), terms)
+    labels, greedy, weights, notes, second_notes, propensities, raws, confidences, sures = choices[
+        :, :CHOICE_COLUMNS
+    ].T.tolist()
+    among: Iterable[tuple[ClassName, ...] | None] = repeat(None)
+    complete: Iterable[bool] = repeat(False)
+    if len(terms.among):
+        among, complete = zip(*(_candidates(runtime, terms, row) for row in range(count)), strict=True)
+    return list(
+        map(
+            Decision,
+            ids,
+            [classes[int(label)] for label in labels],
+            propensities,
+            [classes[int(label)] for label in greedy],
+            weights,
+            zip(notes, second_notes, strict=True),
+            kept,
+            repeat(runtime.ledger.moment),
+            repeat(runtime.identity),
+            among,
+            complete,
+            _probabilities(classes, choices[:, CHOICE_COLUMNS:]),
+            raws,
+            [None if isnan(confidence) else confidence for confidence in confidences],
+            [None if isnan(sure) else sure for sure in sures],
+        )
+    )
+
+
+def logged_decision(
+    runtime: Runtime,
+    x: Any,
+    label: ClassName,
+    propensity: float,
+    identity: IdLike | None,
+    among: Among,
+    complete: bool,
+) -> Decision:
+    """Build a decision whose label another system has played, with this propensity."""
+    runtime.names.index(label)
+    weight, rule = PROPENSITY.code("propensity", propensity), runtime.rule
+    terms = parse_request(runtime, among, complete)
+    checked = checked_id(runtime.ledger.next_id if identity is None else identity)
+    kept, _ = runtime.decide_one(x, checked, terms)
+    decision = build_decision(runtime, checked, kept, terms)
+    if decision.among is not None and label not in decision.among:
+        raise InputError(f"label is {brief(label)}, which is none of the candidates")
+    if decision.among is not None and len(decision.among) == 1 and weight < 1.0:
+        raise InputError(f"propensity is {brief(propensity)}, but a sole candidate is played with probability 1")
+    if rule.notes_the_label and label != decision.label:
+        raise InputError(
+            f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
+            f"and {brief(label)} was played"
+        )
+    logged = decision._replace(label=label, propensity=weight, weight=weight, probabilities=None)
+    # How sure this learner is of its own label says nothing of another.
+    return logged if label == decision.label else logged._replace(raw=None, confidence=None, sure=None)
+
+
+def _probabilities(classes: tuple[ClassName, ...], chances: NDArray[np.float64]) -> list[dict[ClassName, float]]:
+    """The probabilities of the classes that could have been played, row by row."""
+    probabilities = [dict(zip(classes, row)) for row in chances.tolist()]  # noqa: B905 - as above
+    if chances.all():
+        return probabilities
+    return [{name: chance for name, chance in row.items() if chance > 0.0} for row in probabilities]
+
+
+def _candidates(runtime: Runtime, terms: DecisionTerms, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
+    """The names of the candidates of a row, or None for all classes, and whether the right one is known to be among them."""
+    if not len(terms.among):
+        return None, False
+    found = candidates_at(terms.among, row)
+    if len(found) == len(runtime.classes):
+        return None, False
+    return tuple(runtime.classes[label] for label in found), complete_at(terms.among, row)

@@ -53,7 +53,7 @@ class Decision(NamedTuple):
         return self.sure is not None and (self.confidence is None or self.confidence < self.sure)
 
     def to_json(self) -> str:
-        """The decision as one line of JSON.
+        """Return the decision as one line of JSON.
 
         >>> import onebit
         >>> decision = onebit.Banditron(classes=["no", "yes"]).decide([1.0, 2.0])
@@ -70,7 +70,7 @@ class Decision(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Decision:
-        """The decision that `to_json` wrote; anything else raises an `InputError`."""
+        """Read the decision that `to_json` wrote; anything else raises an `InputError`."""
         try:
             read = json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
@@ -192,7 +192,7 @@ def _learner(name: str, value: object) -> str:
 
 
 def _x(name: str, value: object) -> Kept:
-    """An x in one of the four forms; whatever does not fit exactly is refused, since compiled code checks nothing."""
+    """Read an x in one of the four forms; refuse what does not fit exactly, since compiled code checks nothing."""
     if not isinstance(value, dict):
         _refuse(name, value, "an object")
     form = set(value)

@@ -30,7 +30,7 @@ FeatureName = str | int  # a column without a name is called by its number
 
 @dataclass(frozen=True)
 class FeatureContribution:
-    """What one value of x adds. If names are hashed, names of this x that share a column count together."""
+    """The contribution of one value of x. If names are hashed, names of this x that share a column count together."""
 
     names: tuple[FeatureName, ...]
     value: float
@@ -54,14 +54,14 @@ class Explanation:
     left_out: int  # so many
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, as the service sends it."""
+        """Return plain values, as the service sends them."""
         return {**asdict(self), "parts": [{**asdict(part), "names": list(part.names)} for part in self.parts]}
 
     def __str__(self) -> str:
         return "\n".join([self._title, *(f"{amount:+9.3g}  {what}" for amount, what in self._lines)])
 
     def _repr_html_(self) -> str:
-        """The same for a notebook, as text and never as markup."""
+        """Render for a notebook; names are escaped."""
         cells = (f"<tr><td>{amount:+.3g}</td><td>{escape(what)}</td></tr>" for amount, what in self._lines)
         return f"<b>{escape(self._title)}</b><table>{''.join(cells)}</table>"
 
@@ -95,7 +95,7 @@ def explanation_of(
     with runtime.lock:
         between, model = _contrast_of(runtime), runtime.model
         candidates = _candidates(runtime, among, chosen)
-        kept, row = runtime.decide_one(x, runtime.next_id, parse_request(runtime, among, False))
+        kept, row = runtime.decide_one(x, runtime.ledger.next_id, parse_request(runtime, among, False))
         number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
         scores = model.buffers[engine.SCORES].copy()
         rival = _rival_of(number, candidates, lambda one, other: amount(between(one, other), scores))
@@ -120,7 +120,7 @@ def explanation_of(
 
 
 def _contrast_of(runtime: Runtime) -> Callable[[int, int], Contrast]:
-    """How two classes are compared; refused where that is not a sum over features."""
+    """Return the function that compares two classes; refused if that is not a sum over features."""
     rule, model = runtime.rule, runtime.model
     if isinstance(runtime.space_choice, KernelChoice):
         raise InputError(f"{rule.title} has a kernel: it stores rows, and no feature has a weight that could be told")
@@ -141,7 +141,7 @@ def _contrast_of(runtime: Runtime) -> Callable[[int, int], Contrast]:
 
 
 def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
-    """The classes that can be played; refused where the label is none of those given, or where there is no other."""
+    """Return the classes that can be played; refused if the label is none of them, or there is no other."""
     found = runtime.candidates(among)
     candidates = list(range(len(runtime.classes))) if found is None else found
     if among is not None and label is not None and label not in candidates:
@@ -152,7 +152,7 @@ def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
 
 
 def _rival_of(label: int, candidates: Sequence[int], lead: Callable[[int, int], float]) -> int:
-    """The class over which the label leads by least; of several such, the one that leads over the others."""
+    """Return the class over which the label leads by least; of several such, the one that leads over the others."""
     others = [one for one in candidates if one != label]
     leads = [lead(label, one) for one in others]
     least = min(leads)

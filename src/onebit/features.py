@@ -7,7 +7,7 @@ copies: what a user does with an array afterwards is no concern of the learner's
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
 from onebit.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
-from onebit.named_features import NameOrder, hashed, hashed_entries, names_in_order, read_dict, read_text
+from onebit.named_features import NamedRow, NameOrder, hashed, hashed_entries, names_in_order, read_dict, read_text
 from onebit.rows import (
     Row,
     Rows,
@@ -25,7 +25,7 @@ from onebit.rows import (
     first_not_finite,
     gather,
     is_sparse,
-    joined,
+    join_rows,
     kept_rows,
     not_finite,
     numbers_of,
@@ -38,29 +38,16 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 from onebit.validation import is_text
 
-MOST_BITS = 30
 GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
-MOST_FEATURES = 2**31 - 2  # columns are int32
 
 Kept = NDArray[Any] | SparseRow | dict[str, float] | str  # what a decision keeps of x
 
 
 class Features:
-    """How a learner reads x: which form it takes, how many features there are, and what they are called."""
+    """The features of a learner: the form of x, their number and their names."""
 
     def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
-        if dtype not in ("float32", "float64", np.float32, np.float64):
-            raise InputError(f"dtype is {brief(dtype)}, but must be float32 or float64")
         self.dtype = np.dtype(dtype)
-        if space not in (None, "dense", "sparse"):
-            raise InputError(f"space is {brief(space)}, but must be dense or sparse")
-        counted = isinstance(size, int | np.integer) and not isinstance(size, bool)
-        if size is not None and not (counted and 1 <= size <= MOST_FEATURES):
-            raise InputError(f"features is {brief(size)}, but must be a whole number from 1 to {MOST_FEATURES}")
-        whole = isinstance(hash_bits, int | np.integer) and not isinstance(hash_bits, bool)
-        if hash_bits is not None and not (whole and 1 <= hash_bits <= MOST_BITS):
-            raise InputError(f"hash_bits is {brief(hash_bits)}, but must be a whole number from 1 to {MOST_BITS}")
-        hash_bits = None if hash_bits is None else int(hash_bits)
         named = text or hash_bits is not None
         if named and (space == "dense" or size is not None):
             raise InputError("text and hash_bits are for named features, which are sparse and count themselves")
@@ -70,14 +57,14 @@ class Features:
         self.hash_bits = hash_bits
         self.vocabulary: dict[str, int] | None = {} if named and hash_bits is None else None
         self.space: str | None = "sparse" if named else space
-        self.size: int | None = 1 << hash_bits if hash_bits is not None else None if size is None else int(size)
+        self.size: int | None = size if hash_bits is None else 1 << hash_bits
         self.named: bool | None = True if named else False if size is not None else None
         self._order = NameOrder()
         self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
 
     @property
     def columns(self) -> int:
-        """How many columns have a meaning by now."""
+        """The number of columns that have a meaning by now."""
         if self.vocabulary is not None:
             return len(self.vocabulary)
         return self.size or 0
@@ -114,11 +101,11 @@ class Features:
 
     @property
     def known(self) -> tuple[int, Names | None]:
-        """What is known of names by now, for `forget_after`."""
+        """The number of names and the columns of the first frame, for `forget_after`."""
         return 0 if self.vocabulary is None else len(self.vocabulary), self.feature_names
 
     def forget_after(self, known: tuple[int, Names | None]) -> None:
-        """Take back the names that were learnt after this was known: what brought them was refused."""
+        """Remove the names added after `known` was read: the rows that brought them were refused."""
         count, self.feature_names = known
         if self.vocabulary is not None and len(self.vocabulary) > count:
             self._order.forget()
@@ -130,7 +117,7 @@ class Features:
             self.feature_names = names
 
     def _in_order(self, given: NamedRows) -> NDArray[Any]:
-        """Numbers with their columns in the order of the frame that came first; other columns are refused."""
+        """Return the numbers of a frame with its columns in the order of the first frame; refuse other columns."""
         names = given.names
         self._remember(names)
         known = self.feature_names
@@ -146,47 +133,59 @@ class Features:
 
     # --- one x -----------------------------------------------------------------------------------------------------
 
-    def read(self, x: Any, grow: bool = False) -> tuple[Kept, Row]:
-        """Read one x: what a decision keeps of it, and its row; what cannot be read is refused. `grow` takes its names into the vocabulary."""
+    def read(self, x: Any, grow: bool = False, copy: bool = True) -> tuple[Kept, Row]:
+        """Read one x: what a decision keeps of it, and its row. `grow` adds its names to the vocabulary.
+
+        Without `copy` an array that fits is used as it is, for those who keep nothing of it.
+        """
         if self.space is None or self.named is None:
             self.settle(x)
         if self.named:
-            return self._read_named(x, grow)
+            row = read_dict(x, self.largest) if isinstance(x, Mapping) else self._read_text(x)
+            if self.vocabulary is None:
+                columns, numbers, width = hashed_entries(row, self.columns)
+                numbers = cast_to(numbers, self.dtype)  # sums of names that share a column may overflow
+            else:
+                columns, numbers, width = self._order.entries(row, self.vocabulary, grow)
+                numbers = numbers.astype(self.dtype)
+            return row.kept, SparseRows(numbers, columns, np.array([0, len(columns)]), width)
         given = x if isinstance(x, np.ndarray) else self._columns_in(x)
         if self.space == "sparse":
-            row = given if isinstance(given, SparseRow) else self._gathered(given)
-            starts = np.array([0, len(row.columns)], dtype=np.int64)
-            return row, SparseRows(row.values, row.columns, starts, row.size)
+            kept = given if isinstance(given, SparseRow) else self._gathered(given)
+            return kept, SparseRows(kept.values, kept.columns, np.array([0, len(kept.columns)]), kept.size)
         if isinstance(given, SparseRow):
             given = self._spread(given)
         elif given.shape != (self.size,) or given.dtype.kind not in "fiub":
             given = self._line(given)
-        values = given.copy() if given.dtype is self.dtype else cast_to(given, self.dtype)
-        values.setflags(write=False)
-        return values, values[None]
-
-    def _read_named(self, x: Any, grow: bool) -> tuple[Kept, SparseRows]:
-        """Read a dict or a text."""
-        if isinstance(x, str):
-            if not self.text:
-                raise InputError("x is a string; a learner made with text=True takes those")
-            if not is_text(x):
-                raise InputError(f"x is {brief(x)}, but must be a string of Unicode characters")
-            row = read_text(x)
-        elif isinstance(x, Mapping):
-            row = read_dict(x, self.largest)
+        if given.dtype is not self.dtype:
+            given = cast_to(given, self.dtype)
+        elif not copy and given.flags.c_contiguous and given.flags.aligned:
+            return given, given[None]
         else:
+            given = given.copy()
+        given.setflags(write=False)
+        return given, given[None]
+
+    def _read_text(self, x: Any) -> NamedRow:
+        """Read an x that is no dict: a text, if the learner takes those."""
+        if not isinstance(x, str):
             what = "a string, or a dict" if self.text else "a dict"
             raise InputError(f"x is {_kind(x)}, but this learner takes {what} of feature name -> number")
-        if self.vocabulary is None:
-            columns, values, width = hashed_entries(row, self.columns)
-        else:
-            columns, values, width = self._order.entries(row, self.vocabulary, grow)
-        starts = np.array([0, len(columns)], dtype=np.int64)
-        return row.kept, SparseRows(cast_to(values, self.dtype), columns, starts, width)
+        if not self.text:
+            raise InputError("x is a string; a learner made with text=True takes those")
+        if not is_text(x):
+            raise InputError(f"x is {brief(x)}, but must be a string of Unicode characters")
+        return read_text(x)
+
+    def add_names(self, kept: Kept) -> None:
+        """Add the names of an x that was learnt to the vocabulary, with the columns that it was read with."""
+        assert self.vocabulary is not None
+        assert isinstance(kept, dict | str)
+        for name in names_in_order(kept):
+            self.vocabulary.setdefault(name, len(self.vocabulary))
 
     def _columns_in(self, x: Any) -> Any:
-        """The numbers of an x that is no array, in the order of the features; those of a sparse one as a `SparseRow`."""
+        """Return the numbers of an x that is no array, in the order of the features; of a sparse x, a `SparseRow`."""
         if isinstance(x, SparseRow) or is_sparse(x):
             row = x if isinstance(x, SparseRow) else sparse_row(x, self.dtype)
             if row.size != self.size:
@@ -197,7 +196,7 @@ class Features:
         return self._in_order(named_rows(x)) if has_names(x) else numbers_of(x, self.dtype, copy=False)
 
     def _line(self, x: NDArray[Any]) -> NDArray[Any]:
-        """An array as one line of numbers."""
+        """Return an array as one line of numbers."""
         if x.ndim == 2 and len(x) == 1:
             x = x[0]
         if x.shape != (self.size,):
@@ -218,7 +217,7 @@ class Features:
         return values
 
     def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
-        """What each value of a kept x is called, in the order of its row; names that are hashed may share one.
+        """Name each value of a kept x, in the order of its row; hashed names may share a value.
 
         They are read from x itself, so nothing need be remembered of hashed names. What has no name is called by its column.
         """
@@ -237,17 +236,25 @@ class Features:
     # --- a whole table ---------------------------------------------------------------------------------------------
 
     def read_many(self, X: Any, grow: bool = False) -> tuple[list[Kept], Rows]:
-        """Copies of the rows of X, each in the form that a decision keeps, and the rows; `grow` takes their names into the vocabulary."""
+        """Read many x: what decisions keep of them, and their rows. `grow` adds their names to the vocabulary."""
         if self.named:
             if is_sparse(X) or is_frame(X):
                 raise InputError("X is a table of columns, but this learner takes dicts or texts, one for each row")
-            read = [self._read_named(x, grow) for x in X]
-            return [kept for kept, _ in read], joined([rows for _, rows in read])
+            read = [self.read(x, grow) for x in X]
+            return [kept for kept, _ in read], join_rows([row for _, row in read])
         rows = self.table(X)
-        return list(kept_rows(rows)), rows
+        return [*kept_rows(rows)], rows
+
+    def read_all(self, kept: Sequence[Kept]) -> Rows:
+        """Read what many decisions have kept, to learn from it; add its names to the vocabulary."""
+        if self.named is False and self.space == "dense":
+            arrays = [x for x in kept if type(x) is np.ndarray and x.dtype is self.dtype and x.shape == (self.size,)]
+            if len(arrays) == len(kept):
+                return DenseRows(np.concatenate(arrays).reshape(len(arrays), -1))
+        return join_rows([self.read(x, grow=True)[1] for x in kept])
 
     def table(self, X: Any, form: str | None = None) -> Rows:
-        """A matrix as rows in a form, mostly that of the space: cast once, and not copied where it already has the right form."""
+        """Return a matrix as rows, dense or sparse; without a copy if it already has the right form."""
         form = form or self.space
         refuse_what_is_no_table(X)
         if self.named:
@@ -270,7 +277,7 @@ class Features:
         return DenseRows(np.ascontiguousarray(values)) if form == "dense" else gather(values)
 
     def not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
-        """Which number of a row is not finite, if one is not; `given` is x as it was before it was cast."""
+        """Say which number of a row is not finite, if any; `given` is x as it was before it was cast."""
         if isinstance(rows, SparseRows):
             values = rows.values[rows.starts[row] : rows.starts[row + 1]]
             columns = rows.columns[rows.starts[row] : rows.starts[row + 1]]
@@ -288,7 +295,7 @@ class Features:
         return f"feature {columns[bad[0]]} of x {not_finite(number, self.dtype)}"
 
     def out_of_range(self, sq_norm: float) -> str:
-        """What is to be done about scores or steps that the dtype cannot hold, for a row of this squared length."""
+        """Say what to do about scores or steps that the dtype cannot hold, for a row of this squared length."""
         if sq_norm < GROWN:
             return (
                 f"the weights have grown out of the range of {self.dtype}: the learner does not settle on these data; give it "
@@ -301,7 +308,7 @@ class Features:
 
 
 def refuse_what_is_no_table(X: Any) -> None:
-    """A sentence for what has no rows."""
+    """Refuse an X that has no rows."""
     if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
         raise InputError(f"X is {brief(X)}, but must be rows: a matrix, or a list of rows")
 
@@ -319,7 +326,7 @@ def _width(x: Any) -> int:
 
 
 def _kind(x: object) -> str:
-    """What x is, with its article."""
+    """Return the kind of x with its article: a dict, an int."""
     if x is None:
         return "None"
     name = "string" if isinstance(x, str) else type(x).__name__

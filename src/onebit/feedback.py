@@ -1,31 +1,35 @@
-"""What was said of decisions, on its way to the loop: checked, and in numbers."""
+"""Feedback on decisions: checked, in numbers, and learnt."""
 
 from __future__ import annotations
 
 import math
 import sys
 from collections.abc import Mapping, Sequence, Set
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.batches import LearningBatch
 from onebit.contract.candidates import Labels, packed
 from onebit.contract.draws import word_of, words_of
 from onebit.decision import Decision
+from onebit.engine import stream as engine
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError, OnebitError, brief
-from onebit.rows import joined
 from onebit.runtime import Runtime
+from onebit.spaces.sparse import SparseRows
+from onebit.stepping import learn_row, single_row
 from onebit.validation import ClassName, listed
+from onebit.walking import LearningBatch, correct_rows
 
 KINDS = ("bandit", "label")
 _MOST = sys.float_info.max
+_PLAIN = frozenset({float, type(None)})
 
 
 def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
-    """For those who are shown labels and may pass on one bit of each, or all: refuse what is neither, or too little for a rule."""
+    """Refuse a kind of feedback that is neither 'bandit' nor 'label', or too little for the rule."""
     if feedback not in KINDS:
         raise InputError(f"feedback is {brief(feedback)}, but must be 'bandit' or 'label'")
     if runtime.needs_labels and feedback == "bandit":
@@ -33,53 +37,92 @@ def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
 
 
 class Answer(NamedTuple):
-    """What was said of a decision, in numbers."""
+    """The outcome of a decision, in numbers."""
 
     revealed: int  # the class that the loop compares with the one played; -1 for some other class
     reward: float | None = None  # what the label was worth, where that is a number
     corrects: bool = False  # whether the class was named to be learnt as such
 
 
-def parse_answer(
+def learn_answer(
     runtime: Runtime,
     decision: Decision,
     right: bool | None,
     label: ClassName | None,
     reward: float | None,
     truth: ClassName | None,
-) -> Answer:
-    """Read what was said of a decision. One that is not this learner's to learn, now, is refused."""
+) -> None:
+    """Learn from the outcome of one decision; where it cannot be learnt, nothing is changed."""
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
+    played, identity = runtime.names.index(decision.label), decision.id
+    plain = type(right) is bool and label is None and reward is None and truth is None
+    if plain and (right or not runtime.model.needs_labels):
+        revealed, worth, corrects = played if right else -1, None, False
+    else:
+        revealed, worth, corrects = parse_answer(runtime, decision, played, right, label, reward, truth)
+    if decision.learner != runtime.identity:
+        raise InputError(f"decision {brief(identity)} was made by another learner")
+    runtime.ledger.refuse_learnt(identity, decision.version)
+    model, features = runtime.model, runtime.features
+    word = identity if type(identity) is int else word_of(identity)
+    is_first, names = model.space is None, features.feature_names
+    try:
+        kept, row = features.read(decision.x, copy=False)
+        choice = _choice_numbers(runtime, decision, played)
+        among = NOTHING if decision.among is None else _candidates(runtime, [decision])
+        if corrects:
+            rows, labels, words = single_row(model, row), np.array([revealed]), np.array([word], dtype=np.uint64)
+            with model.unchanged_if_refused(rows):
+                correct_rows(model, rows, labels, np.array([choice]), words, among)
+        else:
+            rewards = NO_REWARDS if worth is None else np.array([[worth]])
+            learn_row(model, row, choice, word, revealed, among, rewards)
+    except OnebitError:
+        runtime.forget_features(is_first, (features.columns, names))
+        raise
+    vocabulary = features.vocabulary
+    if vocabulary is not None and isinstance(row, SparseRows) and row.width > len(vocabulary):
+        features.add_names(kept)
+    if worth is not None:
+        runtime.note_rewards(np.array([worth]))
+    runtime.ledger.record(identity)
+
+
+def parse_answer(
+    runtime: Runtime,
+    decision: Decision,
+    played: int,
+    right: bool | None,
+    label: ClassName | None,
+    reward: float | None,
+    truth: ClassName | None,
+) -> Answer:
+    """Parse the outcome of a decision; `played` is the number of its label."""
     if right is not None and label is None and reward is None and truth is None:
         said: object = right
         if said is not True and said is not False and not isinstance(said, np.bool_):
-            raise InputError(f"right is {brief(right)}, but must be True or False (bool(...) makes it so)")
+            raise InputError(f"right is {brief(right)}, but must be True or False")
         if not right and runtime.model.needs_labels:
             raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not only that it was wrong")
-        answer = Answer(runtime.names.index(decision.label) if right else -1)
-    elif (right is not None) + (label is not None) + (reward is not None) + (truth is not None) != 1:
+        return Answer(played if right else -1)
+    if (right is not None) + (label is not None) + (reward is not None) + (truth is not None) != 1:
         raise InputError("give either right=True or False, or the label, or a reward, or the truth: one of them")
-    elif label is not None:
-        answer = Answer(_known_class(runtime, decision, "label", label))
-    elif truth is not None:
+    if label is not None:
+        return Answer(_known_class(runtime, decision, "label", label))
+    if truth is not None:
         # Of one candidate a truth says that it was right, and no more.
         alone = decision.among is not None and len(set(decision.among)) == 1
         named = _known_class(runtime, decision, "truth", truth)
-        answer = Answer(named, corrects=runtime.corrects and not alone)
-    else:
-        worth = checked_reward(reward)
-        if runtime.needs_labels:
-            raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
-        answer = Answer(runtime.names.index(decision.label) if worth == 1.0 else -1, worth)
-    if decision.learner != runtime.identity:
-        raise InputError(f"decision {brief(decision.id)} was made by another learner")
-    runtime.ledger.refuse_learnt(decision.id, decision.version)
-    return answer
+        return Answer(named, corrects=runtime.corrects and not alone)
+    worth = checked_reward(reward)
+    if runtime.needs_labels:
+        raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
+    return Answer(played if worth == 1.0 else -1, worth)
 
 
 def checked_reward(reward: object) -> float:
-    """A reward from 0 to 1, or the sentence how others become one."""
+    """Return a reward from 0 to 1; refuse others, and say how they become one."""
     plain = reward.item() if isinstance(reward, np.generic) else reward
     if isinstance(plain, bool) or not isinstance(plain, int | float) or not 0.0 <= plain <= 1.0:
         raise InputError(
@@ -89,7 +132,7 @@ def checked_reward(reward: object) -> float:
 
 
 def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassName) -> int:
-    """The number of a class that was named as right, which must be one of the candidates."""
+    """Return the number of a class that was named as right; it must be a candidate."""
     number = runtime.names.index(given)
     if decision.among is not None and given not in decision.among and (name == "truth" or runtime.needs_labels):
         raise InputError(
@@ -99,29 +142,28 @@ def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassNa
 
 
 def _candidates(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
-    """The candidates of decisions, packed; none where all classes could be played in each."""
-    if all(one.among is None for one in decisions):
+    """Pack the candidates of decisions; empty if all classes could be played in each."""
+    if all(decision.among is None for decision in decisions):
         return NOTHING
     sets: list[Sequence[int]] = []
-    for one in decisions:
-        if one.among is not None and not isinstance(one.among, tuple | list):
+    for decision in decisions:
+        if decision.among is not None and not isinstance(decision.among, tuple | list):
             raise InputError(
-                f"decision {brief(one.id)} has the candidates {brief(one.among)}, but must have a list, or None"
+                f"decision {brief(decision.id)} has the candidates {brief(decision.among)}, but must have a list, or None"
             )
-        if one.among is None:
+        if decision.among is None:
             sets.append(range(len(runtime.classes)))
             continue
-        numbers = sorted({runtime.names.index(name) for name in one.among})
-        if not {runtime.names.index(one.label), runtime.names.index(one.greedy)} <= set(numbers):
-            raise InputError(f"decision {brief(one.id)} has a label that is none of its candidates")
+        numbers = sorted({runtime.names.index(name) for name in decision.among})
+        if not {runtime.names.index(decision.label), runtime.names.index(decision.greedy)} <= set(numbers):
+            raise InputError(f"decision {brief(decision.id)} has a label that is none of its candidates")
         sets.append(numbers)
-    return packed(sets, complete=[one.complete or one.among is None for one in decisions])
+    return packed(sets, complete=[decision.complete or decision.among is None for decision in decisions])
 
 
-def _choice_of(runtime: Runtime, decision: Decision) -> tuple[float, ...]:
-    """The numbers of a decision in the columns in which the loop keeps a choice; they may come from outside, and are checked again."""
-    label = runtime.names.index(decision.label)
-    greedy = label if decision.greedy == decision.label else runtime.names.index(decision.greedy)
+def _choice_numbers(runtime: Runtime, decision: Decision, played: int) -> tuple[float, ...]:
+    """Return the numbers of a decision in the loop's columns, checked: they may come from outside."""
+    greedy = played if decision.greedy == decision.label else runtime.names.index(decision.greedy)
     raw, confidence, sure = decision.raw, decision.confidence, decision.sure
     try:
         note, second_note = decision.notes
@@ -136,11 +178,11 @@ def _choice_of(runtime: Runtime, decision: Decision) -> tuple[float, ...]:
     confidence = math.nan if confidence is None else confidence
     sure = math.nan if sure is None else sure
     # The propensity over ties and the floor is not learnt from.
-    return label, greedy, decision.weight, note, second_note, 0.0, raw, confidence, sure
+    return played, greedy, decision.weight, note, second_note, 0.0, raw, confidence, sure
 
 
 def _require_numbers(decision: Decision) -> None:
-    """Refuse a decision whose numbers are none."""
+    """Refuse a decision with a field that is no number, or out of range."""
     for name, given, least, most, said in (
         ("raw", decision.raw, -_MOST, _MOST, "a finite number"),
         ("confidence", decision.confidence, 0.0, 1.0, "a number from 0 to 1"),
@@ -164,30 +206,6 @@ def _is_number(given: object) -> bool:
     return isinstance(given, float | int | np.floating) and not isinstance(given, bool)
 
 
-def learn_answer(runtime: Runtime, decision: Decision, answer: Answer) -> None:
-    """Learn what was said of one decision; where it cannot be learnt, nothing is changed."""
-    model, identity = runtime.model, decision.id
-    word = identity if type(identity) is int else word_of(identity)
-    new, known = model.space is None, runtime.features.known
-    try:
-        _, row = runtime.features.read(decision.x, grow=True)
-        made = _choice_of(runtime, decision)
-        among = NOTHING if decision.among is None else _candidates(runtime, [decision])
-        rewards = NO_REWARDS if answer.reward is None else np.array([[answer.reward]])
-        if answer.corrects:
-            rows, label, words = model.rows_of(row), np.array([answer.revealed]), np.array([word], dtype=np.uint64)
-            with model.unchanged_if_refused(rows):
-                model.correct(rows, label, np.array([made]), words, among)
-        else:
-            model.learn_row(row, made, word, answer.revealed, among, rewards)
-    except OnebitError:
-        runtime.forget(new, known)
-        raise
-    if answer.reward is not None:
-        runtime.note_rewards(rewards)
-    runtime.record_one(identity)
-
-
 def parse_answers(
     runtime: Runtime,
     decisions: Sequence[Decision],
@@ -196,56 +214,106 @@ def parse_answers(
     rewards: Sequence[float] | NDArray[Any] | None,
     truths: Sequence[ClassName | None] | NDArray[Any] | None,
 ) -> LearningBatch | None:
-    """Many decisions with what was said of each; None where there are none."""
-    given = [one for one in (right, labels, rewards, truths) if one is not None]
+    """Parse the outcomes of many decisions; None if there are no decisions."""
+    given = [answers for answers in (right, labels, rewards, truths) if answers is not None]
     if len(given) != 1 and not (len(given) == 2 and right is not None and truths is not None):
         raise InputError(
             "give either right, labels, rewards or truths, or right and truths: an answer for each decision"
         )
     if not hasattr(decisions, "__len__"):
         raise InputError("decisions and answers must be lists, one answer for each decision")
-    rights, names = _answers(right, len(decisions)), _answers(labels, len(decisions))
-    numbers, known_truths = _answers(rewards, len(decisions)), _answers(truths, len(decisions))
-    if not decisions:
+    count = len(decisions)
+    rights, names, worths, named = (_answers(answers, count) for answers in (right, labels, rewards, truths))
+    if not count:
         return None
-    answers, parts, choices = [], [], []
-    seen: set[int | str] = set()
-    for index, decision in enumerate(decisions):
-        truth, said = known_truths[index], rights[index]
-        if isinstance(truth, float) and math.isnan(truth):  # what a frame makes of None
-            truth = None
-        if truth is not None and said is not None:
-            _refuse_contradiction(decision, said, truth)
-            said = None
-        answers.append(parse_answer(runtime, decision, said, names[index], numbers[index], truth))
-        if decision.id in seen:
-            raise InputError(f"decision {brief(decision.id)} is there twice")
-        seen.add(decision.id)
-        parts.append(runtime.features.read(decision.x, grow=True)[1])
-        choices.append(_choice_of(runtime, decision))
-    ids = [decision.id for decision in decisions]
-    among = _candidates(runtime, decisions)
-    revealed = np.array([answer.revealed for answer in answers], dtype=np.int64)
-    worth = NO_REWARDS if rewards is None else np.array([[answer.reward] for answer in answers], dtype=np.float64)
-    known = NOTHING
-    if truths is not None:
-        known = np.array([one.revealed if one.corrects else -1 for one in answers], dtype=np.int64)
-    rows = joined(parts)
+    _require_own(runtime, decisions)
+    ids, played_names, _, greedy, weights, notes, xs, _, _, among, _, _, *surety = zip(*decisions, strict=True)
+    played = runtime.names.numbers(played_names)
+    worth, known = NO_REWARDS, NOTHING
+    plain = truths is None and set(map(type, rights)) == {bool}
+    if plain and not (runtime.needs_labels and False in rights):
+        revealed = np.where(rights, played, -1)
+    else:
+        if truths is not None:
+            rights, named = _without_contradictions(decisions, rights, named)
+        said = zip(decisions, played, rights, names, worths, named, strict=True)
+        answers = [parse_answer(runtime, *each) for each in said]
+        revealed = np.array([answer.revealed for answer in answers])
+        if rewards is not None:
+            worth = np.array([[answer.reward] for answer in answers], dtype=np.float64)
+        if truths is not None:
+            known = np.array([answer.revealed if answer.corrects else -1 for answer in answers])
+    rows = runtime.features.read_all(xs)
     runtime.model.make_room(rows)
-    return LearningBatch(rows, ids, np.array(choices), revealed, words_of(ids), among, worth, known)
+    choices = _choice_rows(runtime.names.numbers(greedy), played, weights, notes, surety)
+    if choices is None:  # some number is not a plain float: check them one by one
+        each = zip(decisions, played, strict=True)
+        choices = np.array([_choice_numbers(runtime, decision, label) for decision, label in each])
+    sets = NOTHING if among.count(None) == count else _candidates(runtime, decisions)
+    return LearningBatch(rows, list(ids), choices, revealed, words_of(ids), sets, worth, known)
 
 
-def _refuse_contradiction(decision: Decision, right: object, truth: object) -> None:
-    """A sentence where right or wrong is said beside a truth that says otherwise."""
-    if isinstance(decision, Decision) and right is not (decision.label == truth):
-        raise InputError(
-            f"decision {brief(decision.id)} is {brief(decision.label)}: right is {brief(right)} beside the truth {brief(truth)}, but "
-            "must follow from it, or be None"
-        )
+def _require_own(runtime: Runtime, decisions: Sequence[Decision]) -> None:
+    """Refuse decisions of another learner, learnt ones, and duplicates."""
+    for decision in decisions:
+        if not isinstance(decision, Decision):
+            raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
+        if decision.learner != runtime.identity:
+            raise InputError(f"decision {brief(decision.id)} was made by another learner")
+    ids = [decision.id for decision in decisions]
+    if len(set(ids)) < len(ids):
+        twice = next(identity for place, identity in enumerate(ids) if identity in ids[:place])
+        raise InputError(f"decision {brief(twice)} is there twice")
+    if not runtime.ledger.knows_none(ids):
+        for decision in decisions:
+            runtime.ledger.refuse_learnt(decision.id, decision.version)
+
+
+def _choice_rows(
+    greedy: Sequence[int],
+    played: Sequence[int],
+    weights: Sequence[Any],
+    notes: Sequence[Any],
+    surety: Sequence[tuple[Any, ...]],
+) -> NDArray[np.float64] | None:
+    """Return the numbers of decisions in the loop's columns, built column by column; None if they are not all floats in range.
+
+    `surety` are the columns of `raw`, `confidence` and `sure`.
+    """
+    try:
+        first_notes, second_notes = zip(*notes, strict=True)
+        kinds = set(map(type, chain(weights, first_notes, second_notes, *surety)))
+    except (TypeError, ValueError):
+        return None
+    if not kinds <= _PLAIN:
+        return None
+    # The propensity over ties and the floor is not learnt from.
+    nothing = [0.0] * len(played)
+    columns = np.array([played, greedy, weights, first_notes, second_notes, nothing, *surety], dtype=np.float64)
+    raw, shares = columns[engine.RAW], columns[engine.CONFIDENCE :]  # None has become NaN
+    fits = np.isfinite(columns[: engine.RAW]).all() and not np.isinf(raw).any()
+    fits = fits and np.isnan(columns).sum() == sum(column.count(None) for column in surety)
+    if not fits or ((shares < 0.0) | (shares > 1.0)).any():
+        return None
+    return np.ascontiguousarray(columns.T)
+
+
+def _without_contradictions(
+    decisions: Sequence[Decision], rights: list[Any], truths: list[Any]
+) -> tuple[list[Any], list[Any]]:
+    """Return either a truth or right and wrong for each decision; refuse pairs that contradict each other."""
+    truths = [None if isinstance(truth, float) and math.isnan(truth) else truth for truth in truths]  # None in a frame
+    for decision, right, truth in zip(decisions, rights, truths, strict=True):
+        if truth is not None and right is not None and right is not (decision.label == truth):
+            raise InputError(
+                f"decision {brief(decision.id)} is {brief(decision.label)}: right is {brief(right)} beside the truth {brief(truth)}, but "
+                "must follow from it, or be None"
+            )
+    return [right if truth is None else None for right, truth in zip(rights, truths, strict=True)], truths
 
 
 def _answers(given: Any, count: int) -> list[Any]:
-    """The answers to decisions in their order, whatever a list of them is called; None to each where there are none of this kind."""
+    """Return a list of answers, one for each decision; None for each if there are none of this kind."""
     if given is None:
         return [None] * count
     ordered = hasattr(given, "__len__") and not isinstance(given, str | bytes | Mapping | Set)

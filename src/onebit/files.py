@@ -21,7 +21,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write into that takes its place when it is whole; where that fails, the old one stays. A pipe is written as it is.
+    """Open a file that takes its place when it is complete; on failure the old one stays. A pipe is written directly.
 
     The new one has the owner and the mode of the old one. Where there was none and root writes, the owner of the folder gets it.
     """
@@ -50,7 +50,7 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _owned_as_before(file: int, target: Path) -> None:
-    """Give a file that will take the place of another its owner and mode, as far as this process may."""
+    """Give a file the owner and mode of the one that it replaces, as far as this process may."""
     try:
         old = target.stat()
     except OSError:
@@ -63,13 +63,13 @@ def _owned_as_before(file: int, target: Path) -> None:
 
 
 def owned_as_its_folder(made: Path | int, folder: Path) -> None:
-    """What root makes in the folder of another user is that user's: a service must be able to use what is in its folder."""
+    """Give what root makes in the folder of another user to that user: a service must be able to use its folder."""
     if os.name == "posix" and os.geteuid() == 0:
         _give(made, folder.stat())
 
 
 def _give(made: Path | int, like: os.stat_result) -> None:
-    """Give a file or folder to the owner of another, where the system lets this process: not every root may, in a container say."""
+    """Give a file or folder to an owner, if the system allows it: not every root may, in a container say."""
     now = os.fstat(made) if isinstance(made, int) else made.lstat()
     if (now.st_uid, now.st_gid) == (like.st_uid, like.st_gid):
         return
@@ -81,7 +81,7 @@ def _give(made: Path | int, like: os.stat_result) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the names in a folder on disk, too."""
+    """Write the names in a folder to disk."""
     if os.name != "posix":
         return
     opened = os.open(folder, os.O_RDONLY)

@@ -30,22 +30,22 @@ class NamedRows:
 
 
 def is_frame(x: Any) -> bool:
-    """Whether x is a frame: a table whose columns have names."""
+    """Return True if x is a frame: a table whose columns have names."""
     return hasattr(x, "columns") and hasattr(x, "shape") and not isinstance(x, np.ndarray)
 
 
 def is_frame_row(x: Any) -> bool:
-    """Whether x is a row taken from a frame, as `frame.iloc[0]` is in pandas: a series with an index."""
+    """Return True if x is a row of a frame, as `frame.iloc[0]` is in pandas: a series with an index."""
     return hasattr(x, "index") and hasattr(x, "shape") and not isinstance(x, np.ndarray)
 
 
 def has_names(x: Any) -> bool:
-    """Whether the columns of x may have names."""
+    """Return True if the columns of x may have names."""
     return isinstance(x, NamedRows) or is_frame(x) or is_frame_row(x)
 
 
 def narwhals_frame(frame: Any) -> Any:
-    """A frame as narwhals has it; what is none that it knows is refused."""
+    """Wrap a frame with narwhals; refuse what it does not know."""
     narwhals = _narwhals(frame)
     from narwhals.exceptions import DuplicateError
 
@@ -61,14 +61,14 @@ def narwhals_frame(frame: Any) -> Any:
 
 
 def all_numbers(frame: Any) -> bool:
-    """Whether all columns of a frame are numbers, or true and false."""
+    """Return True if all columns of a frame are numbers or booleans."""
     narwhals = _narwhals(frame)
     kinds = narwhals_frame(frame).schema.values()
     return all(kind.is_numeric() or kind == narwhals.Boolean for kind in kinds)
 
 
 def names_of(x: Any) -> Names | None:
-    """The names of the columns of x, where it has such and they are strings; two of one name are refused."""
+    """Return the names of the columns of x, if it has such and they are strings; refuse two of one name."""
     if isinstance(x, NamedRows):
         return x.names
     if is_frame(x):
@@ -92,7 +92,7 @@ def _refuse_twice(names: list[Any]) -> None:
 
 
 def named_rows(x: Any) -> NamedRows:
-    """A frame, or a row of one, in numbers. All columns have one dtype, wide enough for each."""
+    """Read a frame, or a row of one, as numbers. All columns have one dtype, wide enough for each."""
     if isinstance(x, NamedRows):
         return x
     names = names_of(x)
@@ -114,7 +114,7 @@ def _place_in(column: Any) -> Callable[[int], str]:
 
 
 def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
-    """A series of numbers, or of true and false; `cell` says in words where one of its values stands."""
+    """Read a series of numbers or booleans; `cell` says in words where one of its values stands."""
     narwhals = _narwhals(series)
     missing = series.is_null().to_numpy()
     if missing.any():

@@ -17,62 +17,49 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.parameters import Real, refuse_unknown
+from onebit.contract.description import Description
+from onebit.contract.parameters import refuse_unknown
 from onebit.contract.rule import Rule
-from onebit.deciding import Among, make_decision, make_decisions, parse_request, parse_requests
+from onebit.deciding import Among, build_decision, logged_decision, make_decisions, parse_request, parse_requests
 from onebit.decision import Decision
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
+from onebit.explaining import Explanation, explanation_of
 from onebit.features import refuse_what_is_no_table
-from onebit.feedback import learn_answer, parse_answer, parse_answers
-from onebit.inspection import InspectableLearner
+from onebit.feedback import learn_answer, parse_answers
+from onebit.inspection import belief_of, description_of, head_scores, settings_of, weights_of
 from onebit.options import MEANINGS, Options, documentation_of, signature_of
 from onebit.rules import DEFAULT, registry, rule_named
 from onebit.runtime import Runtime
-from onebit.spaces.choose import USUAL
 from onebit.state import from_state, state_of
 from onebit.storage import decode, encode, naming, read, write
 from onebit.validation import ClassName, IdLike, checked_id, checked_ids, checked_seed
 
-PROPENSITY = Real("(0, 1]", "the probability with which a label was played")
 
-
-class Learner(InspectableLearner):
+class Learner:
     """Learns to classify from feedback that says right or wrong.
 
     `onebit.Banditron(classes=...)` and the other learner classes are this class with the rule filled in; pass a `Rule` of your own as `rule`. The
-    default is `auto`, which needs no tuning. A learner may be used from several threads.
+    default is `auto`, which needs no tuning. The further arguments are the options of any learner (`onebit.options`) and the parameters of the rule.
     """
 
-    __slots__ = ()
+    # Slots, so that `learner.aggressiveness = 3`, which would do nothing, is an error.
+    __slots__ = ("__weakref__", "runtime")
 
     _rule: ClassVar[Rule | None] = None
 
-    def __init__(
-        self,
-        rule: Rule | str = DEFAULT,
-        *,
-        classes: int | Iterable[ClassName],
-        features: int | None = None,
-        space: str | None = None,
-        bias: bool = False,
-        dtype: str = "float32",
-        text: bool = False,
-        hash_bits: int | None = None,
-        kernel: str | None = None,
-        max_support: int | str | None = USUAL,
-        exploration_floor: float = 0.0,
-        seed: int = 0,
-        **parameters: Any,
-    ) -> None:
+    def __init__(self, rule: Rule | str = DEFAULT, *, classes: int | Iterable[ClassName], **options: Any) -> None:
         found = rule_named(rule) if isinstance(rule, str) else rule
         if not isinstance(found, Rule):
             raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
-        refuse_unknown(found.title, parameters, {**found.parameters, **MEANINGS})
-        form = (features, space, bias, dtype, text, hash_bits)
-        options = Options(*form, kernel, max_support, exploration_floor, seed)
+        refuse_unknown(found.title, options, {**found.parameters, **MEANINGS})
+        common = Options(**{name: options.pop(name) for name in Options._fields if name in options})
         # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
-        self.runtime = Runtime(found, classes, parameters, options)
+        self.runtime = Runtime(found, classes, options, common)
+
+    def __dir__(self) -> list[str]:
+        """What a user may call."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
 
     # --- deciding --------------------------------------------------------------------------------------------------
 
@@ -102,10 +89,11 @@ class Learner(InspectableLearner):
         runtime = self.runtime
         with runtime.lock:
             terms = parse_request(runtime, among, complete, sure, risk)
-            decision = make_decision(runtime, x, checked_id(runtime.next_id if id is None else id), terms)
+            identity = checked_id(runtime.ledger.next_id if id is None else id)
+            kept, _ = runtime.decide_one(x, identity, terms)
             if id is None:
-                runtime.next_id += 1
-            return decision
+                runtime.ledger.next_id += 1
+            return build_decision(runtime, identity, kept, terms)
 
     def decide_many(
         self,
@@ -125,12 +113,12 @@ class Learner(InspectableLearner):
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
             kept, rows = runtime.read_many(X)
-            given = runtime.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
+            given = runtime.ledger.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
             if len(kept) == 0:
                 return []
             terms = parse_requests(runtime, len(kept), among, complete, sure, risk)
             made = make_decisions(runtime, kept, rows, given, terms)
-            runtime.next_id += len(kept) if ids is None else 0
+            runtime.ledger.next_id += len(kept) if ids is None else 0
             return made
 
     def from_log(
@@ -154,27 +142,10 @@ class Learner(InspectableLearner):
         >>> learner.best([0.5, -1.0])
         'right'
         """
-        runtime, rule = self.runtime, self.runtime.rule
-        runtime.names.index(label)
-        weight = PROPENSITY.code("propensity", propensity)
-        with runtime.lock:
-            terms = parse_request(runtime, among, complete)
-            decision = make_decision(runtime, x, checked_id(runtime.next_id if id is None else id), terms)
-            if decision.among is not None and label not in decision.among:
-                raise InputError(f"label is {brief(label)}, which is none of the candidates")
-            if decision.among is not None and len(decision.among) == 1 and weight < 1.0:
-                raise InputError(
-                    f"propensity is {brief(propensity)}, but a sole candidate is played with probability 1"
-                )
-            if rule.notes_the_label and label != decision.label:
-                raise InputError(
-                    f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
-                    f"and {brief(label)} was played"
-                )
-            runtime.next_id += 1 if id is None else 0
-        theirs = decision._replace(label=label, propensity=weight, weight=weight, probabilities=None)
-        # How sure this learner is of its own label says nothing of another.
-        return theirs if label == decision.label else theirs._replace(raw=None, confidence=None, sure=None)
+        with self.runtime.lock:
+            decision = logged_decision(self.runtime, x, label, propensity, id, among, complete)
+            self.runtime.ledger.next_id += 1 if id is None else 0
+            return decision
 
     def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
         """The probability with which each class would be played for x, over all ids; 0 outside `among`. Nothing changes.
@@ -194,7 +165,8 @@ class Learner(InspectableLearner):
         runtime = self.runtime
         with runtime.lock:
             terms = parse_request(runtime, among, False)
-            return make_decision(runtime, x, checked_id(runtime.next_id if id is None else id), terms).greedy
+            runtime.decide_one(x, checked_id(runtime.ledger.next_id if id is None else id), terms)
+            return runtime.classes[int(runtime.model.choice[0, engine.GREEDY])]
 
     def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
         """The class that the learner considers best for each row of X, as `best` does. Nothing changes."""
@@ -205,7 +177,7 @@ class Learner(InspectableLearner):
             if len(kept) == 0:
                 return []
             terms = parse_requests(runtime, len(kept), among, False)
-            choices = runtime.choices(rows, [runtime.next_id] * len(kept), engine.CHOICE_COLUMNS, terms)
+            choices = runtime.choices(rows, [runtime.ledger.next_id] * len(kept), engine.CHOICE_COLUMNS, terms)
             return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
 
     # --- learning --------------------------------------------------------------------------------------------------
@@ -236,7 +208,7 @@ class Learner(InspectableLearner):
         """
         runtime = self.runtime
         with runtime.lock:
-            learn_answer(runtime, decision, parse_answer(runtime, decision, right, label, reward, truth))
+            learn_answer(runtime, decision, right, label, reward, truth)
 
     def learn_many(
         self,
@@ -291,6 +263,71 @@ class Learner(InspectableLearner):
         {'left': 0.0, 'right': 0.5, 'up': 0.5}
         """
         self.runtime.remove_class(name)
+
+    # --- looking at it ---------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> tuple[ClassName, ...]:
+        """The names of the classes."""
+        return self.runtime.classes
+
+    @property
+    def learnt(self) -> int:
+        """How many feedbacks have been learnt, including those that taught nothing (`describe().taught_nothing`)."""
+        return self.runtime.ledger.moment
+
+    @property
+    def features(self) -> int | None:
+        """The number of features, once it is known."""
+        features = self.runtime.features
+        return None if features.named is None else features.columns
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every parameter of the rule with its current value: given, the default, or computed by the rule."""
+        return settings_of(self.runtime)
+
+    @property
+    def weights(self) -> NDArray[Any]:
+        """A copy of the weights: one row for each head, one column for each feature, the bias last.
+
+        Those of `auto` are in the views of its members, side by side.
+        """
+        return weights_of(self.runtime)
+
+    def __repr__(self) -> str:
+        runtime = self.runtime
+        given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
+        classes = brief(list(runtime.classes))
+        return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
+
+    def describe(self) -> Description:
+        """A report of the learner on itself: its error so far and, for `auto`, its members and what exploring has gained.
+
+        >>> import onebit
+        >>> learner = onebit.Perceptron(classes=2)
+        >>> learner.learn(learner.decide([1.0]), label=0)
+        >>> learner.describe().learnt
+        1
+        """
+        return description_of(self.runtime)
+
+    def scores(self, x: Any) -> NDArray[np.float64]:
+        """The score of every head for x: one for each class, node or pair, depending on the rule; for `auto`, its belief in each class."""
+        return head_scores(self.runtime, x)
+
+    def beliefs(self, x: Any) -> dict[ClassName, float]:
+        """The probability that each class is right for x, according to the rule, removed classes included. `probabilities` has how often each is played."""
+        return dict(zip(self.classes, belief_of(self.runtime, x).tolist(), strict=True))
+
+    def explain(
+        self, x: Any, label: ClassName | None = None, top: int | None = 10, *, among: Among = None
+    ) -> Explanation:
+        """Which features or words of x speak for a label (by default the class considered best), and against the best of the others."""
+        return explanation_of(self.runtime, x, label, top, among)
 
     # --- keeping ---------------------------------------------------------------------------------------------------
 
@@ -353,7 +390,7 @@ def learner_class(rule: Rule) -> Callable[..., Learner]:
         Learner.__init__(self, rule, classes=classes, **options)
 
     initialise.__name__, initialise.__qualname__ = "__init__", f"{rule.title}.__init__"
-    shown = {"__doc__": documentation_of(rule), "__signature__": signature_of(rule, Learner.__init__)}
+    shown = {"__doc__": documentation_of(rule), "__signature__": signature_of(rule)}
     own = {"__init__": initialise, "__module__": "onebit", "__slots__": (), "_rule": rule}
     return type(rule.title, (Learner,), {**own, **shown})
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from onebit.errors import InputError, brief
+from onebit.validation import MOST_NUMBERS
 
 LEARNT = "has been learnt already"
 NO_LOG = "a learner keeps no log, and cannot take back what it has learnt; `onebit serve` keeps one, and its feedback can be revised"
@@ -13,7 +14,7 @@ LIMIT = 100_000  # so many learnt ids are remembered one by one before the older
 
 
 class Ledger:
-    """Remembers learnt ids.
+    """The ids of learnt decisions, and the next free number.
 
     Numbers: all below the watermark count as learnt, and those above it are remembered one by one. Where feedback comes in order
     nothing is remembered at all; where some never comes, the watermark steps over the gap once `LIMIT` later ones have come.
@@ -32,6 +33,7 @@ class Ledger:
     """
 
     def __init__(self) -> None:
+        self.next_id = 0  # the next free number for a decision that is given no id
         self.moment = 0  # feedbacks recorded so far
         self.watermark = 0
         self.first_gap = 2**63  # below this, and below the watermark, every number was really learnt
@@ -39,6 +41,19 @@ class Ledger:
         self.strings: dict[str, int] = {}  # in the order of learning
         self.forgotten = 0  # strings learnt up to this moment may have been forgotten
         self._stepped = False  # whether a gap was stepped over while numbers came in parts
+
+    def next_ids(self, count: int) -> range:
+        """Return the next free numbers, without using them up; refused where there are not so many left."""
+        if self.next_id + count > MOST_NUMBERS:
+            raise InputError(
+                f"decisions are numbered from {self.next_id} on, and there are no {count} numbers left: give ids"
+            )
+        return range(self.next_id, self.next_id + count)
+
+    def _number_after(self, highest: int) -> None:
+        """Number decisions beyond one that was learnt."""
+        if self.next_id <= highest < MOST_NUMBERS - 1:
+            self.next_id = highest + 1
 
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
         """Refuse an id that was learnt, or that was decided so long ago (at `moment`) that nobody can tell."""
@@ -58,7 +73,7 @@ class Ledger:
             )
 
     def knows_none(self, identities: Sequence[int | str]) -> bool:
-        """Whether all of these are numbers that can still be learnt, as nearly always; where not, `refuse_learnt` says why."""
+        """Return True if all are numbers that can be learnt, as nearly always; if not, `refuse_learnt` says why."""
         if type(identities) is not range and not set(map(type, identities)) <= {int}:
             return False
         low: Any = min(identities, default=self.watermark)
@@ -67,6 +82,8 @@ class Ledger:
     def record(self, identity: int | str) -> None:
         """Note that a decision has been learnt."""
         self.moment += 1
+        if type(identity) is int and identity >= self.next_id:
+            self._number_after(identity)
         if identity == self.watermark and not self.above:
             self.watermark += 1
             return
@@ -84,6 +101,7 @@ class Ledger:
         in_turn = range(self.watermark, self.watermark + len(identities))
         if identities == in_turn if type(identities) is range else list(identities) == list(in_turn):
             self.record_run(self.watermark, len(identities))
+            self._number_after(in_turn.stop - 1 if in_turn else -1)
             return
         for identity in identities:
             self.record(identity)
@@ -115,7 +133,7 @@ class Ledger:
         self._stepped = stepped and more
 
     def _settle(self) -> bool:
-        """Raise the watermark over what is learnt without a gap, and over gaps where too much would be remembered, if so."""
+        """Raise the watermark over what is learnt without a gap; return True if it also stepped over gaps to bound memory."""
         while self.watermark in self.above:
             self.above.remove(self.watermark)
             self.watermark += 1
@@ -132,24 +150,25 @@ class Ledger:
         self._settle()
 
 
-class Trusting(Ledger):
+class CountingLedger(Ledger):
     """A ledger that only counts, for a caller who sees to it that nothing is learnt twice."""
 
-    def __init__(self, moment: int) -> None:
+    def __init__(self, moment: int, next_id: int) -> None:
         super().__init__()
-        self.moment = moment
+        self.moment, self.next_id = moment, next_id
 
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
-        """Nothing is refused."""
+        """Refuse nothing."""
 
     def knows_none(self, identities: Sequence[int | str]) -> bool:
-        """Nothing is known."""
+        """Return True: no id is remembered."""
         return True
 
     def record(self, identity: int | str) -> None:
-        """Count."""
-        self.moment += 1
+        """Count one."""
+        self.record_all((identity,))
 
     def record_all(self, identities: Sequence[int | str]) -> None:
         """Count them all."""
         self.moment += len(identities)
+        self._number_after(max((identity for identity in identities if isinstance(identity, int)), default=-1))

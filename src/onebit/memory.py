@@ -18,7 +18,7 @@ UNLIMITED = 1 << 60  # what version 1 of control groups says where there is no l
 
 
 class GroupFiles(NamedTuple):
-    """Where a version of control groups says how much memory may be used, how much is, and how much of that are files."""
+    """The files of a version of control groups: the limit of memory, its use, and the names of cached files in it."""
 
     folder: str
     limit: str
@@ -33,13 +33,13 @@ V2 = GroupFiles("", "memory.max", "memory.current", ("active_file", "inactive_fi
 
 
 def available_memory() -> int | None:
-    """The bytes that this process could still use: those of the machine, or of the control group that it is in; None where nobody says."""
+    """Return the bytes that this process could still use, by the machine and its control group; None if unknown."""
     found = [free for free in (_of_machine(), _of_group()) if free is not None]
     return min(found) if found else None
 
 
 def refuse_beyond_memory(needed: int, what: str, instead: str) -> None:
-    """Refuse what needs more bytes than there are: `what` needs them, and `instead` would be right."""
+    """Refuse what needs more bytes than are free; `instead` says what would be right."""
     if needed < NEGLIGIBLE:
         return
     free = available_memory()
@@ -48,7 +48,7 @@ def refuse_beyond_memory(needed: int, what: str, instead: str) -> None:
 
 
 def amount(number: int) -> str:
-    """Bytes for people.
+    """Format bytes for people.
 
     >>> amount(20_800_000_000), amount(613_000_000), amount(1200)
     ('20.8 GB', '613 MB', '0 MB')
@@ -64,7 +64,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group() -> int | None:
-    """What is left of the limit of this process's control group, or of one above it."""
+    """Return what is left of the limit of this process's control group, or of one above it."""
     left = []
     for line in _text(GROUP).splitlines():
         _, controllers, name = line.split(":", 2)
@@ -83,7 +83,7 @@ def _of_group() -> int | None:
 
 
 def _files_in(stat: Path, names: tuple[str, ...]) -> int:
-    """The bytes of files that the group is charged for, and that the system takes back when it needs them."""
+    """Return the bytes of cached files, which the system takes back when it needs them."""
     return sum(int(line.split()[1]) for line in _text(stat).splitlines() if line.split()[0] in names)
 
 

@@ -43,7 +43,7 @@ class Entries(NamedTuple):
 
 
 def words_in(text: str) -> list[str]:
-    """The different words of a text, in order.
+    """Return the different words of a text, in order.
 
     >>> words_in("To be, or not to be")
     ['be', 'not', 'or', 'to']
@@ -97,13 +97,13 @@ def _number(name: object, value: object, largest: float) -> float:
 
 
 def _require_name(name: object) -> None:
-    """Refuse what is no name of a feature."""
+    """Refuse a feature name that is no string, or cannot be encoded."""
     if not isinstance(name, str) or not is_text(name):
         raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
 
 
 def names_in_order(kept: Named) -> list[str]:
-    """The names in a kept dict or text, in order."""
+    """Return the names in a kept dict or text, in order."""
     return words_in(kept) if isinstance(kept, str) else sorted(kept)
 
 
@@ -125,7 +125,7 @@ class NameOrder:
         self._missed = 0
 
     def entries(self, row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
-        """The entries of a row in the order of its names. Names never learnt get columns past the known ones, for good if it may `grow`."""
+        """Return the entries of a row in the order of its names. New names get columns past the known ones, for good if `grow`."""
         try:
             columns = np.fromiter(map(vocabulary.get, row.names), np.int64, len(row.names))
             order = self._ranks[columns].argsort()
@@ -144,7 +144,7 @@ class NameOrder:
 
 
 def _sorted_entries(row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
-    """What `NameOrder.entries` gives, by sorting the names."""
+    """Return the entries of a row by sorting its names."""
     for name in row.names:
         if name not in vocabulary:
             _require_name(name)
@@ -163,12 +163,12 @@ def _hash(name: str) -> int:
 
 
 def hashed(name: str, columns: int) -> int:
-    """The column of a name among 2^bits, the same in every process."""
+    """Return the column of a name among 2^bits, the same in every process."""
     return _hash(name) % columns
 
 
 def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
-    """The hashes of names, most of which were hashed before."""
+    """Return the hashes of names; those hashed before are remembered."""
     try:
         return np.fromiter(map(_known.get, names), np.uint64, len(names))
     except TypeError:  # one is not there
@@ -184,7 +184,7 @@ def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
 
 
 def hashed_entries(row: NamedRow, width: int) -> Entries:
-    """The entries of hashed names in rising order of the 2^bits columns; values that share a column are summed in the order of the names."""
+    """Return the entries of hashed names in rising order of columns; values that share one are summed in the order of the names."""
     columns = (_hashes(row.names) & np.uint64(width - 1)).astype(np.int32)
     order = columns.argsort()
     rising = columns[order]

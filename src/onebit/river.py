@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from onebit.beliefs import belief_of, no_belief
 from onebit.classes import name_of
 from onebit.data import streams
 from onebit.data.streams import Stream
 from onebit.errors import InputError, MissingExtraError, brief, nearest
 from onebit.feedback import refuse_other_feedback
+from onebit.inspection import belief_of, no_belief
 from onebit.installation import install_command
 from onebit.learner import Learner
 from onebit.options import options_beside

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from numbers import Real
@@ -39,7 +39,7 @@ class SparseRow:
 
 
 def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRow:
-    """A row given by anything with the attributes of a SciPy CSR matrix."""
+    """Read one row from anything with the attributes of a SciPy CSR matrix."""
     rows = sparse_rows(x, dtype)
     if len(rows.starts) != 2:
         raise InputError(f"x is a matrix of {len(rows.starts) - 1} rows, but must be one row")
@@ -47,7 +47,7 @@ def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRow:
 
 
 def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
-    """A CSR matrix as rows; SciPy is not needed to read it."""
+    """Read the rows of a CSR matrix, by its attributes; SciPy is not needed."""
     matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
     shape = tuple(int(size) for size in matrix.shape)
     values = np.asarray(matrix.data)
@@ -58,7 +58,7 @@ def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
 def checked_csr(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any], shape: Sequence[int], dtype: np.dtype[Any]
 ) -> SparseRows:
-    """The parts of a CSR matrix in the dtypes that the loop takes; a part that does not fit is refused with its position.
+    """Return the parts of a CSR matrix in the dtypes that the loop takes; refuse what does not fit, with its position.
 
     Where the columns of a row do not rise, as SciPy leaves them in `A @ B`, they are sorted, and values of one column are summed.
     """
@@ -83,7 +83,7 @@ def checked_csr(
 
 
 def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[np.int64], width: int, first: int) -> None:
-    """Look through one block of the columns."""
+    """Refuse a column out of range in one block."""
     part = columns[first : first + _BLOCK]
     outside = np.flatnonzero((part < 0) | (part >= width))
     if len(outside):
@@ -96,7 +96,7 @@ def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[np.int64], width:
 def _refuse_bad_values(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[np.int64], cast: NDArray[Any], first: int
 ) -> None:
-    """Look through one block of the stored values."""
+    """Refuse a value that is not finite in one block."""
     wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
     if len(wrong):
         entry = first + int(wrong[0])
@@ -105,7 +105,7 @@ def _refuse_bad_values(
 
 
 def rising(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
-    """Whether the columns rise within each row of a CSR matrix, looked through in blocks of bounded size."""
+    """Return True if the columns rise within each row of a CSR matrix; reads blocks of bounded size."""
     for first in range(0, len(columns), _BLOCK):
         before = max(first - 1, 0)  # and the entry before the block
         falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
@@ -119,14 +119,14 @@ def rising(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
 def in_column_order(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """The parts of a CSR matrix with the columns of each row in order, and each there once, with the sum of its values."""
+    """Sort the columns of each row of a CSR matrix, and sum the values of equal columns."""
     return csr_of(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), columns, values, len(starts) - 1)
 
 
 def csr_of(
     owners: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], rows: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Entries in any order, `values[i]` in row `owners[i]`, as the values, columns and starts of a CSR matrix."""
+    """Return entries in any order, `values[i]` in row `owners[i]`, as values, columns and starts of a CSR matrix."""
     order = np.lexsort((columns, owners))
     owners, columns, values = owners[order], columns[order], values[order]
     new = np.ones(len(columns), dtype=bool)
@@ -145,14 +145,14 @@ def _row_of(entry: int, starts: NDArray[np.int64]) -> int:
 
 
 def not_finite(number: Any, dtype: np.dtype[Any]) -> str:
-    """The end of a sentence about a number that is not finite, at the latest in the dtype of the weights."""
+    """End a sentence about a number that is not finite, at the latest in the dtype of the weights."""
     if np.isfinite(number):
         return f"is {number}, which {dtype} weights cannot hold; scale the features, or use dtype='float64'"
     return f"is {number}, but must be a finite number"
 
 
 def squared_lengths(rows: Rows) -> NDArray[np.float64]:
-    """||x||^2 of every row, without a bias, in blocks of bounded size."""
+    """Return ||x||^2 of every row, without a bias; computed in blocks of bounded size."""
     found = np.empty(rows.height)
     block = max(1, _BLOCK // max(1, rows.values.size // max(1, rows.height)))
     for first in range(0, rows.height, block):
@@ -170,7 +170,7 @@ def squared_lengths(rows: Rows) -> NDArray[np.float64]:
 
 
 def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
-    """The position of the first value that is not a finite number, looked for in blocks of bounded size."""
+    """Return the position of the first value that is not finite; None if all are. Reads blocks of bounded size."""
     block = max(1, 1_000_000 // max(1, values.shape[1]))
     for start in range(0, values.shape[0], block):
         finite = np.isfinite(values[start : start + block])
@@ -181,27 +181,27 @@ def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
 
 
 def spread(rows: SparseRows) -> NDArray[Any]:
-    """Sparse rows as a dense matrix."""
+    """Return sparse rows as a dense matrix."""
     values = np.zeros((len(rows.starts) - 1, rows.width), dtype=rows.values.dtype)
     values[np.repeat(np.arange(len(values)), np.diff(rows.starts)), rows.columns] = rows.values
     return values
 
 
 def gather(values: NDArray[Any]) -> SparseRows:
-    """A dense matrix as sparse rows."""
+    """Return a dense matrix as sparse rows."""
     # NumPy finds what is true in a line of bits many times as quickly as what is not 0 in a matrix.
     row, column = np.divmod(np.flatnonzero(values != 0), values.shape[1])
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
     return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts, values.shape[1])
 
 
-def in_other_form(rows: Rows) -> Rows:
-    """Dense rows as sparse ones, and sparse as dense."""
+def convert_rows(rows: Rows) -> Rows:
+    """Return dense rows as sparse ones, and sparse rows as dense."""
     return gather(rows.values) if isinstance(rows, DenseRows) else DenseRows(spread(rows))
 
 
-def picked(rows: Rows, numbers: NDArray[np.int64]) -> Rows:
-    """Some of the rows, in the order of these numbers."""
+def pick_rows(rows: Rows, numbers: NDArray[np.int64]) -> Rows:
+    """Return the rows of these numbers, in this order."""
     if isinstance(rows, DenseRows):
         return DenseRows(rows.values[numbers])
     counts = rows.starts[numbers + 1] - rows.starts[numbers]
@@ -210,30 +210,30 @@ def picked(rows: Rows, numbers: NDArray[np.int64]) -> Rows:
     return SparseRows(rows.values[entries], rows.columns[entries], before.astype(np.int64), rows.width)
 
 
-def stretch_in_other_form(
+def convert_stretch(
     rows: Rows, schedule: Schedule, steps: tuple[int, int], order: NDArray[np.int64]
 ) -> tuple[Rows, Schedule]:
-    """The rows of some steps of a schedule in the other form, and the schedule over these; `order` is room for their order."""
+    """Convert the rows of some steps of a schedule, and return them with the schedule over these; `order` is scratch."""
     rounds, numbers = schedule.rows_of(*steps, rows.height)
     order[rounds] = np.arange(len(rounds))
     rewards = schedule.rewards[numbers] if len(schedule.rewards) else schedule.rewards
-    return in_other_form(picked(rows, numbers)), schedule._replace(order=order, rewards=rewards)
+    return convert_rows(pick_rows(rows, numbers)), schedule._replace(order=order, rewards=rewards)
 
 
 def filled_cells(rows: Rows, row: int) -> int:
-    """How many cells of a row are not 0."""
+    """Count the cells of a row that are not 0."""
     if isinstance(rows, DenseRows):
         return int(np.count_nonzero(rows.values[row]))
     return int(np.count_nonzero(rows.values[rows.starts[row] : rows.starts[row + 1]]))
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether x is a sparse matrix, by its attributes."""
+    """Return True if x is a sparse matrix, by its attributes."""
     return hasattr(x, "indptr") or (hasattr(x, "tocsr") and hasattr(x, "shape"))
 
 
 def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """X as an array of this dtype; what is not made of numbers is refused."""
+    """Return X as an array of this dtype; refuse what is not made of numbers."""
     try:
         given = np.asarray(x)
     except ValueError as error:
@@ -244,7 +244,7 @@ def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
 
 
 def refuse_no_numbers(x: Any) -> NoReturn:
-    """A sentence for an x that is not made of numbers."""
+    """Refuse an x that is not made of numbers, and say which of its cells."""
     dtype = np.asarray(x).dtype
     # Among texts, NumPy makes texts of numbers too.
     strange = _no_number(np.asarray(x, dtype=object))
@@ -256,7 +256,7 @@ def refuse_no_numbers(x: Any) -> NoReturn:
 
 
 def _no_number(given: NDArray[Any]) -> str | None:
-    """Which cell of an array is no number; None where all are."""
+    """Say which cell of an array is no number; None if all are."""
     for place, cell in np.ndenumerate(given):
         if not isinstance(cell, Real | np.bool_):
             where = f" as feature {place[-1]}" if place else ""
@@ -266,7 +266,7 @@ def _no_number(given: NDArray[Any]) -> str | None:
 
 
 def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """The numbers in another dtype; those too large for it become infinite, which is refused later on."""
+    """Cast numbers to another dtype; those too large for it become infinite, which is refused later on."""
     try:
         return x.astype(dtype, order="C", copy=copy)
     except RuntimeWarning:  # the user has made errors of warnings
@@ -275,12 +275,12 @@ def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray
 
 
 def as_rows(row: Row) -> Rows:
-    """One row, as rows."""
+    """Return one row as rows."""
     return DenseRows(row) if isinstance(row, np.ndarray) else row
 
 
-def joined(parts: Sequence[Row]) -> Rows:
-    """Rows of one form, one below the other."""
+def join_rows(parts: Sequence[Row]) -> Rows:
+    """Stack rows of one form."""
     dense = [part for part in parts if isinstance(part, np.ndarray)]
     if dense:
         return DenseRows(np.concatenate(dense))
@@ -293,20 +293,19 @@ def joined(parts: Sequence[Row]) -> Rows:
     return SparseRows(values, columns, starts, max(part.width for part in sparse))
 
 
-def kept_rows(rows: Rows) -> Iterator[NDArray[Any] | SparseRow]:
-    """A copy of each row, in the form that a decision keeps."""
+def kept_rows(rows: Rows) -> list[NDArray[Any] | SparseRow]:
+    """Copy each row, in the form that a decision keeps."""
     if isinstance(rows, DenseRows):
-        for row in rows.values:
-            kept = row.copy()
-            kept.flags.writeable = False
-            yield kept
-    else:
-        for a, b in pairwise(rows.starts):
-            yield SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), rows.width)
+        kept = [row.copy() for row in rows.values]
+        for row in kept:
+            row.setflags(write=False)
+        return [*kept]
+    cuts = pairwise(rows.starts)
+    return [SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), rows.width) for a, b in cuts]
 
 
 def row_of(rows: Rows, number: int) -> Row:
-    """One of many rows."""
+    """Return one of many rows."""
     if isinstance(rows, DenseRows):
         return rows.values[number : number + 1]
     a, b = rows.starts[number], rows.starts[number + 1]
@@ -314,5 +313,5 @@ def row_of(rows: Rows, number: int) -> Row:
 
 
 def one_row(rows: Rows, number: int) -> Rows:
-    """One of many rows, as rows."""
+    """Return one of many rows, as rows."""
     return as_rows(row_of(rows, number))

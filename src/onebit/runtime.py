@@ -1,4 +1,4 @@
-"""What a learner runs on: how it reads x, what it has learnt, which ids it has learnt, and what its classes are called.
+"""What a learner runs on: features, model, learnt ids and the names of the classes.
 
 `Learner` is what a user holds. The service, experiments and whoever else keeps rows, choices and ids in tables of their own use
 its runtime, in numbers: rows in, one choice for each out, and back again with what was right.
@@ -9,50 +9,48 @@ from __future__ import annotations
 import math
 import threading
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.batches import LearningBatch, checked_among, checked_batch, learn
 from onebit.classes import Classes
 from onebit.contract.candidates import Labels
 from onebit.contract.draws import key_of, word_of, words_of
-from onebit.contract.parameters import Real, checked_flag
 from onebit.contract.rule import Rule
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING, Schedule
-from onebit.errors import InputError, OnebitError, brief
+from onebit.errors import InputError, OnebitError
 from onebit.features import Features, Kept, refuse_what_is_no_table
 from onebit.frames import Names
-from onebit.ledger import Ledger, Trusting
+from onebit.ledger import CountingLedger, Ledger
 from onebit.model import Model
 from onebit.options import Options
-from onebit.row_reader import RowReader
-from onebit.rows import Row, Rows
+from onebit.rows import Row, Rows, is_sparse
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
+from onebit.spaces.dense import DenseRows
 from onebit.spaces.support import Support
-from onebit.stepping import DECIDING, PLAIN_TERMS, DecisionTerms
-from onebit.validation import MOST_NUMBERS, ClassName, checked_seed
+from onebit.stepping import DECIDING, PLAIN_TERMS, DecisionTerms, decide_row, run_rows
+from onebit.validation import ClassName
+from onebit.walking import LearningBatch, checked_among, checked_batch, learn_rows, teach_rows, walk_stream
 
-FLOOR = Real("[0, 1]", "the probability of playing any label")
 
-
-class Runtime(RowReader):
+class Runtime:
     """Features, model, ledger and the names of the classes."""
 
     # Slots, so that what is misspelt is an error.
     __slots__ = (
         "bias",
+        "features",
         "identity",
         "kernel",
         "ledger",
         "lock",
+        "model",
         "names",
-        "next_id",
         "parameters",
-        "retired",
         "rewarded",
         "rule",
         "seed",
@@ -66,34 +64,29 @@ class Runtime(RowReader):
         self.rule = rule
         self.names = Classes(classes)
         self.parameters = rule.plain(parameters)
-        self.seed = checked_seed(options.seed)
-        self.bias = checked_flag("bias", options.bias)
-        self.kernel = options.kernel
-        self.space_choice: SpaceChoice = choose(rule, self.bias, self.seed, options.kernel, options.max_support)
-        text = checked_flag("text", options.text)
-        self.features = Features(options.features, options.space, options.dtype, text, options.hash_bits)
+        options = options.checked()
+        self.seed, self.bias, self.kernel = options.seed, options.bias, options.kernel
+        self.space_choice: SpaceChoice = choose(rule, options)
+        self.features = Features(options.features, options.space, options.dtype, options.text, options.hash_bits)
         self.model = Model(
-            rule, len(self.classes), self.parameters, self.features, self.space_choice, key_of(self.seed)
+            rule, len(self.classes), self.parameters, self.features, self.space_choice, key_of(options.seed)
         )
         self.model.exploration_floor = self._checked_floor(options.exploration_floor)
         self.identity = uuid.uuid4().hex  # which learner this is: it learns its own decisions
         self.ledger = Ledger()
-        self.retired: frozenset[int] = frozenset()  # classes that are never played again
         self.rewarded = False  # whether a reward between right and wrong was ever learnt
-        self.next_id = 0
         self.taught = 0
         self.lock = threading.RLock()
         if self.features.size is not None and self.features.space is not None:
             self.model.allocate()
 
-    def _checked_floor(self, floor: object) -> float:
-        """The probability of playing any label; refused for rules that cannot have it."""
-        checked = FLOOR.code("exploration_floor", floor)
-        if checked > 0.0 and (self.rule.notes_the_label or self.needs_labels):
+    def _checked_floor(self, floor: float) -> float:
+        """Return the floor of exploration; rules that cannot have one refuse it."""
+        if floor > 0.0 and (self.rule.notes_the_label or self.needs_labels):
             exploring = "learns from full information, and does not explore"
             why = "keeps a floor of its own" if self.rule.notes_the_label else exploring
             raise InputError(f"{self.rule.title} {why}: it takes no exploration_floor")
-        return checked
+        return floor
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -113,27 +106,9 @@ class Runtime(RowReader):
         return self.model.exploration_floor
 
     @property
-    def reads_names(self) -> bool:
-        """Whether features have names: dicts or texts, not columns."""
-        return bool(self.features.named)
-
-    @property
-    def feature_count(self) -> int | None:
-        """The number of features, once it is known."""
-        return None if self.features.named is None else self.features.columns
-
-    @property
     def feature_names(self) -> Names | None:
         """The names of the columns of the first frame that it was shown, in the order that the weights have."""
         return self.features.feature_names
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Every parameter of the rule as it is in force: given, by default, or worked out by the rule."""
-        in_force = {name: note.show(getattr(self.model.params, name)) for name, note in self.rule.parameters.items()}
-        given = {name: value for name, value in self.parameters.items() if value is not None}
-        chosen = {"matrix": in_force["matrix"]} if "matrix" in in_force else {}
-        return {**in_force, **given, **chosen}
 
     @property
     def support(self) -> Support:
@@ -146,58 +121,95 @@ class Runtime(RowReader):
             return self.model.space.support()  # type: ignore[no-any-return]
 
     def add_class(self, name: ClassName) -> None:
-        """One class more, of which nothing is known."""
+        """Add a class of which nothing is known."""
         with self.lock:
-            classes = Classes((*self.classes, name))
+            names = self.names.with_class(name)
             self.model.add_class()
-            self.names = classes
+            self.names = names
 
     def remove_class(self, name: ClassName) -> None:
-        """Play a class never again; what is known of it stays."""
+        """Never play a class again; what is known of it stays."""
         with self.lock:
-            number = self.names.index(name)
+            self.names.index(name)
             self._refuse_candidates()
-            if number not in self.retired and len(self.classes) - len(self.retired) <= 2:
-                raise InputError(f"{brief(name)} cannot be removed: two classes at least must be left")
-            self.retired |= {number}
+            self.names.retire(name)
 
     def _refuse_candidates(self) -> None:
         if not self.rule.takes_candidates:
             raise InputError(f"{self.rule.title} does not say how it plays among some of its classes (Rule.narrowing)")
 
     def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
-        """The numbers of the classes that can be played, in rising order; None where all can be."""
+        """Return the numbers of the classes that can be played, in rising order; None if all can."""
         if among is not None:
             self._refuse_candidates()
-        return self.names.candidates(among, self.retired)
+        return self.names.candidates(among)
 
-    def next_ids(self, count: int) -> range:
-        """The next free numbers; to go on is refused where they would be beyond what numbers may be."""
-        if self.next_id + count > MOST_NUMBERS:
-            raise InputError(
-                f"decisions are numbered from {self.next_id} on, and there are no {count} numbers left: give ids"
-            )
-        return range(self.next_id, self.next_id + count)
+    # --- reading x -----------------------------------------------------------------------------------------------------
 
-    # --- deciding and learning in numbers ----------------------------------------------------------------------------
+    @contextmanager
+    def unchanged_if_refused(self) -> Iterator[None]:
+        """Forget what was learnt about features inside, if it is refused."""
+        is_first, known = self.model.space is None, self.features.known
+        try:
+            yield
+        except OnebitError:
+            self.forget_features(is_first, known)
+            raise
+
+    def forget_features(self, is_first: bool, known: tuple[int, Names | None]) -> None:
+        """Forget what a refused row brought: the form of the features where it was the first, names beyond the known ones."""
+        if is_first:
+            self.features.reset()
+            self.model.reset()
+        else:
+            self.features.forget_after(known)
+
+    def fix_features(self, X: Any) -> None:
+        """Take the number and the form of the features from rows, without reading them."""
+        self.features.settle(X)
+        if self.model.space is None:
+            self.model.allocate()
+
+    def table(self, X: Any) -> Rows:
+        """Return rows in a form that `walk` takes, cast once and shared by all runs."""
+        self.fix_features(X)
+        return self.features.table(X, self.table_form(X))
+
+    def table_form(self, X: Any) -> str | None:
+        """Return the form to read a table in: that of the space, or its own while rows learnt decide; `walk` converts as it goes."""
+        if self.model.routing is None:
+            return self.features.space
+        return "sparse" if is_sparse(X) else "dense"
+
+    def read_many(self, X: Any) -> tuple[list[Kept], Rows]:
+        """Read many x, with weights for them: the copies that decisions keep, and the rows."""
+        if isinstance(X, list | tuple) and len(X) == 0:
+            return [], DenseRows(np.zeros((0, 0)))  # which says nothing of features
+        self.features.settle(X)
+        kept, rows = self.features.read_many(X)
+        self.model.make_room(rows)
+        return kept, rows
+
+    def read_rows(self, X: Any, grow: bool = False) -> Rows:
+        """Read the rows of X alone, for those who keep them elsewhere; `grow` adds their names to the vocabulary."""
+        self.features.settle(X)
+        rows = self.features.read_many(X, grow)[1] if self.features.named else self.features.table(X)
+        self.model.make_room(rows)
+        return rows
+
+    # --- deciding and learning in numbers ------------------------------------------------------------------------------
 
     def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Row]:
         """Decide on one x; `model.choice` then has the choice. Return x as it was read."""
         model, word = self.model, identity if type(identity) is int else word_of(identity)
-        new, known = model.space is None, self.features.known
+        is_first, names = model.space is None, self.features.feature_names
         try:
             kept, row = self.features.read(x)
-            model.decide_row(row, word, terms, given=x)
+            decide_row(model, row, word, terms, given=x)
         except OnebitError:
-            self.forget(new, known)
+            self.forget_features(is_first, (self.features.columns, names))
             raise
         return kept, row
-
-    def scores(self, x: Any) -> NDArray[np.float64]:
-        """The score of every head for x."""
-        with self.lock:
-            self.decide_one(x, 0)
-            return self.model.buffers[engine.SCORES, : self.model.heads].copy()
 
     def variances(self, x: Any) -> NDArray[np.float64]:
         """For second-order learners: the variance x'Px of the score of every head for x.
@@ -238,22 +250,16 @@ class Runtime(RowReader):
             terms = DecisionTerms(self._checked_among(among, len(ids)), sure, risk)
             return self.choices(self.read_rows(X), ids, columns, terms)
 
-    def choices(
-        self,
-        rows: Rows,
-        ids: Sequence[int | str],
-        columns: int,
-        terms: DecisionTerms,
-    ) -> NDArray[np.float64]:
-        """Choices for rows that were read."""
+    def choices(self, rows: Rows, ids: Sequence[int | str], columns: int, terms: DecisionTerms) -> NDArray[np.float64]:
+        """Decide on rows that were read: one line of choices for each, cut after so many columns."""
         if rows.height != len(ids):
             raise InputError(f"there are {len(ids)} ids for {rows.height} rows")
         choices = np.empty((rows.height, columns))
-        self.model.run(rows, choices, DECIDING, words=words_of(ids), **terms._asdict())
+        run_rows(self.model, rows, choices, DECIDING, words_of(ids), **terms._asdict())
         return choices
 
     def _checked_among(self, among: Labels | None, rows: int) -> Labels:
-        """Lists of candidates, one a row."""
+        """Return lists of candidates, one for each row, checked."""
         if among is None or len(among) == 0:
             return NOTHING
         self._refuse_candidates()
@@ -290,7 +296,7 @@ class Runtime(RowReader):
         rewards: Sequence[float] | NDArray[np.float64] | None = None,
         truths: Labels | None = None,
     ) -> LearningBatch:
-        """What `learn_rows` learns, read once: `learn_batch` takes it, also of copies of this learner.
+        """Read what `learn_rows` learns, once: `learn_batch` takes it, also that of copies of this learner.
 
         `among` are the candidates that the choices were made from; `rewards` are numbers from 0 to 1 in place of `right`; `truths` are the numbers of the
         classes that were right, -1 where that is not known.
@@ -306,46 +312,29 @@ class Runtime(RowReader):
         """Learn a batch, all of it or, where something in it cannot be learnt, nothing."""
         with self.lock:
             if not self.ledger.knows_none(batch.ids):
-                for one in batch.ids:
-                    self.ledger.refuse_learnt(one, self.ledger.moment)
+                for identity in batch.ids:
+                    self.ledger.refuse_learnt(identity, self.ledger.moment)
             if len(batch.ids) == 0:
                 return
             with self.model.unchanged_if_refused(batch.rows):
-                learn(self.model, batch, self.corrects)
+                learn_rows(self.model, batch, self.corrects)
             self.note_rewards(batch.rewards)
-            self.record(batch.ids)
+            self.ledger.record_all(batch.ids)
 
     @property
     def corrects(self) -> bool:
-        """Whether a label that somebody gives is learnt by the rule's step for known labels; else one bit of it is."""
+        """Whether a given truth is learnt by the rule's step for known labels; if not, one bit of it is."""
         return self.rule.teach is not None and not self.needs_labels
 
     def note_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Remember whether answers are more than right and wrong: then their sum counts nothing."""
+        """Note whether a reward was between right and wrong: then their sum is no count."""
         if len(rewards) and not self.rewarded:
             self.rewarded = bool(((rewards > 0.0) & (rewards < 1.0)).any())
 
-    def record(self, ids: Sequence[int | str]) -> None:
-        """Note that these decisions have been learnt. Those that are made here get numbers beyond them."""
-        self.ledger.record_all(ids)
-        whole = type(ids) is range or set(map(type, ids)) == {int}
-        numbers: Any = ids if whole else [one for one in ids if isinstance(one, int)]
-        self._number_after(max(numbers, default=-1))
-
-    def record_one(self, identity: int | str) -> None:
-        """The same of one."""
-        self.ledger.record(identity)
-        if isinstance(identity, int) and identity >= self.next_id:
-            self._number_after(identity)
-
-    def _number_after(self, highest: int) -> None:
-        if self.next_id <= highest < MOST_NUMBERS - 1:
-            self.next_id = highest + 1
-
     def disable_ledger(self) -> None:
-        """Keep no account of what was learnt: the caller sees to it that nothing is learnt twice, however late it comes."""
+        """Stop remembering learnt ids: the caller sees to it that nothing is learnt twice, however late it comes."""
         with self.lock:
-            self.ledger = Trusting(self.ledger.moment)
+            self.ledger = CountingLedger(self.ledger.moment, self.ledger.next_id)
 
     def teach(self, X: Any, y: Iterable[ClassName]) -> None:
         """Learn from labelled rows, all of them or none."""
@@ -358,7 +347,7 @@ class Runtime(RowReader):
             if count == 0:
                 return
             self.features.settle(X)
-            self.model.teach(self.features.table(X), labels, self.taught)
+            teach_rows(self.model, self.features.table(X), labels, self.taught)
             self.taught += count
 
     # --- whole streams -----------------------------------------------------------------------------------------------
@@ -373,7 +362,7 @@ class Runtime(RowReader):
         stop: int,
         calibrate: bool = True,
     ) -> None:
-        """Decide, hear and learn from step `start` to `stop` of a stream, counting mistakes.
+        """Decide and learn from step `start` to `stop` of a stream, counting mistakes.
 
         `kept` holds the choice of every round where feedback comes late, and has no rows otherwise. Who does not ask how sure the learner is
         saves time (`calibrate`).
@@ -381,16 +370,17 @@ class Runtime(RowReader):
         with self.lock:
             if len(schedule.among):
                 self._refuse_candidates()
-            self.next_ids(schedule.rounds)
+            self.ledger.next_ids(schedule.rounds)
             self.note_rewards(schedule.rewards)
-            self.model.walk(rows, schedule, kept, tally, self.next_id, (start, stop), calibrate)
+            walk_stream(self.model, rows, schedule, kept, tally, self.ledger.next_id, (start, stop), calibrate)
 
     def finish_walk(self, schedule: Schedule) -> None:
         """Note which rounds of the stream, or of the piece of it that was walked, have been learnt."""
         with self.lock:
+            ledger = self.ledger
             if len(schedule.events):
-                ids = schedule.learnt + (self.next_id - schedule.part.first)
-                self.ledger.record_some(ids.tolist(), more=not schedule.part.last)
+                ids = schedule.learnt + (ledger.next_id - schedule.part.first)
+                ledger.record_some(ids.tolist(), more=not schedule.part.last)
             else:
-                self.ledger.record_run(self.next_id, schedule.rounds)
-            self.next_id += schedule.rounds
+                ledger.record_run(ledger.next_id, schedule.rounds)
+            ledger.next_id += schedule.rounds

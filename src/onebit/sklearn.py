@@ -12,7 +12,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.beliefs import beliefs_of, greedy_of, no_belief, scores_of
 from onebit.classes import name_of
 from onebit.contract.rule import Rule
 from onebit.data.streams import stream
@@ -20,6 +19,7 @@ from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import InputError, MissingExtraError, OnebitError, brief
 from onebit.feedback import refuse_other_feedback
+from onebit.inspection import beliefs_of, greedy_of, no_belief, scores_of
 from onebit.installation import install_command
 from onebit.learner import Learner
 from onebit.options import options_beside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,18 +11,17 @@ from numpy.typing import NDArray
 
 from onebit.contract import calibration
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
-from onebit.errors import InputError, brief
-from onebit.features import MOST_FEATURES, Features
+from onebit.errors import InputError, OnebitError, brief
+from onebit.features import Features
 from onebit.frames import Names
-from onebit.manifest import is_whole, refuse_manifest
-from onebit.options import Options
+from onebit.options import MOST_FEATURES, OPTIONS, STORED, STORED_BY_KERNEL, Options
 from onebit.rules import chosen_rules, rule_named
 from onebit.runtime import Runtime
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
 from onebit.spaces.routing import ROWS, Routing
 from onebit.storage import FORMAT, Arrays, platform_info
-from onebit.validation import is_text
-from onebit.version import VERSION
+from onebit.validation import is_text, is_whole
+from onebit.version import VERSION, is_version
 
 _JSON = ArraySpec((ANY,), np.uint8)
 # What is no part of the weights.
@@ -36,7 +36,7 @@ BESIDE = {
 
 
 def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
-    """Everything that a learner is."""
+    """Return a learner as a manifest and arrays."""
     with runtime.lock:
         features, ledger, model = runtime.features, runtime.ledger, runtime.model
         manifest: dict[str, Any] = {
@@ -46,16 +46,14 @@ def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
             "rule": runtime.rule.name,
             "parameters": {name: _plain(value) for name, value in runtime.parameters.items()},
             "classes": list(runtime.classes),
-            **({"retired": sorted(runtime.retired)} if runtime.retired else {}),
+            **({"retired": sorted(runtime.names.retired)} if runtime.names.retired else {}),
             **({"rewarded": True} if runtime.rewarded else {}),
-            "seed": runtime.seed,
-            "bias": runtime.bias,
+            **{name: getattr(runtime, name) for name in STORED},
             **runtime.space_choice.manifest,
-            "exploration_floor": runtime.exploration_floor,
             "identity": runtime.identity,
             "planned": model.planned,
             **({} if model.routing is None else {"routing": model.routing._asdict()}),
-            "next": runtime.next_id,
+            "next": ledger.next_id,
             "taught": runtime.taught,
             "features": {
                 "space": features.space,
@@ -88,21 +86,16 @@ def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
 
 
 def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = None) -> Runtime:
-    """The learner of a manifest and its arrays, which may be anybody's: a sentence where they do not fit each other.
+    """Rebuild a learner from a manifest and arrays, which may come from anybody and are checked first.
 
     `rule` is needed where it learnt by one that onebit does not come with.
     """
-    refuse_manifest(manifest)
+    require_manifest(manifest)
     rule = _rule_of(manifest, rule)
     for name in manifest["parameters"]:
         if name not in rule.parameters:
             raise InputError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
-    options = Options(
-        bias=manifest["bias"],
-        **manifest.get("kernel", {}),
-        exploration_floor=manifest["exploration_floor"],
-        seed=manifest["seed"],
-    )
+    options = Options(**{name: manifest[name] for name in STORED}, **manifest.get("kernel", {}))
     runtime = Runtime(rule, manifest["classes"], manifest["parameters"], options)
     features, ledger, model = runtime.features, runtime.ledger, runtime.model
     read = manifest["features"]
@@ -122,8 +115,8 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
         features.feature_names = _feature_names_of(arrays["feature_names"], features)
     runtime.identity = manifest["identity"]
     runtime.rewarded = manifest.get("rewarded", False)
-    runtime.retired = _retired_of(manifest, len(runtime.classes))
-    runtime.next_id, runtime.taught = manifest["next"], manifest["taught"]
+    runtime.names.retired = _retired_of(manifest, len(runtime.classes))
+    ledger.next_id, runtime.taught = manifest["next"], manifest["taught"]
     model.memory = _remembered(arrays["memory"], rule, len(model.memory))
     model.calibration = _calibrated(arrays["calibration"])
     for name in ("moment", "watermark", "first_gap", "forgotten"):
@@ -138,7 +131,7 @@ def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
 
 
 def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
-    """The rule by which it learnt, which is the one given where one is."""
+    """Return the rule that the manifest names, or the one given if it has that name."""
     if isinstance(rule, str):
         rule = rule_named(rule)
     name = manifest["rule"]
@@ -152,7 +145,7 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
 
 
 def _routing_of(manifest: dict[str, Any]) -> Routing | None:
-    """What was counted of the rows learnt; None where their form was said, or is not open to choice."""
+    """Return what was counted of the rows learnt; None if their form is not open to choice."""
     if "routing" not in manifest:
         return None
     found, features = Routing(**manifest["routing"]), manifest["features"]
@@ -167,7 +160,7 @@ def _routing_of(manifest: dict[str, Any]) -> Routing | None:
 
 
 def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:
-    """The classes that are never played again; two at least are left."""
+    """Return the retired classes; at least two others must be left."""
     found = frozenset(manifest.get("retired", ()))
     if found and (max(found) >= classes or classes - len(found) < 2):
         raise InputError(f"the field 'retired' of the manifest is {brief(sorted(found))}, but two classes must be left")
@@ -175,7 +168,7 @@ def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:
 
 
 def _remembered(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[np.float64]:
-    """The memory as it was saved."""
+    """Return a copy of the rule's memory, checked."""
     refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
@@ -184,13 +177,13 @@ def _remembered(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[n
         raise InputError(
             f"the array 'memory' has {memory[RIGHT]} at {RIGHT}, but must have a sum of rewards from 0 to {memory[LEARNT]:g} there"
         )
-    for index, bound in rule.counts:
+    for index, bound in rule.composite.counts if rule.composite else ():
         _refuse_count(memory, index, memory[bound])
     return memory.copy()
 
 
 def _calibrated(state: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What is known of how sure to be, as it was saved; compiled code takes it as it is."""
+    """Return a copy of the calibration, checked, since compiled code takes it as it is."""
     flaw = calibration.flaw(state)
     if flaw:
         raise InputError(f"the array 'calibration' {flaw}")
@@ -198,7 +191,7 @@ def _calibrated(state: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
-    """A sentence for what must be a whole number: rules take roots of it, and shares by it."""
+    """Refuse a count that is not a whole number up to `most`: rules take roots of it, and shares by it."""
     number = float(memory[index])
     if not (0.0 <= number <= most and number.is_integer()):
         raise InputError(
@@ -207,12 +200,12 @@ def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A parameter as JSON has it."""
+    """Return a parameter as JSON has it."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _text(things: list[Any]) -> NDArray[np.uint8]:
-    """JSON as an array of bytes: there may be millions of names, too many for a manifest."""
+    """Return JSON as an array of bytes: there may be millions of names, too many for a manifest."""
     return np.frombuffer(json.dumps(things).encode(), dtype=np.uint8).copy()
 
 
@@ -231,7 +224,7 @@ def _has_vocabulary(read: dict[str, Any]) -> bool:
 
 
 def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
-    """The columns of the names, each of which has one."""
+    """Return the column of each name."""
     names = _from_text(array_name, array)
     for name in names:
         if not isinstance(name, str) or not is_text(name):
@@ -245,7 +238,7 @@ def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
 
 
 def _feature_names_of(array: NDArray[np.uint8], features: Features) -> Names:
-    """The names of the columns of a frame, of which there are as many as features."""
+    """Return the names of the columns of the first frame, as many as there are features."""
     names = tuple(_columns_of("feature_names", array))
     if features.named is not False or len(names) != features.size:
         counted = "none" if features.named is not False else features.size
@@ -254,7 +247,7 @@ def _feature_names_of(array: NDArray[np.uint8], features: Features) -> Names:
 
 
 def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:
-    """The learnt ids that are strings, with the moments at which they were learnt."""
+    """Return the learnt ids that are strings, with the moments at which they were learnt."""
     found: dict[str, int] = {}
     for pair in _from_text("learnt_strings", array):
         fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and is_whole(pair[1])
@@ -264,3 +257,114 @@ def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:
             )
         found[pair[0]] = pair[1]
     return found
+
+
+# --- what a manifest must be ------------------------------------------------------------------------------------------
+
+Check = Callable[[Any], bool]
+
+
+def _is_words(value: object) -> bool:
+    return isinstance(value, str) and is_text(value)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _or_none(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _option(name: str) -> tuple[Check, str]:
+    """Return the check of an option, in code and in words."""
+
+    def fits(value: object) -> bool:
+        try:
+            OPTIONS[name].code(name, value)
+        except OnebitError:
+            return False
+        return True
+
+    return fits, OPTIONS[name].range
+
+
+_OBJECT: tuple[Check, str] = (lambda value: isinstance(value, dict), "an object")
+_WORDS: tuple[Check, str] = (_is_words, "a text")
+_WHOLE: tuple[Check, str] = (is_whole, "a whole number from 0 to 2^63")
+_FLAG: tuple[Check, str] = (_is_flag, "true or false")
+
+# The fields of every manifest, with their checks in code and in words. Fields that nobody reads are left alone.
+FIELDS: dict[str, tuple[Check, str]] = {
+    "version": (is_version, "a version such as 1.0.0"),
+    "machine": _OBJECT,
+    "rule": _WORDS,
+    "parameters": _OBJECT,
+    "classes": (lambda value: isinstance(value, list), "a list of names"),
+    **{name: _option(name) for name in STORED},
+    "identity": _WORDS,
+    "planned": _WHOLE,
+    "next": _WHOLE,
+    "taught": _WHOLE,
+    "features": _OBJECT,
+    "features.space": (lambda value: value in (None, "dense", "sparse"), "dense, sparse or null"),
+    "features.size": (_or_none(is_whole), "a whole number or null"),
+    "features.named": (_or_none(_is_flag), "true, false or null"),
+    "features.dtype": (lambda value: value in ("float32", "float64"), "float32 or float64"),
+    "features.text": _FLAG,
+    "features.hash_bits": (_or_none(is_whole), "a whole number or null"),
+    "ledger": _OBJECT,
+    "ledger.moment": _WHOLE,
+    "ledger.watermark": _WHOLE,
+    "ledger.first_gap": _WHOLE,
+    "ledger.forgotten": _WHOLE,
+}
+# Those of some.
+OPTIONAL: dict[str, tuple[Check, str]] = {
+    "retired": (lambda value: isinstance(value, list) and all(map(is_whole, value)), "a list of whole numbers"),
+    "rewarded": _FLAG,
+    "routing": _OBJECT,
+    "routing.came": (lambda value: value in ("dense", "sparse"), "dense or sparse"),
+    "routing.rows": _WHOLE,
+    "routing.filled": _WHOLE,
+    "kernel": _OBJECT,
+    **{f"kernel.{name}": _option(name) for name in STORED_BY_KERNEL},
+}
+
+
+def require_manifest(manifest: dict[str, Any]) -> None:
+    """Refuse a manifest with a field that is missing, or is not what it must be: a checksum finds accidents, not attacks."""
+    for field, (check, wanted) in FIELDS.items():
+        _require_field(manifest, field, check, wanted)
+    for field, (check, wanted) in OPTIONAL.items():
+        if field.partition(".")[0] in manifest:
+            _require_field(manifest, field, check, wanted)
+    for field in ("kernel", "routing"):
+        for name in manifest.get(field, {}):
+            if f"{field}.{name}" not in OPTIONAL:
+                raise InputError(f"the field '{field}' of the manifest has {brief(name)}, which is unknown")
+    _refuse_contradictions(manifest["features"])
+
+
+def _require_field(manifest: dict[str, Any], field: str, check: Check, wanted: str) -> None:
+    value: Any = manifest
+    for part in field.split("."):
+        if part not in value:
+            raise InputError(f"the field {brief(field)} of the manifest is missing, but must be {wanted}")
+        value = value[part]
+    if not check(value):
+        raise InputError(f"the field {brief(field)} of the manifest is {brief(value)}, but must be {wanted}")
+
+
+def _refuse_contradictions(features: dict[str, Any]) -> None:
+    """Refuse fields about features that do not go together: names are sparse and count themselves, columns are counted."""
+    named, size, bits = features["named"], features["size"], features["hash_bits"]
+    if named:
+        fits = features["space"] == "sparse" and (size is None if bits is None else size == 1 << min(bits, 64))
+    else:
+        fits = not features["text"] and bits is None and (size is None) == (named is None)
+    if not fits:
+        raise InputError(
+            f"the field 'features' of the manifest is {brief(features)}, which no learner has: named features are sparse "
+            "and have no size but that of hash_bits, others have a size and neither text nor hash_bits"
+        )

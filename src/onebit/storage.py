@@ -2,7 +2,7 @@
 
 The manifest holds everything that is not an array, and a checksum over all of it and all arrays; a file that was cut or altered
 is refused. A checksum is no defence against whoever computes it anew, so whatever is read is compared with what it must be
-(`onebit.manifest`, and `layout` of every space) before anything is allocated or made of it.
+(`state.require_manifest`, and `layout` of every space) before anything is allocated or made of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, OnebitError, OnebitWarning, brief
 from onebit.files import write_atomically
-from onebit.manifest import is_whole, refuse_manifest
+from onebit.validation import is_whole
 from onebit.version import VERSION
 
 FORMAT = 4
@@ -37,7 +37,7 @@ _NO_FILE = (
 
 
 def encode(manifest: dict[str, Any], arrays: Arrays) -> bytes:
-    """A manifest and arrays as the bytes of a file."""
+    """Return a manifest and arrays as the bytes of a file."""
     import safetensors.numpy
 
     whole = {**manifest, "checksum": _checksum(manifest, arrays)}
@@ -52,7 +52,7 @@ def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
 
 @contextmanager
 def naming(path: Any) -> Iterator[None]:
-    """Have a refusal name the file that it is about."""
+    """Name the file in errors raised inside."""
     try:
         yield
     except OnebitError as error:
@@ -60,7 +60,7 @@ def naming(path: Any) -> Iterator[None]:
 
 
 def read(path: Any) -> tuple[dict[str, Any], Arrays]:
-    """The manifest and the arrays of a file, checked."""
+    """Read the manifest and the arrays of a file, and check them against the checksum."""
     import safetensors
     import safetensors.numpy
 
@@ -79,7 +79,7 @@ def read(path: Any) -> tuple[dict[str, Any], Arrays]:
 
 
 def decode(content: bytes) -> tuple[dict[str, Any], Arrays]:
-    """The manifest and the arrays in the bytes of `encode`, checked."""
+    """Read the manifest and the arrays in the bytes of `encode`, and check them against the checksum."""
     import safetensors
     import safetensors.numpy
 
@@ -93,7 +93,7 @@ def decode(content: bytes) -> tuple[dict[str, Any], Arrays]:
 
 
 def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any], Arrays]:
-    """The manifest in a text, if it is one, and has the checksum of all that it comes with."""
+    """Parse the manifest, check format and checksum, and warn if it was written on another machine."""
     if text is None:
         raise InputError(f"{path} is not a learner: it has no onebit manifest")
     try:
@@ -112,14 +112,13 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
     if not fits:
         raise InputError(f"{path} is damaged: its content does not fit its checksum")
     with naming(path):
-        refuse_manifest(manifest)
         for name, array in arrays.items():
             _require_finite(name, array)
-    there = manifest["machine"]
+    there = manifest.get("machine")
     differs = [
         f"{name} {brief(there.get(name))} there, {what} here"
         for name, what in platform_info().items()
-        if there.get(name) != what
+        if isinstance(there, dict) and there.get(name) != what
     ]
     if differs:
         warnings.warn(
@@ -138,7 +137,7 @@ def _require_finite(name: str, array: NDArray[Any]) -> None:
 
 
 def platform_info() -> dict[str, str]:
-    """What bit-for-bit equality depends on: the kind of CPU and the versions of what computes."""
+    """Return what bit-for-bit equality depends on: the kind of CPU and the versions of what computes."""
     import llvmlite
     import llvmlite.binding
     import numba

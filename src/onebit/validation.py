@@ -20,7 +20,7 @@ MOST_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh see
 
 
 def checked_count(name: str, given: object, most: int = MOST_COUNTED) -> int:
-    """A number of things, of which there is at least one."""
+    """Return a count of at least 1, checked."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
         raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
     if given > most:
@@ -29,7 +29,7 @@ def checked_count(name: str, given: object, most: int = MOST_COUNTED) -> int:
 
 
 def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]:
-    """The names of the classes; a number stands for 0, 1, and so on.
+    """Return the names of the classes, checked; a number stands for 0, 1, and so on.
 
     >>> checked_classes(3)
     (0, 1, 2)
@@ -70,7 +70,7 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
 
 
 def checked_id(identity: object) -> int | str:
-    """An id: a string, or a whole number from 0 up; what NumPy has of these, and UUIDs, which become strings.
+    """Return an id, checked: a string or a whole number from 0 up, also of NumPy; a UUID becomes a string.
 
     >>> checked_id(np.int32(7)), checked_id(uuid.UUID(int=10))
     (7, '00000000-0000-0000-0000-00000000000a')
@@ -93,7 +93,7 @@ def checked_id(identity: object) -> int | str:
 
 
 def checked_ids(ids: object, count: int) -> list[int | str]:
-    """An id for each of so many rows."""
+    """Return one id for each of `count` rows, checked."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise InputError(f"ids is {brief(ids)}, but must be a list with an id for each row")
     found = [checked_id(one) for one in ids]
@@ -103,7 +103,7 @@ def checked_ids(ids: object, count: int) -> list[int | str]:
 
 
 def is_text(string: str) -> bool:
-    """Whether a string is made of characters; half of one (a lone surrogate) cannot be written down."""
+    """Return True if a string can be encoded; a lone surrogate cannot."""
     try:
         string.encode()
     except UnicodeEncodeError:
@@ -111,15 +111,20 @@ def is_text(string: str) -> bool:
     return True
 
 
+def is_whole(value: object, least: int = 0, most: int = MOST_NUMBERS) -> bool:
+    """Return True for a whole number from `least` to `most`; true and false are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= int(value) <= most
+
+
 def checked_seed(seed: object) -> int:
-    """A seed: a whole number from 0 up."""
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < MOST_NUMBERS:
-        return int(seed)
+    """Return a seed, checked: a whole number from 0 up."""
+    if is_whole(seed, most=MOST_NUMBERS - 1):
+        return int(seed)  # type: ignore[call-overload, no-any-return]
     raise InputError(f"seed is {brief(seed)}, but must be a whole number from 0 to 2^63 - 1")
 
 
 def listed(names: Iterable[object], most: int = 12) -> str:
-    """Names for a sentence, cut where there are many.
+    """List names for a sentence, cut where there are many.
 
     >>> listed(["a", "b"])
     "'a', 'b'"

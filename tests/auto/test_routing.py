@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 
 import onebit
-from onebit import model
+from onebit import walking
 from onebit.auto.dense.space import AutoDense
 from onebit.auto.sparse.space import AutoSparse
 from onebit.checks import NAMES, refused, rows, state
@@ -147,7 +147,7 @@ def test_csr_of_dense_rows_is_learnt_as_dense_rows_are_from_the_ninth_on() -> No
     X, y = rows(200, seed=5)
     came_sparse, fresh = learner_of(), learner_of()
     step(came_sparse, scipy.sparse.csr_matrix(X), y, 0, ROWS)
-    fresh.runtime.next_id = ROWS  # draws go by the number of a decision
+    fresh.runtime.ledger.next_id = ROWS  # draws go by the number of a decision
     assert step(came_sparse, scipy.sparse.csr_matrix(X), y, ROWS, 200) == step(fresh, X, y, ROWS, 200)
     assert came_sparse.weights.tobytes() == fresh.weights.tobytes()
 
@@ -156,7 +156,7 @@ def test_text_kept_dense_is_learnt_as_sparse_rows_are_from_the_ninth_on() -> Non
     X, y = topics(200, len(NAMES), 400, seed=5, length=8)
     came_dense, fresh = learner_of(), learner_of()
     step(came_dense, X.toarray(), y, 0, ROWS)
-    fresh.runtime.next_id = ROWS
+    fresh.runtime.ledger.next_id = ROWS
     assert step(came_dense, X.toarray(), y, ROWS, 200) == step(fresh, X, y, ROWS, 200)
     assert came_dense.weights.tobytes() == fresh.weights.tobytes()
 
@@ -387,7 +387,7 @@ def test_it_says_which_form_and_why() -> None:
 def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = stream_of(CASES[0], 30)
     learner = learner_of()
-    monkeypatch.setattr("onebit.learnt_weights.MOST_BYTES", 10)
+    monkeypatch.setattr("onebit.model.MOST_BYTES", 10)
     step(learner, X, y, 0, 20)
     assert treated_as(learner) == "sparse"
     form = "rows came sparse, 100 % filled: treated as sparse, for want of memory for dense ones"
@@ -408,7 +408,7 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     def lacking(self: Any, blueprint: Any, arrays: Any = None) -> None:
         raise OutOfMemoryError("there is not enough memory for 5 x 6 weights")
 
-    monkeypatch.setattr(type(learner.runtime.model), "_take_up", lacking)
+    monkeypatch.setattr(type(learner.runtime.model), "_make_space", lacking)
     with pytest.warns(OnebitWarning, match="not enough memory .*: rows are treated as sparse, not as dense"):
         step(learner, X, y, ROWS - 1, ROWS)
     monkeypatch.undo()
@@ -463,7 +463,7 @@ def test_a_service_has_all_compiled_before_a_task_moves(monkeypatch: pytest.Monk
         compiled.add(type(space))
         return loop_for(rule, space, *loop)
 
-    monkeypatch.setattr(model, "loop_for", noted)
+    monkeypatch.setattr(walking, "loop_for", noted)
     warm(learner, inputs)
     assert compiled == {AutoDense, AutoSparse}
     assert state(learner) == before
@@ -549,7 +549,7 @@ def test_a_table_is_turned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = stream_of(CASES[0], 60)
     learners = []
     for cells in (1, 13, 1 << 20):
-        monkeypatch.setattr(model, "BLOCK", cells)
+        monkeypatch.setattr(walking, "BLOCK", cells)
         learners.append(walked(learner_of(), X, Schedule(labels=y.astype(np.int64))))
     assert same(learners[0], learners[1])
     assert same(learners[0], learners[2])

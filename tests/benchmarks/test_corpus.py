@@ -24,6 +24,7 @@ from onebit.errors import OnebitError
 from onebit.experiments.statistics import estimate
 from onebit.trials.records import Record, Records
 from onebit.trials.trial import Trial
+from tests.trials.records import record
 
 SHORT = "200 rounds, two classes"
 BANDITRON, LINUCB = Entrant("banditron"), Entrant("linucb", ("unit-norm",))
@@ -37,7 +38,7 @@ class Told:
 
     def get(self, trial: Trial) -> Record | None:
         error = self._error(Entrant(trial.entry.rule.name, trial.stream.source.prepare), trial.seed)
-        return None if error is None else Record({"why": None, "error": error})
+        return None if error is None else record(error=error)
 
 
 # --- the interval -------------------------------------------------------------------------------------------------------
@@ -203,8 +204,8 @@ def test_what_is_done_is_not_run_again_unless_code_has_changed(tmp_path: Path, m
     units = [Unit(SHORT, seed, (BANDITRON, LINUCB)) for seed in (500, 501)]
     records = Records(tmp_path)
     assert missing_units(units, records) == units
-    for fields in run_unit(units[0], threading.Event()):
-        records.add(Record(fields))
+    for done in run_unit(units[0], threading.Event()):
+        records.add(done)
     records.close()
     again = Records(tmp_path)
     assert missing_units(units, again) == [units[1]]
@@ -230,7 +231,7 @@ def test_another_process_gives_the_same_records(tmp_path: Path, monkeypatch: pyt
     records = Records(tmp_path)
     assert run_units([unit], records, 1, told.append) == []
     assert told == [2 * CORPUS[SHORT].rounds]
-    here = {fields["id"]: fields["error"] for fields in run_unit(unit, threading.Event())}
+    here = {record.id: record.error for record in run_unit(unit, threading.Event())}
     assert {trial.identity: records.get(trial).error for trial in unit.trials()} == here  # type: ignore[union-attr]
     assert run_units([unit], records, 1, told.append) == []
     assert len(told) == 1  # nothing was left to run
@@ -290,10 +291,10 @@ def test_another_form_has_the_same_rows(name: str) -> None:
 
 def test_rules_that_failed_are_named() -> None:
     failed = [
-        Record({"learner": "pab", "stream": {"data": name}, "why": f"row {row}: does not settle"})
+        record(learner="pab", stream={"data": name}, why=f"row {row}: does not settle")
         for row, name in enumerate(("digits", "iris", "digits"))
     ]
-    refused = [Record({"learner": "soba", "stream": {"data": "USPS"}, "why": "too few rows"})]
+    refused = [record(learner="soba", stream={"data": "USPS"}, why="too few rows")]
     assert [list(row.values()) for row in corpus.failure_rows([*failed, *refused])] == [
         ["pab", 3, "digits; iris", "row 0: does not settle"],
         ["soba", 1, "USPS", "too few rows"],

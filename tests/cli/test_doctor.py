@@ -11,7 +11,6 @@ from tools.lowest import DEVELOPERS, constraints_of
 
 from onebit import installation
 from onebit.cli import main
-from onebit.data.real import REAL
 from onebit.installation import extras, install_command
 from onebit.version import VERSION
 
@@ -25,7 +24,6 @@ def test_the_doctor_says_what_there_is(
     monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path / "cache"))
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "code").write_bytes(bytes(3_000_000))
-    monkeypatch.setenv("ONEBIT_DATA", str(tmp_path))
     assert main(["doctor", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["onebit"] == VERSION
@@ -33,12 +31,9 @@ def test_the_doctor_says_what_there_is(
     assert set(found["extras"]) == set(PROJECT["optional-dependencies"]) - set(installation.DEVELOPERS)
     assert found["packages"]["numba"]
     assert found["gpu"]["usable"] == (found["gpu"]["why_not"] is None)
-    assert found["data"]["folder"] == str(tmp_path)
-    assert set(found["data"]["found"]) == set(REAL)
     assert main(["doctor"]) == 0
     out = capsys.readouterr().out
     assert f"{tmp_path / 'cache'}: 3 MB" in out
-    assert "ONEBIT_DATA is" in out
 
 
 def test_the_doctor_says_how_loops_are_compiled(
@@ -46,7 +41,7 @@ def test_the_doctor_says_how_loops_are_compiled(
 ) -> None:
     assert main(["doctor"]) == 0
     assert "compiler  a known Numba" in capsys.readouterr().out
-    monkeypatch.setattr("onebit.engine.toolchain.numba_version", lambda: "0.99.0")
+    monkeypatch.setattr("onebit.engine.fingerprint.numba_version", lambda: "0.99.0")
     assert main(["doctor"]) == 0
     assert "compiler  plain Numba: this version is not known" in capsys.readouterr().out
 

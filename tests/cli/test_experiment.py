@@ -141,7 +141,6 @@ def test_compare_as_json_is_the_comparison_and_nothing_else(call: Call) -> None:
         one["rounds_per_second"] = None
     for cost in (printed["effort"], found["effort"]):
         assert cost.pop("seconds") > 0
-        assert cost.pop("core_seconds") > 0
     assert printed == json.loads(json.dumps(found))
 
 
@@ -311,7 +310,7 @@ def test_the_same_command_again_runs_nothing_and_says_the_same(call: Call) -> No
     assert (again[0], again[2]) == (code, err)
     first, after = out.splitlines(), again[1].splitlines()
     assert (after[:-2], after[-1]) == (first[: len(after) - 2], first[-1])
-    assert " rounds a second; one core would have taken" in out
+    assert " rounds a second" in out
     assert after[-2] == "no new runs; 11 runs were there already"
     assert Path("onebit-results/sweep-bpa-synsep9", FILE).read_bytes() == before
 
@@ -489,7 +488,7 @@ def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_9_to_the_same_end(tmp_path:
         out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     assert lines(folder)[: len(before)] == before
-    ids = [row.fields["id"] for row in read_records(folder / FILE)]
+    ids = [row.id for row in read_records(folder / FILE)]
     assert len(ids) == len(set(ids)) == 122
     found = onebit.sweep(
         "bpa", "synsep10", rounds=20_000, runs=1, fresh_runs=2,
@@ -547,7 +546,7 @@ def test_two_processes_share_a_folder(tmp_path: Path) -> None:
         with process:
             answers.append(process.communicate(timeout=120))
             assert process.returncode == 0, answers[-1]
-    found = [row.fields["id"] for row in read_records(tmp_path / FILE)]
+    found = [row.id for row in read_records(tmp_path / FILE)]
     assert len(set(found)) == 40
     assert all(json.loads(line) for line in lines(tmp_path))
     printed = [[one["errors"] for one in json.loads(out)["data"][0]["standings"]] for out, _ in answers]
@@ -596,7 +595,7 @@ def test_where_it_runs_is_said_on_the_command_line(
 
 
 def test_in_a_log_file_progress_is_a_line_now_and_then(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onebit.cli.options.LINE_S", 0.0)
+    monkeypatch.setattr("onebit.cli.terminal.LINE_S", 0.0)
     code, _, err = call(*SWEEP, "--on", "threads", "--threads", "1", "--out", "out")
     assert code == 0
     said = err.splitlines()
@@ -620,7 +619,7 @@ def test_ctrl_c_while_the_page_is_written_says_that_the_runs_are_kept(
 def test_the_page_says_where_it_ran(call: Call) -> None:
     assert call(*SWEEP, "--on", "threads", "--out", "out")[0] == 0
     page = Path("out/page.html").read_text(encoding="utf-8")
-    assert "rounds a second; one core would have taken about" in page
+    assert "rounds a second" in page
     assert processor() in unescape(page)
 
 

@@ -23,18 +23,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     third = 1 / 3
     with (path / "log.vw").open("w") as file:
         file.writelines(f"{a}:{int(a != t)}:{third!r} | is{t}\n" for a, t in zip(shown, truth, strict=True))
-    with (path / "log.dsjson").open("w") as file:
-        for number, (a, t) in enumerate(zip(shown, truth, strict=True)):
-            event = {
-                "_label_cost": -float(a == t),
-                "_label_probability": third,
-                "_label_Action": a,
-                "EventId": f"e{number}",
-                "a": [1, 2, 3],
-                "p": [third] * 3,
-                "c": {"is": str(t), "_multi": [{}, {}, {}]},
-            }
-            file.write(json.dumps(event) + "\n")
+    with (path / "clicks.vw").open("w") as file:
+        file.writelines(f"{a}:{-float(a == t)}:{third!r} | is{t}\n" for a, t in zip(shown, truth, strict=True))
     with (path / "log.csv").open("w") as file:
         file.write("word,what,ok,p\n")
         file.writelines(f"is{t},{a},{int(a == t)},{third!r}\n" for a, t in zip(shown, truth, strict=True))
@@ -49,7 +39,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 COLUMNS = ["--text", "word", "--action", "what", "--right", "ok", "--propensity", "p"]
-GIVEN = {"log.vw": [], "log.dsjson": ["--costs=-1,0"], "log.csv": COLUMNS}
+GIVEN = {"log.vw": [], "clicks.vw": ["--costs=-1,0"], "log.csv": COLUMNS}
 
 
 @pytest.mark.parametrize("name", GIVEN)
@@ -70,7 +60,7 @@ def test_evaluate_finds_the_same_in_every_kind_of_file(call: Call, folder: Path,
 
 
 def test_replay_is_training_by_hand(call: Call, folder: Path, tmp_path: Path) -> None:
-    path, saved = folder / "log.dsjson", tmp_path / "trained.onebit"
+    path, saved = folder / "clicks.vw", tmp_path / "trained.onebit"
     given = ["--costs=-1,0", "--learner", "linucb", "--out", str(saved)]
     code, out, err = call("replay", str(path), *given)
     assert (code, err) == (0, "")
@@ -114,7 +104,7 @@ BAD = {
         "there is no other: name a log file, or the folder of a service and a task of it",
     ),
     "another kind": (["log.txt"], "there is no log.txt"),
-    "costs that are not said": (["log.dsjson"], "the cost is -1"),
+    "costs that are not said": (["clicks.vw"], "the cost is -1"),
     "costs that are none": (["log.vw", "--costs=1"], "must be two numbers"),
     "no such column": (["log.csv", "--text", "wrd"], "did you mean 'word'"),
     "columns of a folder": ([".", "news", "--x", "a"], "is the folder of a service"),
@@ -123,7 +113,7 @@ BAD = {
     "a learner that needs labels": (["log.vw", "--learner", "perceptron"], "full information"),
     "no such parameter": (["log.vw", "--learner", "bpa", "--set", "exploraton=1"], "'exploration'"),
     "other classes": (["log.vw", "--classes", "1,2"], "there is no class 3"),
-    "classes of a file that has others": (["log.dsjson", "--costs=-1,0", "--classes", "a,b"], "there is no class 3"),
+    "classes of a file that has others": (["clicks.vw", "--costs=-1,0", "--classes", "a,b"], "there is no class 3"),
     "candidates of a folder": ([".", "news", "--complete"], "is the folder of a service"),
     "candidates of lines": (["log.vw", "--among", "a"], "names a column"),
     "no such candidates": (

@@ -18,6 +18,7 @@ import httpx
 import numpy as np
 import pytest
 
+from onebit import replies
 from onebit.client import (
     Client,
     Decided,
@@ -28,9 +29,8 @@ from onebit.client import (
     TaskAside,
     TaskHandle,
     UnreachableError,
+    bodies,
     plan,
-    rows,
-    values,
 )
 from onebit.errors import OnebitError
 from onebit.installation import install_command
@@ -531,8 +531,8 @@ def test_a_name_that_no_task_has_is_refused(name: Any) -> None:
 
 @both
 def test_many_rows_take_several_requests(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MOST_ROWS", 4)
-    monkeypatch.setattr(rows, "MOST_BYTES", 300)
+    monkeypatch.setattr(bodies, "MOST_ROWS", 4)
+    monkeypatch.setattr(bodies, "MOST_BYTES", 300)
     ids = [f"{number}" for number in range(10)]
     answers = [
         answer(200, [{**DECIDED, "id": one} for one in group]) for group in (ids[:4], ids[4:8], ids[8:9], ids[9:])
@@ -559,12 +559,12 @@ def test_a_request_that_is_too_large_is_halved(kind: str, monkeypatch: pytest.Mo
 
 @both
 def test_a_refusal_of_a_later_request_says_where_it_is(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "MOST_ROWS", 2)
+    monkeypatch.setattr(bodies, "MOST_ROWS", 2)
     answers = [answer(200, [DECIDED] * 2), refused(422, "invalid", "x of item 1 is too short.", "[1].x")]
     found, _ = follow(kind, monkeypatch, answers, lambda c: c.task("t").decide_many(["x"] * 4))
     assert str(found) == "of X, counted from 2 on: x of item 1 is too short."
     assert (found.status, found.field) == (422, "[1].x")
-    monkeypatch.setattr(rows, "MOST_ROWS", 4)
+    monkeypatch.setattr(bodies, "MOST_ROWS", 4)
     answers = [httpx.Response(413), answer(200, [DECIDED] * 2), refused(422, "invalid", "x of item 1 is too short.")]
     found, _ = follow(kind, monkeypatch, answers, lambda c: c.task("t").decide_many(["x"] * 4))
     assert str(found) == "of X, counted from 2 on: x of item 1 is too short."
@@ -691,26 +691,28 @@ def test_the_environment_says_where_and_who(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_ids_made_here_are_all_different_and_sort_by_time() -> None:
-    first = [rows.new_id() for _ in range(5000)]
+    first = [bodies.new_id() for _ in range(5000)]
     time.sleep(0.003)
-    second = [rows.new_id() for _ in range(10)]
+    second = [bodies.new_id() for _ in range(10)]
     assert len({*first, *second}) == 5010
     assert max(first) < min(second)
     assert all(len(one) == 36 and one[14] == "7" and one[19] in "89ab" for one in first)
 
 
-PAIRS = {
-    kind.__name__: kind for kind in vars(values).values() if isinstance(kind, type) and issubclass(kind, values.Value)
+VALUES = {
+    kind.__name__: kind for kind in vars(replies).values() if isinstance(kind, type) and issubclass(kind, replies.Value)
 }
 
 
-@pytest.mark.parametrize("name", sorted(set(PAIRS) - {"Value"}))
-def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
-    schemas = pytest.importorskip("onebit.serve.schemas")
-    parts = pytest.importorskip("onebit.serve.stats_parts")
-    forgetting = pytest.importorskip("onebit.serve.forget_schemas")
-    sent = next(getattr(one, name) for one in (schemas, parts, forgetting) if hasattr(one, name))
-    assert set(PAIRS[name].__dataclass_fields__) == set(sent.model_fields)
+@pytest.fixture(scope="module")
+def described() -> dict[str, Any]:
+    """The replies in the OpenAPI document of the service."""
+    return dict(pytest.importorskip("tools.typescript").openapi()["components"]["schemas"])
+
+
+@pytest.mark.parametrize("name", sorted(set(VALUES) - {"Value"}))
+def test_values_have_the_fields_of_the_services_replies(name: str, described: dict[str, Any]) -> None:
+    assert set(VALUES[name].__dataclass_fields__) == set(described[name]["properties"])
 
 
 @pytest.mark.parametrize(
@@ -726,16 +728,13 @@ def test_values_have_the_fields_of_the_services_replies(name: str) -> None:
 )
 def test_calls_take_the_fields_of_the_services_requests(call: Any, name: str, own: set[str]) -> None:
     schemas = pytest.importorskip("onebit.serve.schemas")
-    forgetting = pytest.importorskip("onebit.serve.forget_schemas")
-    fields = set(getattr(schemas if hasattr(schemas, name) else forgetting, name).model_fields) - {
-        "withdraw"
-    }  # which is a call of its own
+    fields = set(getattr(schemas, name).model_fields) - {"withdraw"}  # which is a call of its own
     assert set(inspect.signature(call).parameters) - {"self"} - own == fields
 
 
 def test_stats_print_as_a_line() -> None:
     many = {"feedback": list(range(400)), "error": [0.5] * 400, "recent": [0.5] * 400, "reward": [0.5] * 400}
-    shown = repr(values.Stats.read({**STATS, "curve": many}))
+    shown = repr(replies.Stats.read({**STATS, "curve": many}))
     assert "task='news'" in shown
     assert len(shown) < 500
 
@@ -757,5 +756,5 @@ def test_without_httpx_it_says_what_to_install() -> None:
 
 
 def test_importing_the_client_loads_no_compiler() -> None:
-    program = "import sys, onebit.client; sys.exit(any(name in sys.modules for name in ('numba', 'scipy', 'fastapi')))"
+    program = "import sys, onebit.client; sys.exit(any(name in sys.modules for name in ('numba', 'scipy', 'pydantic', 'starlette')))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

@@ -17,7 +17,7 @@ from numba.extending import register_jitable
 
 from onebit.contract import calibration
 from onebit.contract.calibration import HEARD, SLOPE, confidence, hear, initial, level_of, level_start, threshold
-from onebit.engine.reach import reach
+from onebit.engine.fingerprint import reach
 from tests.oracles.calibration import Calibration
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -23,6 +23,7 @@ from onebit.contract.choices import (
     sampled_label,
     share_greedy,
     softmax,
+    sort_descending,
     uniform_label,
 )
 from onebit.contract.draws import (
@@ -39,7 +40,6 @@ from onebit.contract.draws import (
     word_of,
 )
 from onebit.contract.rule import LEARNT, Rule
-from onebit.contract.sorting import sort_descending
 from tests.rules.steps import Bench, Labels, Vector, decision, draws_of, grid_counts, probabilities_of, surprise, walk
 
 ERROR_RATE = 1e-6

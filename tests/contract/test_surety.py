@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onebit.contract.belief import surety_of
 from onebit.contract.draws import DECIDING, Draws, key_of
 from onebit.contract.rule import RuleInput
-from onebit.contract.surety import surety_of
 from onebit.rules import registry
 from onebit.rules.offset_tree import leaf_of
 

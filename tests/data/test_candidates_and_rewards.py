@@ -13,10 +13,9 @@ import pytest
 
 from onebit.contract.candidates import candidates_at, complete_at
 from onebit.data import streams, synthetic
-from onebit.data.candidates import CandidateDraws, CandidateSets
-from onebit.data.listed_candidates import ListedCandidates
-from onebit.data.rewards import most_rewarded
+from onebit.data.candidates import CandidateDraws, CandidateSets, ListedCandidates
 from onebit.data.streams import Stream, stream
+from onebit.data.tables import most_rewarded
 from onebit.engine.schedule import Schedule
 from onebit.errors import InputError
 
@@ -163,7 +162,6 @@ CELLS = [["rome", "oslo"], ["new york", "rome"], ["oslo"], ["rome", "new york", 
 CITIES = ["rome", "new york", "oslo", "oslo"]
 WRITTEN = {
     "bars": ["|".join(cell) for cell in CELLS],
-    "commas": [", ".join(cell) for cell in CELLS],
     "json": [json.dumps(cell) for cell in CELLS],
 }
 
@@ -192,16 +190,15 @@ def test_a_column_of_a_table_lists_candidates(form: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("classes", [None, ["New York", "Paris, TX", "New", "[x]", "a|b"]])
-def test_a_cell_that_is_the_name_of_a_class_is_that_class_alone(
+def test_names_may_have_spaces_commas_and_in_a_json_list_bars(
     classes: list[str] | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also where the first row with that label comes after the cell, and where the file is converted."""
-    cells = ["New York", "Paris, TX", "New York|New", '["a|b", "New"]', "a|b", "New"]
-    labels = ["New York", "Paris, TX", "New", "a|b", "a|b", "New"]
-    wanted = [["New York"], ["Paris, TX"], ["New York", "New"], ["a|b", "New"], ["a|b"], ["New"]]
-    cells, labels, wanted = cells * 2, labels * 2, wanted * 2
+    """Also where the file is converted."""
+    cells = ["New York", "Paris, TX", "New York|New", '["a|b", "New"]', '["a|b"]', "New"] * 2
+    labels = ["New York", "Paris, TX", "New", "a|b", "a|b", "New"] * 2
+    wanted = [["New York"], ["Paris, TX"], ["New York", "New"], ["a|b", "New"], ["a|b"], ["New"]] * 2
     if classes is not None:
-        cells, labels, wanted = [*cells, "[x]"], [*labels, "[x]"], [*wanted, ["[x]"]]
+        cells, labels, wanted = [*cells, '["[x]"]'], [*labels, "[x]"], [*wanted, ["[x]"]]
     path = table(tmp_path, cells, labels)
     frame = pandas.read_csv(path)
     frame.to_json(tmp_path / "o.jsonl", orient="records", lines=True)
@@ -225,7 +222,7 @@ def test_the_place_of_a_row_is_looked_for_only_to_refuse_it() -> None:
         asked.append(row)
         return f"row {row}"
 
-    listed = ListedCandidates("it", place, set())
+    listed = ListedCandidates("it", place)
     listed.read(["a|b", "a"], 0)
     assert asked == []
     with pytest.raises(InputError, match="it lists no candidate in row 3"):
@@ -242,7 +239,7 @@ def test_classes_of_rewards_are_known_to_cells(tmp_path: Path) -> None:
 
 
 def test_a_column_of_numbers_names_classes_that_are_numbers(tmp_path: Path) -> None:
-    path = table(tmp_path, ["1 2", "2 3", "3", "1 2 3"], [1, 2, 3, 1])
+    path = table(tmp_path, ["1|2", "2|3", "3", "1|2|3"], [1, 2, 3, 1])
     made = stream(path, label="city", candidates="offer", classes=[1, 2, 3], order="file")
     assert sets_of(made.schedule(made.data(0), 0)) == [[0, 1], [1, 2], [2], [0, 1, 2]]
 

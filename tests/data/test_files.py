@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 from onebit.checks import refused
 from onebit.data.delimited import BLOCK
-from onebit.data.files import ENDINGS, is_data_file, read, read_npz
+from onebit.data.files import ENDINGS, is_data_file
 from onebit.errors import OnebitWarning
 from onebit.installation import install_command
+from tests.data.reading import read
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -461,7 +462,7 @@ def test_an_archive_is_read_by_its_ending_and_a_label_seen_once_refused(tmp_path
     assert "once" in sentence
     assert read(path, classes=[2, 1, 0]).y.tolist() == [2, 1, 2, 0]
     np.savez(path, X=np.eye(4), y=[0, 1, 0, 2], classes=["a", "b", "c"])
-    assert read_npz(path).classes == ("a", "b", "c")
+    assert read(path).classes == ("a", "b", "c")
     assert "its own" in refused(lambda: read(path, classes=["a", "b", "c"]))
 
 

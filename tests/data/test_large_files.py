@@ -19,8 +19,8 @@ import pytest
 
 from onebit.checks import refused
 from onebit.data import large
-from onebit.data.files import read
 from onebit.data.tables import Csr, Dataset
+from tests.data.reading import read
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -185,8 +185,8 @@ def test_a_file_that_is_refused_leaves_nothing(tmp_path: Path, cache: Path) -> N
 def test_what_a_killed_process_left_is_removed_and_not_believed(tmp_path: Path, cache: Path) -> None:
     path = made(tmp_path, "t.csv")
     program = (
-        "import os, sys; from pathlib import Path; from onebit.data.files import read\n"
-        "read(Path(sys.argv[1]), categorical=['kind'], progress=lambda *news: os._exit(9))"
+        "import os, sys; from onebit.data import source_of\n"
+        "source_of(sys.argv[1], categorical=['kind'], progress=lambda *news: os._exit(9))"
     )
     ended = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert ended.returncode == 9
@@ -199,8 +199,9 @@ def test_what_a_killed_process_left_is_removed_and_not_believed(tmp_path: Path, 
 def test_several_processes_that_ask_at_once_get_the_same(tmp_path: Path, cache: Path) -> None:
     path = made(tmp_path, "t.csv")
     program = (
-        "import sys; from pathlib import Path; from onebit.data.files import read\n"
-        "heard = []; data = read(Path(sys.argv[1]), categorical=['kind'], progress=lambda *news: heard.append(1))\n"
+        "import sys; from onebit.data import source_of\n"
+        "heard = []; source = source_of(sys.argv[1], categorical=['kind'], progress=lambda *news: heard.append(1))\n"
+        "data = source.make(0, 0)\n"
         "print(data.rows, int(data.y.sum()), float(data.X.sum()), bool(heard))"
     )
     running = [

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.data import draws_in_turn, plane, streams, synthetic
-from onebit.data.preparation import prepared, tables
+from onebit.data import label_changes, plane, streams, synthetic
+from onebit.data.preparation import prepared
 from onebit.data.sources import GENERATORS, source_of
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
@@ -43,7 +43,7 @@ ways: dict[str, dict[str, Any]] = {
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces so small that short streams have many."""
     monkeypatch.setattr(synthetic, "PIECE_VALUES", 4_000)  # 40 rows of 100
-    monkeypatch.setattr(draws_in_turn, "AT_ONCE", 64)
+    monkeypatch.setattr(label_changes, "AT_ONCE", 64)
     monkeypatch.setattr(streams, "PIECE_ROUNDS", 50)
 
 
@@ -84,22 +84,12 @@ def test_pieces_of_the_plane_are_all_its_rows(name: str) -> None:
 
 
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize(
-    "steps", ["standard", "scale,unit-norm", "unit-ball,bias", "binary,tf-idf", "fourier:20:0.5", "standard,unit-ball"]
-)
-def test_prepared_pieces_are_the_prepared_rows(steps: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a step sums over blocks, whose ends no piece need meet."""
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 70)
-    for name in ("synnonsep10", "weak2d"):
-        source = source_of(name, prepare=steps)
-        whole = source.make(503, 4)
-        raw, labels = GENERATORS[name].make(503, 4)
-        assert np.array_equal(whole.X, prepared(raw, steps))
-        assert source.pieces is not None
-        rows, found = joined((piece.X, piece.y) for piece in source.pieces(503, 4))
-        assert np.array_equal(rows, whole.X)
-        assert np.array_equal(found, labels)
-        assert source.columns == rows.shape[1]
+def test_prepared_rows_are_held_at_once() -> None:
+    """A step may have to look at all of them first."""
+    source = source_of("weak2d", prepare="standard")
+    raw = source_of("weak2d").make(200, 3)
+    assert source.pieces is None
+    assert np.array_equal(source.make(200, 3).X, prepared(raw.X, "standard"))
 
 
 # --- schedules ---------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from onebit.checks import refused
-from onebit.data.preparation import STEPS, prepared, steps_of, tables
+from onebit.data.preparation import STEPS, blocks, prepared, steps_of
 from onebit.data.tables import Csr
 from onebit.features import Features
 from onebit.spaces.kernels import Kernel
@@ -74,7 +74,7 @@ FORMULAS: dict[str, Callable[[Matrix], Matrix]] = {
     "bias": lambda table: np.hstack([table, np.ones((len(table), 1))]),
     "unit-ball": lambda table: table / np.linalg.norm(table, axis=1).max(),
 }
-MAPS = ("fourier", "taylor")  # to the features of a kernel: tested by their dot products, below
+MAPS = ("fourier",)  # to the features of a kernel: tested by their dot products, below
 CHAINS = [("tf-idf", "unit-norm"), ("rare:0.4", "binary", "unit-norm", "bias"), ("scale", "bias", "unit-norm")]
 SPARSE: list[tuple[str, ...]] = [*((step,) for step in FORMULAS if step != "standard"), *CHAINS]
 
@@ -124,8 +124,8 @@ def test_stored_zeros_count_for_nothing(steps: tuple[str, ...]) -> None:
 def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, rows: int, values: int) -> None:
     table = counts()
     whole = {steps: prepared(table, steps) for steps in [("standard",), *SPARSE]}
-    monkeypatch.setattr(tables, "BLOCK_ROWS", rows)
-    monkeypatch.setattr(tables, "BLOCK_VALUES", values)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", rows)
+    monkeypatch.setattr(blocks, "BLOCK_VALUES", values)
     for steps, expected in whole.items():
         assert np.abs(prepared(table, steps) - expected).max() < 1e-6
         if steps != ("standard",):
@@ -134,7 +134,7 @@ def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, rows:
 
 @pytest.mark.parametrize("steps", SPARSE, ids=",".join)
 def test_files_hold_what_memory_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]) -> None:
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 13)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 13)
     table = counts()
     result = prepared(table, steps, tmp_path / "dense" / "deep")
     assert isinstance(result, np.memmap)
@@ -164,7 +164,7 @@ def test_a_table_may_be_replaced_by_its_own_preparation(tmp_path: Path) -> None:
 
 
 def test_a_refusal_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 10)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 10)
     table = counts().astype(float)
     table[55, 2] = np.nan
     assert "row 55, column 2" in refused(lambda: prepared(table, "unit-norm", tmp_path))
@@ -218,7 +218,7 @@ def test_standard_is_scikit_learns() -> None:
 
 
 def test_standard_keeps_small_differences_between_large_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 3)
     times = 1.7e9 + np.arange(50.0)[:, None]
     assert np.abs(prepared(times, "standard") - standard(np.arange(50.0)[:, None])).max() < 1e-5
 
@@ -306,7 +306,7 @@ def test_what_is_no_step_is_refused(given: Any, words: str) -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
 def test_a_number_that_cannot_be_used_is_refused_with_its_place(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "BLOCK_ROWS", 9)
+    monkeypatch.setattr(blocks, "BLOCK_ROWS", 9)
     table = counts().astype(np.float64)
     table[31, 5] = value
     for X in (table, csr(table)):
@@ -359,15 +359,6 @@ def in_the_ball(rows: int = 80, width: int = 2, seed: int = 0) -> Matrix:
     return np.asarray(0.9 * prepared(np.random.default_rng(seed).normal(size=(rows, width)), "unit-ball"))
 
 
-@pytest.mark.parametrize("width", [1, 2, 3])
-def test_taylor_features_multiply_to_the_rational_kernel(width: int) -> None:
-    """What is left out is below (0.81 / 2)^21 / (1 - 0.81 / 2)."""
-    rows = in_the_ball(width=width)
-    features = prepared(rows, "taylor:20").astype(np.float64)
-    assert np.abs(features @ features.T - Kernel.read("rational").matrix(rows, rows)).max() < 2e-6
-    assert features.shape[1] == math.comb(width + 20, 20)
-
-
 def test_fourier_features_multiply_to_the_rbf_kernel_nearly() -> None:
     """The error of one of the 3,240 products is normal with a deviation of at most 1 / sqrt(20,000): 6 of them, 1e-5 in all."""
     rows = in_the_ball(width=5)
@@ -385,17 +376,11 @@ def test_fourier_features_multiply_to_the_rbf_kernel_nearly() -> None:
         "fourier:5:0",
         "fourier:x:1",
         "fourier:99999:1",
-        "taylor",
-        "taylor:0",
-        "taylor:99",
-        "taylor:2.5",
     ],
 )
 def test_maps_need_numbers_that_make_sense(step: str) -> None:
     assert repr(step) in refused(lambda: steps_of(step))
 
 
-def test_maps_are_for_few_columns_and_dense_rows() -> None:
-    assert "columns" in refused(lambda: prepared(np.ones((2, 50)), "taylor:8"))
-    for step in ("taylor:2", "fourier:10:1"):
-        assert "sparse" in refused(lambda step=step: prepared(csr(counts()), step))  # type: ignore[misc]
+def test_maps_are_for_dense_rows() -> None:
+    assert "sparse" in refused(lambda: prepared(csr(counts()), "fourier:10:1"))

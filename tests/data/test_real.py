@@ -16,8 +16,7 @@ import pytest
 import scipy.sparse
 
 from onebit.checks import refused
-from onebit.data.fetchers import SITES, SOILS, TOPICS
-from onebit.data.real import REAL, RINGS, fetch, load, whereabouts
+from onebit.data.real import REAL, RINGS, SITES, SOILS, TOPICS, fetch, load, whereabouts
 from onebit.errors import NetworkError
 
 sklearn_datasets = pytest.importorskip("sklearn.datasets", reason="scikit-learn is in the extra `experiments`")
@@ -71,7 +70,7 @@ def newsgroups(data_home: str, subset: str, shuffle: bool) -> SimpleNamespace:
     return SimpleNamespace(data=texts, target=np.arange(40) % 20, target_names=names)
 
 
-def rcv1(data_home: str, subset: str, shuffle: bool, download_if_missing: bool) -> SimpleNamespace:
+def rcv1(data_home: str, subset: str, shuffle: bool) -> SimpleNamespace:
     assert subset == "all"
     assert not shuffle
     names = np.array(["C11", "CCAT", "ECAT", "GCAT", "M14", "MCAT"])
@@ -191,7 +190,7 @@ def test_what_is_shipped_is_read_as_scikit_learn_reads_it_without_importing_it(
         assert np.array_equal(data.X, X.astype(data.X.dtype))
         assert np.array_equal(data.y, y)
     # As where scikit-learn has its tables elsewhere.
-    monkeypatch.setattr("onebit.data.fetchers._shipped", lambda file, header=0: None)
+    monkeypatch.setattr("onebit.data.real._shipped", lambda file, header=0: None)
     for name, data in read.items():
         again = load(name)
         assert again.X.dtype == data.X.dtype
@@ -296,28 +295,10 @@ def test_a_cache_that_cannot_be_written_is_a_sentence(
     assert str(tmp_path / "taken") in refused(lambda: load("ecoli"))
 
 
-def test_progress_follows_the_growth_of_what_is_downloaded(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fetcher writes, and goes on when the watcher has seen it; the watcher looks every fifth of a second."""
-    import threading
-
-    seen = threading.Event()
+def test_a_download_is_announced_with_its_size(cache: Path, network: list[str]) -> None:
     heard: list[tuple[str, int, int]] = []
-
-    def listen(*news: Any) -> None:
-        heard.append(news)
-        if news[1] == 1000:
-            seen.set()
-
-    def slow(**options: Any) -> Any:
-        bunch = openml(**options)
-        assert seen.wait(60), "the watcher never told of the thousand bytes"
-        return bunch
-
-    monkeypatch.setattr(sklearn_datasets, "fetch_openml", slow)
-    load("mnist", listen)
-    total = REAL["mnist"].size
-    assert ("downloading mnist", 1000, total) in heard
-    assert heard[-1] == ("downloading mnist", total, total)
+    load("mnist", lambda *news: heard.append(news))
+    assert heard == [("downloading mnist", 0, REAL["mnist"].size)]
 
 
 GOOD: dict[str, Any] = {"X": np.zeros((6, 4)), "y": np.array([0, 1, 2] * 2), "classes": np.array(["a", "b", "c"])}

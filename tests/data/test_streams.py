@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import onebit
 from onebit.checks import refused, rows, state
-from onebit.data.drift import Drift
+from onebit.data.label_changes import Drift
 from onebit.data.late import Delay
 from onebit.data.streams import Stream, stream
 from onebit.engine.schedule import Schedule, events_of

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from onebit.checks import refused
 from onebit.data import source_of, stream
-from onebit.data.files import read_npz
 from onebit.data.sources import GENERATORS
 from onebit.data.synthetic import (
     synnonsep9,
@@ -24,6 +23,7 @@ from onebit.data.synthetic import (
     synsep10_released,
 )
 from onebit.data.tables import labelled
+from tests.data.reading import read
 
 ROUNDS = 20_000
 
@@ -264,11 +264,11 @@ def written(folder: Path, parts: dict[str, Any], **changes: Any) -> Path:
 
 
 def test_a_dense_file_is_read(tmp_path: Path) -> None:
-    data = read_npz(written(tmp_path, DENSE))
+    data = read(written(tmp_path, DENSE))
     assert np.array_equal(data.X, DENSE["X"])
     assert data.classes == (0, 1)
-    assert read_npz(written(tmp_path, DENSE, y=[5, 7, 5, 7])).classes == (5, 7)
-    words = read_npz(written(tmp_path, DENSE, y=["no", "yes", "no", "yes"]))
+    assert read(written(tmp_path, DENSE, y=[5, 7, 5, 7])).classes == (5, 7)
+    words = read(written(tmp_path, DENSE, y=["no", "yes", "no", "yes"]))
     assert words.classes == ("no", "yes")
     assert words.y.tolist() == [0, 1, 0, 1]
 
@@ -276,20 +276,20 @@ def test_a_dense_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("parts", [DENSE, CSR], ids=["dense", "csr"])
 def test_a_file_with_classes_indexes_them(tmp_path: Path, parts: dict[str, Any]) -> None:
     """Classes that never occur are classes all the same."""
-    data = read_npz(written(tmp_path, parts, classes=["ant", "bee", "cat"], y=[2, 0, 2, 0]))
+    data = read(written(tmp_path, parts, classes=["ant", "bee", "cat"], y=[2, 0, 2, 0]))
     assert data.classes == ("ant", "bee", "cat")
     assert data.y.tolist() == [2, 0, 2, 0]
-    assert read_npz(written(tmp_path, parts, classes=[10, 20])).classes == (10, 20)
+    assert read(written(tmp_path, parts, classes=[10, 20])).classes == (10, 20)
 
 
 def test_a_sparse_file_is_read_and_so_is_what_scipy_writes_with_y_beside_it(tmp_path: Path) -> None:
-    data = read_npz(written(tmp_path, CSR))
+    data = read(written(tmp_path, CSR))
     back = scipy.sparse.csr_array((data.X.data, data.X.indices, data.X.indptr), shape=data.X.shape)
     assert np.array_equal(back.toarray(), DENSE["X"])
     scipy.sparse.save_npz(tmp_path / "scipy.npz", scipy.sparse.csr_matrix(DENSE["X"]))
     with np.load(tmp_path / "scipy.npz") as archive:
         parts = {name: archive[name] for name in archive.files}
-    assert read_npz(written(tmp_path, parts, y=[0, 1, 0, 1])).rows == 4
+    assert read(written(tmp_path, parts, y=[0, 1, 0, 1])).rows == 4
 
 
 def test_a_file_that_scipy_wrote_in_another_format_is_not_taken_for_csr(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_file_that_scipy_wrote_in_another_format_is_not_taken_for_csr(tmp_path
     scipy.sparse.save_npz(tmp_path / "scipy.npz", scipy.sparse.csc_matrix(np.arange(16.0).reshape(4, 4)))
     with np.load(tmp_path / "scipy.npz") as archive:
         parts = {name: archive[name] for name in archive.files}
-    assert "csc" in refused(lambda: read_npz(written(tmp_path, parts, y=[0, 1, 0, 1])))
+    assert "csc" in refused(lambda: read(written(tmp_path, parts, y=[0, 1, 0, 1])))
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ def test_a_file_that_scipy_wrote_in_another_format_is_not_taken_for_csr(tmp_path
 )
 def test_a_bad_dense_file_is_refused(tmp_path: Path, changes: dict[str, Any], words: list[str]) -> None:
     path = written(tmp_path, DENSE, **changes)
-    sentence = refused(lambda: read_npz(path))
+    sentence = refused(lambda: read(path))
     for word in words:
         assert word in sentence
 
@@ -400,7 +400,7 @@ def test_a_file_that_is_no_archive_is_refused_with_its_name(tmp_path: Path) -> N
     }
     for what, content in contents.items():
         path.write_bytes(content)
-        sentence = refused(lambda: read_npz(path))
+        sentence = refused(lambda: read(path))
         assert str(path) in sentence, what
         assert "allow_pickle" not in sentence, f"{what}: {sentence}"
         assert "unsafe" not in sentence, f"{what}: {sentence}"
@@ -410,18 +410,18 @@ def test_what_else_may_bear_the_ending_of_an_archive_is_refused(tmp_path: Path) 
     single = tmp_path / "array.npz"
     with single.open("wb") as file:
         np.save(file, np.eye(3))
-    sentence = refused(lambda: read_npz(single))
+    sentence = refused(lambda: read(single))
     assert "context manager" not in sentence, "a sentence for users does not speak of Python's protocols"
     folder = tmp_path / "folder.npz"
     folder.mkdir()
-    assert str(folder) in refused(lambda: read_npz(folder))
+    assert str(folder) in refused(lambda: read(folder))
     plain = tmp_path / "zip.npz"
     with zipfile.ZipFile(plain, "w") as archive:
         archive.writestr("X.npy", "no array")
         archive.writestr("y.npy", "no array")
-    assert str(plain) in refused(lambda: read_npz(plain))
+    assert str(plain) in refused(lambda: read(plain))
 
 
 def test_arrays_of_objects_are_not_unpickled(tmp_path: Path) -> None:
     path = written(tmp_path, DENSE, X=np.array([[1, None]] * 4, dtype=object))
-    assert str(path) in refused(lambda: read_npz(path))
+    assert str(path) in refused(lambda: read(path))

@@ -19,11 +19,11 @@ import onebit
 from onebit.checks import refused
 from onebit.cli import main
 from onebit.data.columns import MOST_CATEGORIES
-from onebit.data.files import read
 from onebit.data.kinds import Kind, kind_of_texts
 from onebit.data.texts import Ngrams
 from onebit.errors import OnebitWarning
 from onebit.named_features import words_in
+from tests.data.reading import read
 from tests.frames import every_frame
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")

@@ -13,8 +13,8 @@ import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.data.files import read
 from onebit.data.vw_text import parsed
+from tests.data.reading import read
 
 MASK = 2**32 - 1
 LINES = [

@@ -19,13 +19,13 @@ from numba.core.typed_passes import NativeLowering
 from numba.core.types.functions import BaseFunction
 
 from onebit.engine.compile import loop_for
+from onebit.engine.fingerprint import FIRST_KNOWN, FIRST_UNKNOWN, knows_numba, numba_version
 from onebit.engine.linking import LoopCompiler, PartCompiler, WholeCompiler
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.overloads import OPTIONS, PART_OPTIONS
 from onebit.engine.references import Reference
 from onebit.engine.shortcuts import NativeShortLowering, ShortLowering, operators_resolved_once
 from onebit.engine.stream import bearable
-from onebit.engine.toolchain import FIRST_KNOWN, FIRST_UNKNOWN, knows_numba, numba_version
 from onebit.rules import rule_named
 from onebit.spaces.dense import Dense
 
@@ -209,7 +209,7 @@ def test_the_installed_numba_is_known_and_read_without_importing_it() -> None:
 )
 def test_only_versions_that_were_tried_are_known(version: str, known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (FIRST_KNOWN, FIRST_UNKNOWN) == ((0, 63), (0, 69))
-    monkeypatch.setattr("onebit.engine.toolchain.numba_version", lambda: version)
+    monkeypatch.setattr("onebit.engine.fingerprint.numba_version", lambda: version)
     assert knows_numba() is known
 
 

@@ -53,7 +53,7 @@ def state(learner: Learner) -> Any:
 
 
 def is_laid_out(learner: Learner) -> bool:
-    return learner.runtime.model._laid_out is not None
+    return learner.runtime.model.laid_out is not None
 
 
 @pytest.fixture
@@ -195,8 +195,8 @@ def test_a_step_that_weights_cannot_take_leaves_nothing_behind() -> None:
     model, row = learner.runtime.model, ROWS[:1].copy()
     choice = (0.0, 0.0, 1e-200, 0.0, 0.0, 0.0, 0.5, 0.5, np.nan)  # the third is the propensity that the rule divides by
     before = state(learner)
-    assert model._laid_out is not None
-    assert model._laid_out.learn(id(row), 0, 0, choice, 7, model.learning, 0) == 0
+    assert model.laid_out is not None
+    assert model.laid_out.learn(id(row), 0, 0, choice, 7, model.learning, 0) == 0
     assert state(learner) == before
     decision = learner.decide(ROWS[0])._replace(weight=1e-200)
     before = state(learner)

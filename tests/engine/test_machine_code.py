@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from numba.core.errors import LoweringError
 
+from onebit.engine.arguments import described, packer, room_of, word_of
 from onebit.engine.linking import LoopCompiler
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.overloads import OPTIONS
 from onebit.engine.references import Reference
-from onebit.engine.words import described, packer, room_of, word_of
 from onebit.errors import OnebitError
 
 MOST = np.uint64(2**64 - 1)

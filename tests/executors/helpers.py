@@ -64,13 +64,13 @@ def come(
     """What came of all trials, each once, by their ids."""
     found = list(executor.run(grouped(trials), progress))
     assert len(found) == len(trials)
-    assert {record.fields["id"] for record in found} == {trial.identity for trial in trials}
-    return {record.fields["id"]: plain(record) for record in found}
+    assert {record.id for record in found} == {trial.identity for trial in trials}
+    return {record.id: plain(record) for record in found}
 
 
 def plain(record: Record) -> dict[str, Any]:
     """A record without what differs from run to run, and with lists for arrays."""
-    fields = {name: value for name, value in record.fields.items() if name not in OWN}
+    fields = {name: value for name, value in record.to_dict().items() if name not in OWN}
     if fields["curve"] is not None:
         fields["curve"] = {name: np.asarray(points).tolist() for name, points in fields["curve"].items()}
     return fields

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 
 import onebit
 from onebit.checks import rows as some_rows
-from onebit.engine.elsewhere import helpers_for
+from onebit.engine.compile import helpers_for
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.errors import OnebitError
 from onebit.executors import EXECUTORS, Executor, checked_on, executor_of
@@ -22,9 +23,9 @@ from onebit.executors.threads import ThreadsExecutor, processor, threads_executo
 from onebit.experiments.pages import error_table
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Interrupted, collect
-from onebit.experiments.summary import whose_speed
+from onebit.experiments.statistics import whose_speed
 from onebit.rules import rule_named
-from onebit.trials.cost import Cost, Resource, in_words
+from onebit.trials.cost import Cost, Resource, in_words, kind_of
 from onebit.trials.records import FILE, Record, Records, read_records
 from onebit.trials.trial import Progress, Trial, entry_of
 
@@ -37,10 +38,9 @@ class Device:
 
     resources = (Resource(f"one {DEVICE}"),)
 
-    def __init__(self, rate: float | None = 60.0, twice: bool = False, until: int | None = None) -> None:
-        self.rate, self.twice, self.until = rate, twice, until
+    def __init__(self, twice: bool = False, until: int | None = None) -> None:
+        self.twice, self.until = twice, until
         self.groups: list[list[Trial]] = []
-        self.measured: list[Trial] = []
         self.closed = 0
 
     def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
@@ -50,13 +50,9 @@ class Device:
             for position, record in enumerate(found):
                 if position == self.until:
                     raise KeyboardInterrupt
-                yield Record({**record.fields, "on": DEVICE})
+                yield replace(record, on=DEVICE)
                 if self.twice:
-                    yield Record({**record.fields, "on": DEVICE})
-
-    def core_rate(self, trial: Trial) -> float | None:
-        self.measured.append(trial)
-        return self.rate
+                    yield replace(record, on=DEVICE)
 
     def close(self) -> None:
         self.closed += 1
@@ -179,7 +175,7 @@ def test_a_cluster_has_its_own_number_of_threads(on: str) -> None:
 def test_threads_give_rows_and_stop_when_closed() -> None:
     seen: list[int] = []
     found = list(threads_executor(2).run([trials("bpa"), trials("banditron")], seen.append))
-    assert {row.fields["id"] for row in found} == {one.identity for one in trials("bpa", "banditron")}
+    assert {row.id for row in found} == {one.identity for one in trials("bpa", "banditron")}
     assert {row.on for row in found} == {"CPU"}
     assert sum(seen) == 4 * 120
     seen.clear()
@@ -191,12 +187,12 @@ def test_threads_give_rows_and_stop_when_closed() -> None:
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_have_helpers_that_compile_and_end_with_them(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """One thread compiles in this process; where there are more, each of the others may have a process of its own."""
-    made, had, stopped = list[tuple[str, int]](), set[object](), list[object]()
+    made, had, stopped = list[int](), set[object](), list[object]()
 
     class Helpers(CompilingProcesses):
-        def __init__(self, module: str, most: int) -> None:
-            super().__init__(module, most)
-            made.append((module, most))
+        def __init__(self, most: int) -> None:
+            super().__init__(most)
+            made.append(most)
 
         def close(self) -> None:
             super().close()
@@ -209,7 +205,7 @@ def test_threads_have_helpers_that_compile_and_end_with_them(threads: int, monke
     monkeypatch.setattr("onebit.executors.threads.run_trials", run)
     with closing(threads_executor(threads).run([trials("bpa", seeds=3)], lambda count: None)) as records:
         assert list(records) == []
-    assert made == ([("onebit.engine.elsewhere", threads - 1)] if threads > 1 else [])
+    assert made == ([threads - 1] if threads > 1 else [])
     assert had == (set(stopped) if threads > 1 else {None})
     assert len(stopped) == len(made)
 
@@ -255,28 +251,18 @@ def test_the_cost_on_threads_is_that_of_the_records(tmp_path: Path) -> None:
         collect(trials("bpa"), rows, threads_executor(2), None)
         found = collect(trials("bpa", "banditron"), rows, threads_executor(2), seen.append)
     cost = found.cost
-    new = found.of(trials("banditron"))
     assert (cost.where, cost.rounds, cost.found) == (f"2 threads, {processor()}", 240, 2)
-    assert cost.core_seconds == sum(row.fields["seconds"] for row in new) > 0
     assert cost.seconds > 0
     assert sum(seen) == 480, "those that were there are done too"
 
 
-def test_what_one_core_would_have_taken_is_measured_once_a_learner_and_stream() -> None:
-    device = Device(rate=60.0)
-    found = collect(trials("bpa", "banditron", seeds=5), Records(None), device, None)
-    assert [one.entry.title for one in device.measured] == ["bpa", "banditron"]
-    assert found.cost.core_seconds == pytest.approx(2 * 5 * 120 / 60)
-    unknown = collect(trials("bpa"), Records(None), Device(rate=None), None)
-    assert (unknown.cost.core_seconds, unknown.cost.rounds) == (None, 240)
-
-
-def test_what_changes_the_speed_is_measured_apart() -> None:
+def test_what_changes_the_speed_makes_another_kind() -> None:
     """A code, and the bias; numbers do not."""
     options: list[dict[str, Any]] = [{}, {"aggressiveness": 0.3}, {"coding": "all-pairs"}, {"bias": True}]
-    streamed, device = onebit.stream("synsep9", rounds=120), Device()
-    collect([Trial(entry_of("conservative-ova", one), streamed, 0) for one in options], Records(None), device, None)
-    assert [one.entry.options for one in device.measured] == [options[0], options[2], options[3]]
+    streamed = onebit.stream("synsep9", rounds=120)
+    kinds = [kind_of(Trial(entry_of("conservative-ova", one), streamed, 0)) for one in options]
+    assert kinds[0] == kinds[1]
+    assert len(set(kinds)) == 3
 
 
 def test_failed_runs_count_as_no_rounds() -> None:
@@ -288,24 +274,13 @@ def test_failed_runs_count_as_no_rounds() -> None:
     assert len(found.failures([Trial(entry_of("bpa"), streamed, 0)])) == 1
 
 
-def test_an_interrupted_collection_keeps_what_came_and_measures_nothing() -> None:
+def test_an_interrupted_collection_keeps_what_came() -> None:
     device = Device(until=3)
     with pytest.raises(Interrupted) as stopped:
         collect(trials("bpa", seeds=5), Records(None), device, None)
     collected = stopped.value.collected
     assert len(collected.of(trials("bpa", seeds=5))) == 3
-    assert (collected.cost.rounds, collected.cost.core_seconds) == (360, None)
-    assert device.measured == []
-
-
-def test_all_is_kept_where_the_measuring_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(self: Device, trial: Trial) -> float:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(Device, "core_rate", interrupted)
-    with pytest.raises(Interrupted) as stopped:
-        collect(trials("bpa"), Records(None), Device(), None)
-    assert len(stopped.value.collected.of(trials("bpa"))) == 2
+    assert collected.cost.rounds == 360
 
 
 # --- compare, sweep, reproduce -----------------------------------------------------------------------------------------
@@ -315,7 +290,6 @@ def test_compare_says_where_it_ran(device: Device) -> None:
     found = onebit.compare("synsep9", ["bpa", "perceptron"], **SHORT)
     cost = found.cost
     assert (cost.where, cost.rounds) == (f"one {DEVICE}", 480)
-    assert cost.core_seconds == pytest.approx(8.0)
     assert found.page().facts["ran on"] == cost.said
     assert cost.said.startswith(f"one {DEVICE}: 480 rounds in ")
     assert found.to_dict()["effort"] == cost.to_dict()
@@ -336,7 +310,6 @@ def test_a_sweep_chooses_and_runs_afresh_on_one_place(device: Device) -> None:
     found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, fresh_runs=3, **SHORT)
     assert len(device.groups) == 2 + 3
     assert found.cost.rounds == 120 * (2 * 2 + 3)
-    assert found.cost.core_seconds == pytest.approx(found.cost.rounds / 60)
     assert found.page().facts["ran on"] == found.cost.said
     assert found.to_dict()["effort"] == found.cost.to_dict()
 

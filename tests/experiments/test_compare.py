@@ -16,12 +16,11 @@ import onebit
 from onebit.checks import refused, rows
 from onebit.experiments import compare as compare_module
 from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
-from onebit.experiments.failures import causes_said
-from onebit.experiments.runner import Interrupted, collect
+from onebit.experiments.runner import Interrupted, causes_said, collect
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.report.html import page_html
 from onebit.rules import registry
-from onebit.trials.records import Record
+from tests.trials.records import record
 
 X, Y = rows(80)
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
@@ -72,7 +71,7 @@ def test_errors_are_those_of_runs() -> None:
         assert one.errors.tolist() == alone.errors.tolist()
         assert one.error == alone.error_interval
         assert np.array_equal(one.curve("greedy"), alone.curve.greedy)
-        assert [row.fields["seed"] for row in one.records] == [9, 10, 11, 12]
+        assert [row.seed for row in one.records] == [9, 10, 11, 12]
 
 
 def test_differences_are_taken_run_by_run() -> None:
@@ -88,7 +87,7 @@ def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:
     """The second is another trial (its space is named), run on its own: the same to the last mistake."""
     (result,) = onebit.compare("synsep9", ["banditron", ("banditron", {"space": "dense"})], **SHORT).results
     one, other = result.summaries
-    assert one.records[0].fields["id"] != other.records[0].fields["id"]
+    assert one.records[0].id != other.records[0].id
     for summary in (one, other):
         assert result.difference(summary) == MeanEstimate(0.0, 0.0, 0.0)
     default = registry()["banditron"].defaults["exploration"]
@@ -165,7 +164,7 @@ def test_a_learner_that_does_not_settle_is_listed_and_the_others_stand() -> None
     assert "2 runs failed (pab aggressiveness=1: " in repr(found)
     assert "2 runs failed" in found._repr_html_()
     assert titles(found[0]) == ["bpa"]
-    assert [(row.fields["learner"], row.fields["seed"]) for row in found.failures] == [("pab", 0), ("pab", 1)]
+    assert [(row.learner, row.seed) for row in found.failures] == [("pab", 0), ("pab", 1)]
     assert all("does not settle" in (row.failed or "") for row in found.failures)
     html = page_html(found.page())
     assert "Failed" in html
@@ -195,11 +194,9 @@ def test_where_every_run_failed_the_cause_is_raised() -> None:
 
 
 def test_causes_that_differ_are_all_said_and_many_are_counted() -> None:
-    def failed(learner: str, why: str) -> Record:
-        return Record({"learner": learner, "options": {}, "seed": 0, "why": why})
-
-    assert causes_said([failed("a", "one"), failed("a", "two"), failed("b", "one")]) == "a, b: one"
-    said = causes_said([failed(name, name * 2) for name in "abcde"])
+    failed = [record(learner=learner, why=why) for learner, why in (("a", "one"), ("a", "two"), ("b", "one"))]
+    assert causes_said(failed) == "a, b: one"
+    said = causes_said([record(learner=name, why=name * 2) for name in "abcde"])
     assert said == "a: aa; b: bb; c: cc; and 2 more causes"
 
 

@@ -10,12 +10,12 @@ import pytest
 
 import onebit
 from onebit.checks import rows
-from onebit.experiments.compare import Comparison, DataResult
-from onebit.experiments.finding import constant_said, finding, rivals
-from onebit.experiments.summary import Summary
+from onebit.experiments.compare import Comparison, DataResult, describe_finding
+from onebit.experiments.run import constant_said
+from onebit.experiments.statistics import Summary
 from onebit.report.html import page_html
-from onebit.trials.records import Record
 from onebit.trials.trial import entry_of
+from tests.trials.records import record
 
 X, Y = rows(60)
 
@@ -23,11 +23,10 @@ X, Y = rows(60)
 def summary(name: str, *errors: float, **options: Any) -> Summary:
     """Runs with these errors."""
     curve = {"rounds": np.array([1, 9]), "played": np.array([1, 2]), "greedy": np.array([1, 2])}
-    common = {"greedy_error": 0.1, "curve": curve, "seconds": 1.0, "on": "CPU", "stream": {"rounds": 9}, "why": None}
     entry = entry_of(name, options)
     feedback = "full information" if name in ("perceptron", "arow") else "bandit"
-    given = {"learner": name, "options": {}, "feedback": feedback, **common}
-    return Summary(entry, [Record({**given, "seed": seed, "error": error}) for seed, error in enumerate(errors)])
+    given = {"learner": name, "feedback": feedback, "greedy_error": 0.1, "curve": curve, "stream": {"rounds": 9}}
+    return Summary(entry, [record(**given, seed=seed, error=error) for seed, error in enumerate(errors)])
 
 
 def on(data: str, *summaries: Summary) -> DataResult:
@@ -41,15 +40,15 @@ ALSO_CLEAR = on("synsep9", summary("auto", 0.1, 0.11, 0.1), summary("bpa", 0.5, 
 
 def test_one_data_set_names_the_best_and_whether_another_may_be_as_good() -> None:
     assert (
-        finding([CLEAR])
+        describe_finding([CLEAR])
         == "`auto` is best on iris, with an error of 10.33 ± 1.43 %; it can be distinguished from every other with 3 runs."
     )
-    assert finding([CLOSE]).endswith("; `auto` cannot be distinguished from it with 3 runs.")
-    assert [one.entry.title for one in rivals(CLOSE)] == ["auto"]
+    assert describe_finding([CLOSE]).endswith("; `auto` cannot be distinguished from it with 3 runs.")
+    assert [one.entry.title for one in CLOSE.rivals] == ["auto"]
 
 
 def test_several_data_sets_are_counted() -> None:
-    said = finding([CLEAR, ALSO_CLEAR, CLOSE])
+    said = describe_finding([CLEAR, ALSO_CLEAR, CLOSE])
     assert said == (
         "`auto` is best on 2 of 3: iris and synsep9; `thompson` on digits. On digits `auto` cannot be distinguished from it with 3 runs."
     )
@@ -57,27 +56,27 @@ def test_several_data_sets_are_counted() -> None:
 
 def test_one_run_and_no_run_are_said() -> None:
     single = on("iris", summary("auto", 0.1), summary("bpa", 0.2))
-    assert finding([single]) == (
+    assert describe_finding([single]) == (
         "`auto` is best on iris, with an error of 10.00 %. One run has no interval: more runs would say how sure this is."
     )
     stopped = on("digits")
-    failed = dataclasses.replace(stopped, failures=[Record({"why": "it does not settle"})])
+    failed = dataclasses.replace(stopped, failures=[record(why="it does not settle")])
     best = "`auto` is best on 1 of 2: iris."
-    assert finding([CLEAR, failed]) == f"{best} On digits no learner was run without a failure."
-    assert finding([CLEAR, stopped]) == f"{best} On digits no learner has run to the end."
+    assert describe_finding([CLEAR, failed]) == f"{best} On digits no learner was run without a failure."
+    assert describe_finding([CLEAR, stopped]) == f"{best} On digits no learner has run to the end."
 
 
 def test_a_rival_may_be_far_outside_of_the_interval_of_the_best() -> None:
     """The test is one of pairs: with 2 runs one that varies much cannot be told from the best, however far its mean is."""
     far = on("iris", summary("auto", 0.1, 0.1), summary("bpa", 0.4, 0.9))
     assert far.summaries[0].error.high < far.summaries[1].error.mean
-    assert finding([far]).endswith("; `bpa` cannot be distinguished from it with 2 runs.")
+    assert describe_finding([far]).endswith("; `bpa` cannot be distinguished from it with 2 runs.")
 
 
 def test_nothing_is_said_of_others_where_none_has_the_same_feedback() -> None:
     alone = on("iris", summary("auto", 0.1, 0.2), summary("perceptron", 0.3, 0.4))
-    assert finding([alone]).startswith("`auto` is best on iris, with an error of ")
-    assert "told" not in finding([alone])
+    assert describe_finding([alone]).startswith("`auto` is best on iris, with an error of ")
+    assert "told" not in describe_finding([alone])
 
 
 def test_where_naming_one_class_gets_more_than_every_learner_it_is_said() -> None:
@@ -96,19 +95,19 @@ def test_where_naming_one_class_gets_more_than_every_learner_it_is_said() -> Non
 
 
 def test_who_has_full_information_is_no_rival() -> None:
-    assert rivals(on("iris", summary("auto", 0.1, 0.2), summary("perceptron", 0.1, 0.2))) == []
+    assert on("iris", summary("auto", 0.1, 0.2), summary("perceptron", 0.1, 0.2)).rivals == []
 
 
 def test_a_setting_of_a_rival_is_no_learner_of_its_own() -> None:
     """Without colours and backticks it read "bpa, bpa, aggressiveness=0.1 cannot be distinguished"."""
     near = [summary("bpa", 0.11, 0.3), summary("bpa", 0.12, 0.3, aggressiveness=0.1)]
-    said = finding([on("iris", summary("auto", 0.1, 0.3), *near)])
+    said = describe_finding([on("iris", summary("auto", 0.1, 0.3), *near)])
     assert said.endswith("; `bpa` and `bpa` (aggressiveness=0.1) cannot be distinguished from it with 2 runs.")
 
 
 def test_many_rivals_are_counted() -> None:
     names = ["auto", "bpa", "banditron", "thompson", "linucb", "softmax"]
-    said = finding([on("iris", *(summary(name, 0.1 + place / 99, 0.3) for place, name in enumerate(names)))])
+    said = describe_finding([on("iris", *(summary(name, 0.1 + place / 99, 0.3) for place, name in enumerate(names)))])
     assert said.endswith(
         "`bpa`, `banditron`, `thompson`, `linucb` and 1 more cannot be distinguished from it with 2 runs."
     )
@@ -164,13 +163,13 @@ def test_names_in_notebooks_are_text_and_never_markup() -> None:
 
 def test_the_best_of_many_rows_is_the_best_of_each_and_nothing_is_decided() -> None:
     for learner in (onebit.BPA(classes=5), onebit.Auto(classes=5), onebit.BPA(classes=5, text=True)):
-        given: Any = [f"word{label} and more" for label in Y] if learner.runtime.reads_names else X
+        given: Any = [f"word{label} and more" for label in Y] if learner.runtime.features.named else X
         for x, label in zip(given, Y, strict=True):
             decision = learner.decide(x)
             learner.learn(decision, bool(decision.label == label))
-        before, free = learner.to_bytes(), learner.runtime.next_id
+        before, free = learner.to_bytes(), learner.runtime.ledger.next_id
         assert learner.best_many(given) == [learner.best(x) for x in given]
         assert learner.best_many([]) == []
-        assert (learner.to_bytes(), learner.runtime.next_id) == (before, free)
+        assert (learner.to_bytes(), learner.runtime.ledger.next_id) == (before, free)
     with pytest.raises(onebit.InputError):
         onebit.BPA(classes=2).best_many(3.0)

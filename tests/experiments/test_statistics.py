@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.stats
 from numpy.typing import NDArray
 
-from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves, student_quantile
-from onebit.experiments.summary import Summary
-from onebit.trials.records import Record
+from onebit.experiments.statistics import MeanEstimate, Summary, estimate, means_and_halves, student_quantile
 from onebit.trials.trial import entry_of
+from tests.trials.records import record
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
@@ -82,11 +80,8 @@ def test_of_all_intervals_of_error_rates_95_in_100_hold_the_truth(rounds: int, e
 
 
 def summary(errors: dict[int, float]) -> Summary:
-    fields: list[dict[str, Any]] = [
-        {"seed": seed, "error": error, "greedy_error": error, "feedback": "bandit", "why": None}
-        for seed, error in errors.items()
-    ]
-    return Summary(entry_of("bpa"), [Record(one) for one in fields])
+    records = [record(seed=seed, error=error, greedy_error=error) for seed, error in errors.items()]
+    return Summary(entry_of("bpa"), records)
 
 
 def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import onebit
 from onebit.checks import refused, rows
+from onebit.experiments.drawing import sweep_pictures
 from onebit.experiments.grid import MOST_SETTINGS, Grid, axis_of, value_of
-from onebit.experiments.pages import sweep_pictures
 from onebit.experiments.sweep import FRESH, Sweep
 from onebit.report.html import page_html
 from onebit.report.parts import Curves, HeatMap
@@ -165,7 +165,7 @@ def swept(**changes: Any) -> Sweep:
 
 
 def seeds_of(summary: Any) -> list[int]:
-    return [row.fields["seed"] for row in summary.records]
+    return [row.seed for row in summary.records]
 
 
 def test_the_lowest_tuning_error_is_chosen_and_run_on_fresh_streams() -> None:
@@ -347,7 +347,7 @@ def test_a_setting_that_failed_is_not_chosen_and_is_listed() -> None:
     assert "But 2 runs failed" in found._repr_html_()
     assert found.summaries[1] is None
     assert found.best == {"aggressiveness": 0.001}
-    assert [row.fields["options"] for row in found.failures] == [{"aggressiveness": 1.0}] * 2
+    assert [row.options for row in found.failures] == [{"aggressiveness": 1.0}] * 2
     html = page_html(found.page())
     assert "does not settle" in html
     assert found.to_dict()["settings"][1]["error"] is None
@@ -415,14 +415,14 @@ def test_the_callback_hears_of_every_run_once_and_after_it_is_kept(tmp_path: Pat
     found = swept(out=tmp_path, callback=callback)
     assert len(heard) == 8 + 3
     assert lines == list(range(2, 13)), "each is on disk when it is told of"
-    assert sorted(record.fields["id"] for record in heard) == sorted(found.frame()["id"])
-    assert [record.fields["seed"] >= FRESH for record in heard] == [False] * 8 + [True] * 3
+    assert sorted(record.id for record in heard) == sorted(found.frame()["id"])
+    assert [record.seed >= FRESH for record in heard] == [False] * 8 + [True] * 3
 
 
 def test_the_callback_hears_of_runs_that_were_there_already(tmp_path: Path) -> None:
     swept(out=tmp_path)
     heard: list[str] = []
-    found = swept(out=tmp_path, callback=lambda record: heard.append(record.fields["id"]))
+    found = swept(out=tmp_path, callback=lambda record: heard.append(record.id))
     assert found.cost.rounds == 0
     assert sorted(heard) == sorted(found.frame()["id"])
 

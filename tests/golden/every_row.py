@@ -1,7 +1,11 @@
 """A log with every kind of row, written to a folder and to PostgreSQL, with the states that follow from it.
 
 `python -m tests.golden.write` writes it with the other golden files. `tests/serve/test_golden.py` starts a service from its rows alone and
-compares the states of all learners, bit for bit where the processor and the versions are those that wrote it.
+compares the states of all learners, bit for bit where there are states of this processor and these versions. On another processor, add its
+states with the release that wrote the rows, so that what is expected of later ones was not measured by them:
+
+    git archive RELEASE | tar x -C /tmp/release
+    PYTHONPATH=/tmp/release/src python -m tests.golden.every_row tests/golden/1.0.0/every_row
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ import asyncio
 import hashlib
 import json
 import shutil
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +26,7 @@ from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLear
 from onebit.serve.service import Service
 from onebit.storage import platform_info
 from tests.serve.driving import service_in, states, until_silence
-from tests.serve.postgres import IN_MEMORY, server
+from tests.serve.postgres import IN_MEMORY, replace_rows, server
 
 CLASSES: list[str | int] = ["ant", "bee", "cat"]
 NUMBERS: Any = {"kind": "numbers", "size": 4}
@@ -109,8 +115,37 @@ async def hashes(service: Service) -> dict[str, str]:
 async def _run(where: Path | str, folder: Path) -> None:
     async with service_in(where) as service:
         await write_rows(service)
-        found = {"platform": platform_info(), "states": await hashes(service)}
-    (folder / STATES).write_text(json.dumps(found, indent=1) + "\n")
+        add_states(folder, await hashes(service))
+
+
+def add_states(folder: Path, states: dict[str, str]) -> None:
+    """Add the states that follow from the rows of a folder on this processor, with these versions."""
+    path = folder / STATES
+    known = json.loads(path.read_text()) if path.exists() else []
+    path.write_text(json.dumps([*known, {"platform": platform_info(), "states": states}], indent=1) + "\n")
+
+
+def expected_states(folder: Path) -> dict[str, str] | None:
+    """Return the states that were found on this processor with these versions; None if there are none."""
+    known = json.loads((folder / STATES).read_text())
+    return next((entry["states"] for entry in known if entry["platform"] == platform_info()), None)
+
+
+async def replay(where: Path | str) -> dict[str, str]:
+    """Return the states of a service that starts from the rows of a log."""
+    async with service_in(where) as service:
+        return await hashes(service)
+
+
+def add_platform(folder: Path) -> None:
+    """Replay both logs on this machine, and add the states that follow."""
+    with tempfile.TemporaryDirectory() as temporary:
+        shutil.copy(folder / "sqlite" / FILE, temporary)
+        add_states(folder / "sqlite", asyncio.run(replay(Path(temporary))))
+    with server(**IN_MEMORY) as postgres:
+        address = postgres.log()
+        restore(folder / "postgres", address)
+        add_states(folder / "postgres", asyncio.run(replay(address)))
 
 
 def write(folder: Path) -> None:
@@ -138,8 +173,8 @@ def restore(folder: Path, address: str) -> None:
     """Fill an empty log in PostgreSQL with the rows that were written."""
     with connected(address) as connection:
         for path in sorted(folder.glob("*.tsv")):
-            connection.execute(f"ALTER TABLE {path.stem} DISABLE TRIGGER USER")
-            connection.execute(f"DELETE FROM {path.stem}")
-            with connection.cursor().copy(f"COPY {path.stem} FROM STDIN") as rows:
-                rows.write(path.read_bytes())
-            connection.execute(f"ALTER TABLE {path.stem} ENABLE TRIGGER USER")
+            replace_rows(connection, path.stem, [path.read_bytes()])
+
+
+if __name__ == "__main__":
+    add_platform(Path(sys.argv[1]))

@@ -237,7 +237,7 @@ def test_any_order_of_asking_answering_saving_and_new_and_retired_classes(
                 assert state(whole) == before
             else:
                 assert waiting[-2] == waiting.pop()
-                assert not set(whole.runtime.retired) & {whole.classes.index(waiting[-1].label)}
+                assert not set(whole.runtime.names.retired) & {whole.classes.index(waiting[-1].label)}
         elif what == "many":
             rewards = [((number + place) % 11) / 10 for place in range(len(waiting))]
             whole.learn_many(waiting, rewards=rewards)
@@ -255,7 +255,7 @@ def test_any_order_of_asking_answering_saving_and_new_and_retired_classes(
         elif what == "add" and len(whole.classes) < 7:
             for learner in (whole, stopped):
                 learner.add_class(f"new {row}")
-        elif what == "remove" and len(whole.classes) - len(whole.runtime.retired) > 2:
+        elif what == "remove" and len(whole.classes) - len(whole.runtime.names.retired) > 2:
             for learner in (whole, stopped):
                 learner.remove_class(whole.classes[number % len(whole.classes)])
         assert state(whole) == state(stopped)

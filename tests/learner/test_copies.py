@@ -88,7 +88,7 @@ def test_bytes_that_are_no_learner_are_refused(content: bytes) -> None:
 
 
 def test_the_public_names_fit_on_a_page() -> None:
-    names = {name for name in dir(onebit.LinUCB(classes=3)) if not name.startswith("_")}
+    names = set(dir(onebit.LinUCB(classes=3)))
     assert names == PUBLIC
     # Twenty, `best_many` for those who hold rows back to test with, `beliefs` and `explain` for those who are asked how sure and why,
     # and `remove_class` beside `add_class`.

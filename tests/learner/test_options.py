@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,9 +14,10 @@ import pytest
 
 import onebit
 from onebit.checks import refused
-from onebit.contract.margins import Variant
 from onebit.contract.parameters import Flag, OneOf, Real
-from onebit.learner import Learner
+from onebit.contract.steps import Variant
+from onebit.learner import Learner, learner_class
+from onebit.options import MEANINGS, Options
 from onebit.rules import registry
 from tests.learner.learners import NAMES, X, assert_unchanged_by, fresh, trained
 
@@ -103,11 +105,22 @@ def test_a_common_option_out_of_range_is_refused_with_its_value(options: dict[st
     assert next(iter(options)) in sentence
 
 
+def test_an_option_is_declared_once() -> None:
+    """Every learner class takes what `Options` declares, with these defaults, and documents it."""
+    for name in registry():
+        made = learner_class(registry()[name])
+        shown = inspect.signature(made).parameters
+        assert {option: shown[option].default for option in Options._fields} == Options._field_defaults
+        assert all(f"    {option}: {meaning}" in (made.__doc__ or "") for option, meaning in MEANINGS.items())
+    assert Options().checked() == Options()
+    assert list(MEANINGS) == ["classes", *Options._fields]
+
+
 def test_numpy_whole_numbers_are_taken_wherever_whole_numbers_are() -> None:
-    learner = Learner("bpa", classes=3, features=np.int64(6), seed=np.int64(7))  # type: ignore[arg-type]
+    learner = Learner("bpa", classes=3, features=np.int64(6), seed=np.int64(7))
     assert learner.runtime.seed == 7
     assert learner.decide(X[0]).label in (0, 1, 2)
-    assert Learner("bpa", classes=3, hash_bits=np.int64(4)).features == 16  # type: ignore[arg-type]
+    assert Learner("bpa", classes=3, hash_bits=np.int64(4)).features == 16
 
 
 @pytest.mark.parametrize("rule", ["bandtron", "", 5, None])

@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from onebit.learner import Learner, copy_of
 from onebit.offpolicy import Round
-from onebit.offpolicy.estimates import Scores
-from onebit.offpolicy.model import Trust
-from onebit.offpolicy.scoring import RoundBlock, scored
+from onebit.offpolicy.estimates import RoundBlock, Scores, Trust, scored
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -10,7 +10,8 @@ import pytest
 
 from onebit.checks import check_learner
 from onebit.learner import Learner
-from onebit.offpolicy.model import RULE, Trust, model_for
+from onebit.offpolicy.estimates import Trust
+from onebit.offpolicy.model import RULE, model_for
 from tests.offpolicy.logs import Array, gaussians
 
 

@@ -10,7 +10,7 @@ import pytest
 import onebit
 from onebit.learner import Learner, copy_of
 from onebit.offpolicy import evaluate
-from onebit.offpolicy.replaying import Replay
+from onebit.offpolicy.estimates import Replay
 from onebit.offpolicy.rounds import checked_rounds
 from tests.offpolicy.logs import Array, Labels, drawn_log, gaussians, greedy_chances, played_log
 

@@ -13,8 +13,7 @@ import onebit
 from onebit.errors import OnebitError
 from onebit.learner import Learner, copy_of
 from onebit.offpolicy import Round, evaluate, train
-from onebit.offpolicy.estimates import Scores, counted, doubly_robust, ips, snips
-from onebit.offpolicy.replaying import Replay
+from onebit.offpolicy.estimates import Replay, Scores, counted, doubly_robust, ips, snips
 from onebit.offpolicy.rounds import checked_rounds
 from tests.offpolicy.logs import gaussians, played_log, scores_of
 

@@ -153,7 +153,7 @@ def test_a_bad_answer_far_down_is_found_in_its_row(tmp_path: Path) -> None:
 def test_numbers_are_candidates_in_lists_and_in_cells(tmp_path: Path) -> None:
     table: dict[str, list[Any]] = {"x": [0.5, 1.0], "action": [3, 7], "right": [0, 1], "among": [[3, 7], [7]]}
     assert [one.among for one in read_log(written(tmp_path, ".parquet", table), classes=[1, 3, 7])] == [(3, 7), (7,)]
-    table["among"] = ["3", "7 3"]
+    table["among"] = ["3", "7|3"]
     for form in FORMS:
         assert [one.among for one in read_log(written(tmp_path, form, table), classes=[1, 3, 7])] == [(3,), (7, 3)]
 

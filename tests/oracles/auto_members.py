@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.auto.dense.waves import COSINE
+from onebit.auto.dense.views import COSINE
 
 from .auto_shaped import Components
 from .base import Array

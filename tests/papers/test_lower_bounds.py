@@ -9,11 +9,11 @@ import pytest
 
 import onebit
 from onebit.executors.gpu.executor import why_not
-from onebit.papers.item_plan import PaperStreams
-from onebit.papers.lower_bounds import AdversaryMeasurement, AdversaryPlan
+from onebit.papers.bounds import AdversaryMeasurement, AdversaryPlan
 from onebit.papers.paper import read_paper
+from onebit.papers.pictures import SeparabilityMeasurement
+from onebit.papers.plans import PaperStreams
 from onebit.papers.reproduce import reproduce
-from onebit.papers.separability import SeparabilityMeasurement
 from onebit.papers.verdicts import DIFFERS, FAILED, REPRODUCED
 from onebit.report.parts import Scatter, Table
 from onebit.rules import rule_named
@@ -68,7 +68,7 @@ separable = "weak"
 @pytest.fixture(autouse=True)
 def _mine(monkeypatch: pytest.MonkeyPatch) -> None:
     few = {name: rule_named(name) for name in ("banditron", "perceptron")}
-    monkeypatch.setattr("onebit.papers.lower_bounds.chosen_rules", lambda: few)
+    monkeypatch.setattr("onebit.papers.bounds.chosen_rules", lambda: few)
     monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
 
 

@@ -18,17 +18,19 @@ from onebit.cli import main
 from onebit.executors.gpu.executor import why_not
 from onebit.experiments.run import Stopped
 from onebit.learner import Learner
-from onebit.papers import measurements, plans
-from onebit.papers.measurements import BoundaryMeasurement, BoundsMeasurement, FeedbackMeasurement
+from onebit.papers import bounds as bound_items
+from onebit.papers import pictures
+from onebit.papers.bounds import BoundsMeasurement
 from onebit.papers.paper import read_paper
+from onebit.papers.pictures import BoundaryMeasurement, FeedbackMeasurement
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import FAILED, Reproduction
 from onebit.report.parts import Curves, HeatMap, Regions, Table
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import bounds
-from onebit.theory.promises import Promises, promised
 from onebit.theory.rounds import fixed_rounds, rounds_of
 from onebit.theory.setting import Setting
+from onebit.theory.theorems import Promises, promised
 from onebit.trials.records import FILE, read_records
 from onebit.trials.trial import Trial, entry_of, marks_for
 from tests.executors.cluster.test_executor import PaperExecutor
@@ -92,7 +94,7 @@ set = { setting = "full", loss = "smooth" }
 @pytest.fixture(autouse=True)
 def _mine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: read_paper("mine2026", PAPER))
-    monkeypatch.setattr("onebit.regions.ACROSS", 12)
+    monkeypatch.setattr("onebit.experiments.regions.ACROSS", 12)
 
 
 def shown(found: Reproduction) -> tuple[Any, ...]:
@@ -110,14 +112,14 @@ def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, mon
     assert kinds == [Regions, HeatMap, HeatMap, Curves, Table]
     records = list(read_records(tmp_path / FILE))
     assert len(records) == 5, "the boundary, the feedback, two runs for the bounds, and one for the regrets"
-    assert sorted(sorted(one.measured)[:2] for one in records if "measured" in one.fields) == [
+    assert sorted(sorted(one.measured)[:2] for one in records if one.measured) == [
         ["bounds", "compared"],
         ["bounds", "compared"],
         ["class", "classes"],
         ["classes", "labels"],
     ]
     for name in ("regions_of", "promised", "rounds_of"):
-        monkeypatch.setattr(measurements, name, refused)
+        monkeypatch.setattr(bound_items if name == "promised" else pictures, name, refused)
     monkeypatch.setattr("onebit.executors.threads.run_trials", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
     assert again.cost.found == 5
@@ -214,7 +216,7 @@ class Failing:
 
 
 def test_a_measurement_that_fails_is_a_run_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "BoundsMeasurement", lambda runs: Failing())
+    monkeypatch.setattr(bound_items, "BoundsMeasurement", lambda runs: Failing())
     found = reproduce("mine2026", ["theorems"], on="threads")
     assert [one.verdict for one in found.verdicts] == [FAILED]
     assert [record.failed for record in found.failures] == ["it has none"]
@@ -274,7 +276,7 @@ def test_ctrl_c_in_the_midst_of_a_measurement_keeps_and_shows_what_is_done(
         ended.wait(60)
         raise onebit.OnebitError("too late")
 
-    monkeypatch.setattr(measurements, "promised", endless)
+    monkeypatch.setattr(bound_items, "promised", endless)
     path = tmp_path / FILE
     interrupt_when(lambda: begun.is_set() and path.exists() and len(path.read_text().splitlines()) == 3)
     with pytest.raises(Stopped) as stopped:
@@ -289,7 +291,7 @@ def test_ctrl_c_in_the_midst_of_a_measurement_keeps_and_shows_what_is_done(
 
 @pytest.mark.usefixtures("_heard_by_python")
 def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, calls = plans.BoundaryPlan.result, list[int]()
+    whole, calls = pictures.PicturePlan.result, list[int]()
 
     def pressed(self: Any, collected: Any) -> Any:
         calls.append(1)
@@ -297,7 +299,7 @@ def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: p
             signal.raise_signal(signal.SIGINT)
         return whole(self, collected)
 
-    monkeypatch.setattr(plans.BoundaryPlan, "result", pressed)
+    monkeypatch.setattr(pictures.PicturePlan, "result", pressed)
     with pytest.raises(Stopped) as stopped:
         reproduce("mine2026", ["figure1"], out=tmp_path, on="threads")
     assert [type(part) for part in stopped.value.result.results[0].parts] == [Regions]

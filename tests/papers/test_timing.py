@@ -130,7 +130,7 @@ def test_rows_are_drawn_from_the_seed_and_time_is_taken_on_threads() -> None:
     assert set(data.y.tolist()) == {0, 1, 2}
     assert not np.array_equal(data.X, other.X)
     assert np.linalg.norm(data.X, axis=1).mean() == pytest.approx(1.0, abs=0.05)
-    from onebit.papers.item_plan import PaperStreams
+    from onebit.papers.plans import PaperStreams
     from onebit.papers.timing import TimePlan
 
     (item,) = read_paper("mine2026", PAPER).items

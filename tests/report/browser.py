@@ -129,7 +129,9 @@ class Browser:
             case "Log.entryAdded" if details["entry"]["level"] in ("error", "warning"):
                 self.complaints.append(str(details["entry"]))
             case "Network.requestWillBeSent":
-                self.requests.append(details["request"]["url"])
+                url = details["request"]["url"]
+                if not url.startswith("data:"):  # a picture inside the page is no request
+                    self.requests.append(url)
 
     def open(self, path: Path) -> None:
         """Shows a file, and waits until it is loaded and painted once."""

@@ -28,10 +28,10 @@ import orjson
 from onebit import state
 from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.serve.core.follower import LogFollower
 from onebit.serve.log.postgres.schema import connected
 from onebit.serve.log.sqlite.appending import SqliteAppender
 from onebit.serve.log.sqlite.schema import FILE, opened
-from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -123,7 +123,7 @@ async def outcome(work: Awaitable[Any]) -> Any:
 
 def appender_of(service: Service) -> SqliteAppender:
     """What writes the log of a service."""
-    appender = service._writer.appender
+    appender = service._commits.appender
     assert isinstance(appender, SqliteAppender)
     return appender
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -177,22 +177,30 @@ def files_of(address: str) -> Path:
 
 
 def image_of(address: str) -> str:
-    """A new database with all that others see of this one now: what is left where its nodes are killed."""
+    """Copy a log, as others see it now, to a new database: what is left where its nodes are killed."""
     copy = _database(address, TEMPLATE)
-    with connected(address) as one, connected(copy) as other, one.transaction():
-        one.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        tables = one.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'")
-        for (table,) in tables.fetchall():
-            other.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
-            other.execute(f"DELETE FROM {table}")
-            other.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
-            with (
-                one.cursor().copy(f"COPY {table} TO STDOUT") as rows,
-                other.cursor().copy(f"COPY {table} FROM STDIN") as into,
-            ):
-                for part in rows:
-                    into.write(part)
+    copy_log(address, copy)
     return copy
+
+
+def copy_log(source: str, target: str) -> None:
+    """Replace all rows of the log at `target`, in one transaction, with those of the log at `source`."""
+    with connected(source) as old, connected(target) as new, old.transaction(), new.transaction():
+        old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        tables = old.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'")
+        for (table,) in tables.fetchall():
+            with old.cursor().copy(f"COPY {table} TO STDOUT") as content:
+                replace_rows(new, table, content)
+
+
+def replace_rows(connection: psycopg.Connection, table: str, content: Iterable[bytes | bytearray | memoryview]) -> None:
+    """Replace the rows of a table, which is otherwise only added to, with those that COPY wrote."""
+    connection.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER")
+    connection.execute(f"DELETE FROM {table}")
+    with connection.cursor().copy(f"COPY {table} FROM STDIN") as rows:
+        for part in content:
+            rows.write(part)
+    connection.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from onebit import model, stepping
+from onebit import model, walking
 from onebit.contract.rule import Rule
 from onebit.engine.compile import form_of, loop_for
 from onebit.engine.processes import CompilingProcesses
@@ -56,7 +56,7 @@ def test_all_that_a_task_needs_is_asked_for_side_by_side(
         needed.add((form_of(space), loop[0].__name__ if loop else "stream"))
         return loop_for(rule, space, *loop)
 
-    for module in (model, stepping):
+    for module in (model, walking):
         monkeypatch.setattr(module, "loop_for", note)
     warm(learner_of(detail("banditron"), CLASSES, inputs), inputs)
     assert needed
@@ -74,16 +74,16 @@ def test_the_forms_of_auto_that_rows_may_move_to(asked_for: Callable[[str, Input
 
 def test_a_process_compiles_with_others_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """Within its session: whoever ends it ends them."""
-    made = list[tuple[str, int, bool]]()
+    made = list[tuple[int, bool]]()
 
     class Others(CompilingProcesses):
-        def __init__(self, module: str, most: int, *, own_session: bool) -> None:
-            super().__init__(module, most, own_session=own_session)
-            made.append((module, most, own_session))
+        def __init__(self, most: int, *, own_session: bool) -> None:
+            super().__init__(most, own_session=own_session)
+            made.append((most, own_session))
 
     monkeypatch.setattr(compiling, "CompilingProcesses", Others)
     monkeypatch.setattr(compiling, "cores", lambda: 16)
     monkeypatch.setattr(compiling, "loop_for", lambda *given: None)
     inputs = Inputs("numbers", 4)
     compiling._compile_side_by_side(check_learner(detail("banditron"), CLASSES, inputs), inputs)
-    assert made == [("onebit.engine.elsewhere", 1, False)]
+    assert made == [(1, False)]

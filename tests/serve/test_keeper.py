@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from onebit.serve import log_follower
 from onebit.serve.checking import check
+from onebit.serve.core import follower
 from onebit.serve.errors import GoneError
 from onebit.serve.forgetting import ForgetOrder, forget
 from onebit.serve.schemas import NewLearner
@@ -54,7 +54,7 @@ def test_a_learner_is_trained_once_and_handed_over(postgres: Server, monkeypatch
                 made.append(given)
                 return learner_of(*given)
 
-            monkeypatch.setattr(log_follower, "learner_of", noted)
+            monkeypatch.setattr(follower, "learner_of", noted)
             _, other = keeper_and_other(services)
             await other.switch("fruit", NewLearner(learner="bpa", seed=3))
             await until(lambda: all(one.task("fruit").generation == 2 for one in services))

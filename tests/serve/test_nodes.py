@@ -28,7 +28,7 @@ from onebit.serve.log.postgres.database import translated
 from onebit.serve.log.postgres.fence import Fence
 from onebit.serve.log.postgres.schema import LOCKS, ORDERING, connected
 from onebit.serve.log.postgres.store import PostgresStore
-from onebit.serve.log.tables import NAMES
+from onebit.serve.log.rows import NAMES
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
@@ -98,7 +98,7 @@ async def settled_states(address: str, services: list[Service], task: str = "fru
 
 def replayed_state(address: str, task: str = "fruit") -> State:
     """The state that follows from the log alone: that of a node which begins with nothing but the rows."""
-    from onebit.serve.log_follower import LogFollower
+    from onebit.serve.core.follower import LogFollower
 
     class Nothing:
         def good(self, *_: Any) -> Iterator[Any]:

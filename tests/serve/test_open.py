@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import threading
+import time
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,8 +14,10 @@ import pytest
 
 import onebit
 from onebit.errors import InputError, OnebitError
+from onebit.serve.core.hearing import sweep
+from onebit.serve.core.judging import SWEPT
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
-from onebit.serve.open_core import OpenCore
+from onebit.serve.open_folder import OpenFolder
 from onebit.serve.tasks import learner_of
 from tests.serve.driving import (
     Where,
@@ -43,16 +46,16 @@ def small(folder: Where, **more: Any) -> onebit.OpenTask:
     return onebit.open(folder, "fruit", **{**SMALL, **more})
 
 
-def core_of(task: onebit.OpenTask) -> OpenCore:
+def folder_of(task: onebit.OpenTask) -> OpenFolder:
     """What writes and learns, of a task in a folder."""
-    assert isinstance(task._core, OpenCore)
-    return task._core
+    assert isinstance(task._log, OpenFolder)
+    return task._log
 
 
 def known_by(task: onebit.OpenTask) -> Any:
     """What the learner of a task is, when everything that was revised has been learnt."""
-    with task._core.whole():
-        return state_of(task._core.served.follower.replicas.resting)
+    with task._whole():
+        return state_of(task._served.follower.replicas.resting)
 
 
 def settle(task: onebit.OpenTask) -> None:
@@ -61,7 +64,7 @@ def settle(task: onebit.OpenTask) -> None:
     last = max((one["seq"] for one in task.decisions(limit=1)), default=0)
 
     async def work() -> None:
-        served = task._core.served
+        served = task._served
         await until(lambda: served.has_followed(last) and served.follower.revised_from is None)
 
     run(work())
@@ -72,7 +75,7 @@ def test_a_program_decides_and_hears(where: Where, durable: Any) -> None:
     """After a feedback the next decision knows it: what is decided is what a plain learner decides that is told the same, bit for bit."""
     rng = np.random.default_rng(0)
     with small(where, durable=durable) as task:
-        info = task._core.served.info
+        info = task._served.info
         plain = learner_of(info.detail, info.classes, info.inputs)
         for round_ in range(60):
             x = rng.normal(size=2)
@@ -128,7 +131,7 @@ def test_the_state_is_that_of_the_log(where: Where, durable: Any) -> None:
                 task.change(remove_classes=["b"])
         settle(task)
         known, seen = known_by(task), visible(task.stats())
-        assert task._core.reader.last() == numbers_in(folder)[-1]
+        assert task._log.reader.last() == numbers_in(folder)[-1]
 
     async def work(folder: Where) -> None:
         async with service_in(folder) as service:
@@ -469,6 +472,24 @@ def test_silence_is_an_answer_when_the_deadline_has_passed(where: Where) -> None
         known = known_by(task)
         assert task.stats()["learnt"] == 3
     assert run(restarted(without_snapshots(where)))["fruit"] == known
+
+
+def test_looking_after_deadlines_ends_where_somebody_is_answering(tmp_path: Path) -> None:
+    """Else the keeper would look for ever, and never write the answer that it waits for."""
+    with small(tmp_path / "fruit", deadline_s=0.5, silence="wrong", durable="soon") as task:
+        folder = folder_of(task)
+        (served,) = folder.tasks.values()
+        task.decide_many([[1.0, 2.0]] * (SWEPT + 1), ids=[f"r{number}" for number in range(SWEPT + 1)])
+        task.flush()
+        with folder.commits.writing:  # the keeper waits for that
+            time.sleep(0.6)
+            task.feedback("r0", right=True)
+            assert not folder.run(served, lambda served: sweep(folder.core, served, folder.store.lease))
+
+        async def work() -> None:
+            await until(lambda: task.stats()["silences"] == SWEPT + 1)
+
+        run(work())
 
 
 def test_shadow_mode(where: Where) -> None:

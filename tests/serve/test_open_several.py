@@ -30,7 +30,7 @@ from tests.serve.driving import (
     without_snapshots,
 )
 from tests.serve.survival.test_open import Failing
-from tests.serve.test_open import DURABLE, SMALL, answered, core_of, known_by, settle
+from tests.serve.test_open import DURABLE, SMALL, answered, folder_of, known_by, settle
 
 NAMES = ("fruit", "nuts", "herbs")
 
@@ -184,7 +184,7 @@ def test_rows_that_wait_for_the_disk_when_one_is_closed(tmp_path: Path, monkeypa
     folder = tmp_path / "data"
     with opened(folder, "fruit", durable="soon") as fruit:
         nuts = opened(folder, "nuts", durable="soon")
-        core_of(fruit).folder.keeper.stop()
+        folder_of(fruit).keeper.stop()
         nuts.feedback(nuts.decide([1.0, 2.0], id="one"), right=True)
         Failing(fruit, 1, False, monkeypatch)
         with pytest.raises(UnavailableError, match="2 rows wait for the disk and are tried again"):

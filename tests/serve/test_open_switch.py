@@ -13,9 +13,9 @@ import pytest
 import onebit
 from onebit.errors import InputError, OnebitError
 from onebit.serve.compiling import Compiler
+from onebit.serve.core.trainee import Trainee
 from onebit.serve.errors import ConflictError, InvalidError
 from onebit.serve.log.checks import BadRecordError
-from onebit.serve.log_follower import Trainee
 from tests.serve.driving import (
     Where,
     everything_in,
@@ -176,9 +176,9 @@ def test_a_switch_that_a_service_has_not_finished(tmp_path: Path) -> None:
     asked = {"generation": 2, "learner": "linucb", "parameters": {}, "seed": 1, "exploration_floor": 0.0, "starts": 1}
     asked["version"] = onebit.__version__
     with small(folder) as task:
-        core: Any = task._core
-        with core.whole():
-            core._log_change("changed", {"training": asked})
+        folder_of_it: Any = task._log
+        with task._whole():
+            folder_of_it._change_task(task._served, "changed", {"training": asked})
     with small(folder) as task:
         assert task.info()["learner"] == "banditron"
         task.switch("bpa")

@@ -12,10 +12,10 @@ import pytest
 
 from onebit.errors import InputError
 from onebit.learner import Learner
-from onebit.serve import revising
+from onebit.serve.core import revising
+from onebit.serve.core.follower import LogFollower
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError, RequestError
 from onebit.serve.log.log_reader import LogReader
-from onebit.serve.log_follower import LogFollower
 from onebit.serve.replay import rounds_of
 from onebit.serve.schemas import FeedbackRequest, NewLearner
 from onebit.serve.service import Service
@@ -387,7 +387,7 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
         return made
 
     monkeypatch.setattr(LogFollower, "begun", classmethod(noted))
-    monkeypatch.setattr("onebit.serve.learner_thread.WRITING_SHARE", 1e9)  # as often as may be
+    monkeypatch.setattr("onebit.serve.core.learner_thread.WRITING_SHARE", 1e9)  # as often as may be
 
     def named() -> list[tuple[int, int]]:
         """Positions, and up to tmp_path revisions are known."""

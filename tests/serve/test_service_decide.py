@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from onebit.serve import recent
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError, RequestError, TooLargeError
+from onebit.serve.log import cache
 from onebit.serve.service import Service
 from tests.serve.driving import (
     Where,
@@ -81,12 +81,12 @@ def test_the_same_id_gives_the_same_answer_whatever_is_learnt_in_between(where: 
     run(work())
 
 
-@pytest.mark.parametrize("remembered", [recent.MOST, 10])
+@pytest.mark.parametrize("remembered", [cache.MOST, 10])
 def test_fifty_identical_requests_at_once_make_one_row(
     where: Where, monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
     """Also where nothing is remembered for long, and everything is looked up in the log."""
-    monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (remembered,))
+    monkeypatch.setattr(cache, "MOST", remembered)
 
     async def work() -> None:
         async with service_in(where) as service:
@@ -313,17 +313,17 @@ def test_answers_have_every_class_while_one_is_added(where: Where, monkeypatch: 
     async def work() -> None:
         async with service_in(where) as service:
             await service.create(new_task(exploration_floor=0.9))
-            tell = service._writer._tell
+            deliver = service._commits._deliver
             waiting: list[Any] = []
-            monkeypatch.setattr(service._writer, "_tell", lambda *answer: waiting.append(answer))
+            monkeypatch.setattr(service._commits, "_deliver", waiting.append)
             adding = asyncio.create_task(service.change("fruit", change(add_classes=["d"])))
             await until(lambda: service._served["fruit"].follower.replicas.resting.classes == ("a", "b", "c", "d"))
             asking = asyncio.create_task(
                 service.decide("fruit", [ask(f"i{number}") for number in range(100)], single=False)
             )
             await until(lambda: len(waiting) == 2)
-            for answer in waiting:
-                tell(*answer)
+            for outcome in waiting:
+                deliver(outcome)
             monkeypatch.undo()
             await adding
             answers = await asking
@@ -405,13 +405,13 @@ def test_a_large_batch_lets_others_have_a_turn(where: Where, monkeypatch: pytest
             if what != "new":
                 await service.decide("fruit", asks, single=False)
         async with service_in(where) as service:
-            submit = service._writer.submit
+            submit = service._commits.submit
 
-            def note(table: str, rows: Any, assumptions: Any) -> Any:
+            def note(submission: Any) -> Any:
                 before.append(len(turns))
-                return submit(table, rows, assumptions)
+                return submit(submission)
 
-            monkeypatch.setattr(service._writer, "submit", note)
+            monkeypatch.setattr(service._commits, "submit", note)
             counting = asyncio.create_task(count())
             if what == "heard":
                 await service.feedback("fruit", hints, single=False)

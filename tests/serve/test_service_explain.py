@@ -7,14 +7,15 @@ import threading
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 import onebit
 from onebit.learner import Learner
+from onebit.replies import Explained
+from onebit.serve.core.replicas import Replicas
+from onebit.serve.core.terms import RequestTerms
 from onebit.serve.errors import InvalidError, NotFoundError
-from onebit.serve.replicas import Replicas
-from onebit.serve.schemas import Explained
 from onebit.serve.service import Service
-from onebit.serve.terms import RequestTerms
 from tests.serve.driving import PATIENCE_S, TEXT, Where, decided, everything_in, heard, new_task, run, service_in, until
 
 
@@ -36,7 +37,7 @@ def test_a_decision_is_explained_by_its_own_words_and_nothing_is_written(where: 
             before = everything_in(where)
             found = await service.explain("fruit", "why", 10)
             assert everything_in(where) == before
-            Explained.model_validate(found)
+            TypeAdapter(Explained).validate_python(found)
             assert (found["id"], found["label"]) == ("why", decision["label"])
             said = {tuple(part["names"]): part["contribution"] for part in found["parts"]}
             sign = 1.0 if found["label"] == "sport" else -1.0

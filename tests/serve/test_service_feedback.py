@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from onebit.learner import Learner
-from onebit.serve import recent
+from onebit.serve.core import hearing, judging
+from onebit.serve.core.plan import finished
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
+from onebit.serve.log import cache
+from onebit.serve.log.errors import LogError
 from onebit.serve.log.sqlite.database import SqliteDatabase
 from onebit.serve.service import Service
 from tests.serve.driving import (
+    PATIENCE_S,
     Where,
+    appender_of,
     ask,
     change,
     crash_image,
@@ -77,9 +85,9 @@ async def swept(service: Service) -> None:
     """
     for running in list(service._served.values()):
         for _ in range(3):
-            while await service._feedback.sweep(running, "owner"):
+            while await service.sweep(running, "owner"):
                 pass
-            await service._writer.run(lambda appender: None)
+            await finished(service._commits.run(lambda appender: None))
 
 
 def test_once_each_and_the_first_wins(where: Where) -> None:
@@ -115,9 +123,9 @@ def test_once_each_and_the_first_wins(where: Where) -> None:
     run(work())
 
 
-@pytest.mark.parametrize("remembered", [recent.MOST, 20])
+@pytest.mark.parametrize("remembered", [cache.MOST, 20])
 def test_a_batch_tells_of_each(where: Where, monkeypatch: pytest.MonkeyPatch, remembered: int) -> None:
-    monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (remembered,))
+    monkeypatch.setattr(cache, "MOST", remembered)
 
     async def work() -> None:
         async with service_in(where) as service:
@@ -144,7 +152,7 @@ def test_a_batch_tells_of_each(where: Where, monkeypatch: pytest.MonkeyPatch, re
 
 def test_a_batch_that_is_larger_than_what_is_remembered(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
     """As where --max-batch is above 50,000."""
-    monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (20,))
+    monkeypatch.setattr(cache, "MOST", 20)
 
     async def work() -> None:
         async with service_in(where) as service:
@@ -158,11 +166,11 @@ def test_a_batch_that_is_larger_than_what_is_remembered(where: Where, monkeypatc
     run(work())
 
 
-@pytest.mark.parametrize("remembered", [recent.MOST, 20])
+@pytest.mark.parametrize("remembered", [cache.MOST, 20])
 def test_two_opposite_batches_at_once_of_what_is_not_remembered(
     where: Where, monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
-    monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (remembered,))
+    monkeypatch.setattr(cache, "MOST", remembered)
     ids = [str(number) for number in range(1000)]
 
     async def work() -> None:
@@ -346,11 +354,11 @@ def test_the_service_looks_after_deadlines_by_itself(tmp_path: Path) -> None:
     run(work())
 
 
-@pytest.mark.parametrize("remembered", [recent.MOST, 20])
+@pytest.mark.parametrize("remembered", [cache.MOST, 20])
 def test_thousands_are_silent_at_once(
     tmp_path: Path, clock: type[HandClock], monkeypatch: pytest.MonkeyPatch, remembered: int
 ) -> None:
-    monkeypatch.setattr(recent.Recent.__init__, "__defaults__", (remembered,))
+    monkeypatch.setattr(cache, "MOST", remembered)
 
     async def work() -> None:
         async with service_in(tmp_path) as service:
@@ -406,7 +414,7 @@ def test_those_who_have_time_left_cost_nothing(tmp_path: Path, clock: type[HandC
                 database = service._reader.database
                 assert isinstance(database, SqliteDatabase)
                 database.connection.set_progress_handler(step, 10)
-                await service._feedback.sweep(service._served["fruit"], "owner")
+                await service.sweep(service._served["fruit"], "owner")
                 database.connection.set_progress_handler(None, 10)
             assert steps[1] < 2 * steps[0] + 10
 
@@ -486,7 +494,7 @@ def test_a_change_while_the_silent_are_answered(tmp_path: Path, clock: type[Hand
             clock.pass_by(6.0)
             changing = asyncio.create_task(service.change("fruit", change(silence="right")))
             await asyncio.sleep(0)  # it is on its way to the disk
-            await service._feedback.sweep(service._served["fruit"], "owner")
+            await service.sweep(service._served["fruit"], "owner")
             await changing
             await decided(service, "after")
             clock.pass_by(11.0)
@@ -663,5 +671,47 @@ def test_log_only_learns_nothing(where: Where) -> None:
             assert service.stats("fruit")["learnt"] == 1
         assert replayed(where, "fruit") == found["fruit"]
         assert await restarted(without_snapshots(where)) == found
+
+    run(work())
+
+
+def test_feedback_on_a_decision_that_could_not_be_written_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails while others of a long list are looked up: the decision is unknown, and nothing is said of row 0."""
+    folder, ids = tmp_path / "data", [f"d{number}" for number in range(300)]
+
+    async def work() -> None:
+        async with service_in(folder) as service:
+            await service.create(new_task())
+            await service.decide("fruit", [ask(one) for one in ids], single=False)
+        async with service_in(folder) as service:  # which remembers none of them
+            append, looked = appender_of(service).append, threading.Event()
+
+            def fail_once(group: Any) -> Any:
+                if not group:
+                    return append(group)
+                looked.wait(PATIENCE_S)
+                monkeypatch.setattr(appender_of(service), "append", append)
+                raise LogError("no space left on device")
+
+            def look_up(*given: Any) -> Any:
+                found = hearing_look_up(*given)
+                looked.set()
+                while not service._commits.failing:
+                    time.sleep(0.001)
+                return found
+
+            hearing_look_up = judging.look_up
+            monkeypatch.setattr(appender_of(service), "append", fail_once)
+            monkeypatch.setattr(hearing, "look_up", look_up)
+            deciding = asyncio.ensure_future(outcome(service.decide("fruit", [ask("new")])))
+            await asyncio.sleep(0)
+            while not service.core.is_known(1, "new"):
+                await asyncio.sleep(0)
+            answers = await service.feedback("fruit", [hint(one) for one in [*ids, "new"]], single=False)
+            assert answers[-1]["status"] == "unknown"
+            await deciding
+        assert rows_of(folder, "SELECT count(*) FROM feedback WHERE decision = 0") == [(0,)]
 
     run(work())

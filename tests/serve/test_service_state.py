@@ -201,7 +201,7 @@ def test_the_size_of_a_chunk_changes_nothing(where: Where, monkeypatch: pytest.M
             await service.change("fruit", change(add_classes=["new"]))
             await traffic(service, "fruit", "numbers", 300, 2)
             found, stats = await states(service), visible(service.stats("fruit"))
-        monkeypatch.setattr("onebit.serve.log_follower.CHUNK", groups)
+        monkeypatch.setattr("onebit.serve.core.follower.CHUNK", groups)
         async with service_in(without_snapshots(where)) as service:
             assert await states(service) == found
             assert visible(service.stats("fruit")) == stats

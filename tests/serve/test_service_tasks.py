@@ -13,8 +13,9 @@ import pytest
 
 from onebit.errors import OnebitError
 from onebit.learner import Learner
+from onebit.replies import Task
 from onebit.serve.errors import ConflictError, InvalidError, NotFoundError
-from onebit.serve.schemas import NewLearner, Task
+from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from onebit.serve.tasks import learner_of
 from onebit.serve.training import MOST_STARTS
@@ -594,7 +595,7 @@ def test_others_are_served_while_a_learner_is_made(where: Where, monkeypatch: py
     async def work() -> None:
         async with service_in(where) as service:
             await service.create(new_task())
-            for module in ("training", "task_changes", "log_follower", "compiling"):
+            for module in ("training", "task_changes", "core.follower", "compiling"):
                 monkeypatch.setattr(f"onebit.serve.{module}.learner_of", slow)
             making = asyncio.create_task(
                 outcome(
@@ -690,9 +691,9 @@ def test_memory_that_is_not_there_is_told_of(tmp_path: Path, monkeypatch: pytest
         assert site.ask("POST", "/v1/tasks", json=NEW).status_code == 201
         places = {
             "onebit.spaces.dense.np.zeros": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
-            "onebit.serve.replicas.copy_of": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
+            "onebit.serve.core.replicas.copy_of": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
             "onebit.serve.task_changes.learner_of": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
-            "onebit.serve.replicas.Replicas.decide": ("POST", "/v1/tasks/fruit/decide", {"x": [1, 2, 3]}),
+            "onebit.serve.core.replicas.Replicas.decide": ("POST", "/v1/tasks/fruit/decide", {"x": [1, 2, 3]}),
         }
         for place, (method, path, body) in places.items():
             with monkeypatch.context() as patched:

@@ -18,9 +18,9 @@ import pytest
 from onebit.serve.errors import RequestError, UnavailableError, UnfinishedError
 from onebit.serve.log.errors import ForeignWriteError, LogError
 from onebit.serve.log.forgetting import Forgetting
+from onebit.serve.log.rows import NAMES
 from onebit.serve.log.sqlite.appending import SqliteAppender
 from onebit.serve.log.sqlite.schema import FILE
-from onebit.serve.log.tables import NAMES
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from tests.serve.driving import (
@@ -70,7 +70,7 @@ def test_after_the_lock_was_removed_the_first_of_two_services_stops(tmp_path: Pa
                 refused = [one for one in from_first if isinstance(one, UnavailableError)]
                 assert len([one for one in from_first if isinstance(one, RequestError)]) == 60
                 assert "another service has taken the folder over" in str(refused[0])
-                assert "nothing of this request was done" in str(refused[0])
+                assert "nothing of this was done" in str(refused[0])
                 assert "another service has taken the folder over" in str(first.ready)
                 assert (await decided(first, "a"))["id"] == "a", "what needs no row is answered"
                 await asyncio.sleep(0.8)
@@ -158,7 +158,7 @@ def test_a_commit_that_failed_is_said_to_be_undone_only_where_that_is_known(
                 for request in (decided(service, "b"), heard(service, "a"), service.create(new_task("more"))):
                     error = await outcome(request)
                     assert type(error) is kind
-                    said = "nobody knows whether" if kind is UnfinishedError else "nothing of this request was done"
+                    said = "nobody knows whether" if kind is UnfinishedError else "nothing of this was done"
                     assert said in str(error)
             await until(lambda: service.ready is None)
             assert await heard(service, "a") == "accepted"

@@ -76,7 +76,7 @@ def test_saved_and_cloned_learners_go_on_as_if_never_stopped(
     for other in (*copies, learner):
         if other is not learner:
             assert state(learner) == before, "a copy shares memory"
-        other.runtime.next_id = learner.runtime.next_id if other is learner else 81
+        other.runtime.ledger.next_id = learner.runtime.ledger.next_id if other is learner else 81
         hear(other, waiting, int(y[80]))
         learnt(other, X[81:], y[81:])
     assert state(learner) != before

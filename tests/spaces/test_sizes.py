@@ -48,7 +48,7 @@ def estimated(learner: Learner) -> int:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing need be compiled to be measured."""
-    monkeypatch.setattr("onebit.stepping.loop_for", lambda *given: None)
+    monkeypatch.setattr("onebit.model.loop_for", lambda *given: None)
 
 
 FORMS: list[dict[str, Any]] = [

@@ -172,7 +172,7 @@ def test_a_learner_that_has_seen_nothing_is_saved_too(tmp_path: Path) -> None:
 
 def test_names_and_hashing_survive(tmp_path: Path) -> None:
     for options in ({}, {"hash_bits": 4}):
-        learner = Learner("bpa", classes=3, seed=5, **options)  # type: ignore[arg-type]
+        learner = Learner("bpa", classes=3, seed=5, **options)
         for number in range(20):
             learner.learn(learner.decide({f"f{number % 7}": 1.0, "ß": 0.5}), right=number % 3 == 0)
         learner.save(tmp_path / "named.onebit")

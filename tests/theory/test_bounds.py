@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 import onebit
 from onebit.checks import refused
 from onebit.cli import main
-from onebit.cli.options import groups_of
+from onebit.cli.bounds import groups_of
 from onebit.errors import OnebitError
 from onebit.report.html import page_html
 from onebit.report.parts import Curves, Table
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import Bounds, CheckedBound, bounds
-from onebit.theory.promises import THEOREMS
+from onebit.theory.theorems import THEOREMS
 
 Array = NDArray[np.float64]
 

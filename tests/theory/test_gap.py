@@ -10,7 +10,7 @@ import pytest
 from onebit.report.figures import figure
 from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants, gradient
 from onebit.rules.gaptron import gap as gap_of_rule
-from onebit.theory.gap import LOSSES, binary_curves, figure1, gap_map, surrogate_gap, surrogate_loss
+from onebit.theory.theorems.hoeven2020 import LOSSES, binary_curves, figure1, gap_map, surrogate_gap, surrogate_loss
 
 
 def draw(generator: np.random.Generator, classes: int, count: int) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from onebit.checks import refused
-from onebit.cli import main
 from onebit.data import plane, source_of
 from onebit.installation import install_command
 from onebit.spaces.kernels import Kernel
@@ -384,11 +383,11 @@ def test_the_groups_of_a_set_are_found() -> None:
 
 def test_a_search_ends_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = plane.group2d(100, 3, margin=0.04, groups=(2, 2, 1))
-    monkeypatch.setattr("onebit.theory.notions.PROGRAMS", 3)
+    monkeypatch.setattr("onebit.theory.margins.PROGRAMS", 3)
     assert "no groups with a margin were found by 3 programs" in refused(lambda: margin(X, y, kind="group"))
     monkeypatch.undo()
     line = [[float(place)] for place in range(4)]
-    monkeypatch.setattr("onebit.theory.notions.PROGRAMS", 25)
+    monkeypatch.setattr("onebit.theory.margins.PROGRAMS", 25)
     found = margin(line, range(4), kind="group")
     assert found.groups == ((0, 1, 2, 3),)
     assert_certain(found, 0.5)
@@ -538,29 +537,17 @@ def test_real_data() -> None:
     assert found.classes == tuple("0123456789")
 
 
-# --- the command ---------------------------------------------------------------------------------------------------------
-
-
-def test_the_command_prints_what_the_function_gives(capsys: pytest.CaptureFixture[str]) -> None:
-    groups = ["--groups", "0,1,2/3,4,5/6,7,8"]
-    assert main(["margin", "group2d", "--kind", "group", *groups, "--rounds", "200", "--seed", "3"]) == 0
-    text = capsys.readouterr().out
-    expected = margin("group2d", kind="group", groups=GROUPS, rounds=200, seed=3)
-    assert text.strip() == str(expected)
+def test_a_margin_is_told_in_words_and_as_plain_values() -> None:
+    text = str(margin("group2d", kind="group", groups=GROUPS, rounds=200, seed=3))
     for word in ("group weak", "separable   yes", "R / margin", "certified   yes", "0,1,2 / 3,4,5 / 6,7,8"):
         assert word in text
-    assert main(["margin", "weak2d", "--rounds", "80", "--json", "--quiet"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == json.loads(json.dumps(margin("weak2d", rounds=80).to_dict()))
+    told = json.loads(json.dumps(margin("weak2d", rounds=80).to_dict()))
     assert told["separable"] is False
     assert told["worst"][0].keys() == {"row", "slack"}
 
 
-def test_the_command_reads_a_file_and_refuses_in_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_file_is_read_and_prepared(tmp_path: Path) -> None:
     X, y = plane.strong2d(50, 0)
     np.savez(tmp_path / "caps.npz", X=X, y=y)
-    assert main(["margin", str(tmp_path / "caps.npz"), "--kernel", "rational", "--bias", "--prepare", "unit-norm"]) == 0
-    assert "in the space of the rational kernel" in capsys.readouterr().out
-    for bad in (["--kind", "medium"], ["--groups", "0,1"], ["--kind", "group", "--groups", "0,1"], ["--rounds", "0"]):
-        assert main(["margin", str(tmp_path / "caps.npz"), *bad]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+    found = margin(tmp_path / "caps.npz", kernel="rational", bias=True, prepare="unit-norm")
+    assert "in the space of the rational kernel" in str(found)

@@ -131,7 +131,7 @@ def peak(**settings: Any) -> int:
     [
         ({"X": "synsep10", "runs": 2}, 800),
         ({"X": "synsep10", "delay": "geometric:20", "missing": 0.01}, 500),
-        ({"X": "weak2d", "prepare": "unit-norm", "noise": 0.1}, 30),
+        ({"X": "weak2d", "noise": 0.1}, 30),
         ({"X": X, "y": Y, "noise": 0.1}, 30),
     ],
 )
@@ -185,7 +185,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_drawn(
 
 def test_what_is_walked_in_pieces_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("onebit.memory.available_memory", lambda: 20_000_000)
-    assert onebit.run("banditron", "synsep10", rounds=130_000, prepare="unit-norm", delay=20).rounds == 130_000
+    assert onebit.run("banditron", "synsep10", rounds=130_000, delay=20).rounds == 130_000
 
 
 def test_a_comparison_is_refused_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:

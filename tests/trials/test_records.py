@@ -74,7 +74,7 @@ def test_what_is_done_is_not_done_again(tmp_path: Path, ran: list[Record]) -> No
     assert ran == []
     assert first[0].to_dict() == again[0].to_dict()
     more = compared(tmp_path, "bpa", "banditron", runs=5)
-    assert sorted((row.fields["learner"], row.fields["seed"]) for row in ran) == [
+    assert sorted((row.learner, row.seed) for row in ran) == [
         ("banditron", 3), ("banditron", 4), ("bpa", 3), ("bpa", 4),
     ]  # fmt: skip
     assert more[0].summaries[0].errors[:3].tolist() == first[0].summaries[0].errors.tolist()
@@ -100,9 +100,7 @@ def test_compare_sweep_and_reproduce_share_a_folder(tmp_path: Path, ran: list[Re
     compared(tmp_path, ("bpa", {"aggressiveness": 0.01}), runs=2)
     ran.clear()
     onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, out=tmp_path, rounds=120, runs=2, fresh_runs=1)
-    tuned = sorted(
-        (row.fields["options"]["aggressiveness"], row.fields["seed"]) for row in ran if row.fields["seed"] < 2
-    )
+    tuned = sorted((row.options["aggressiveness"], row.seed) for row in ran if row.seed < 2)
     assert tuned == [(1.0, 0), (1.0, 1)]
     assert len(ran) == 3
 

@@ -8,7 +8,7 @@ sparse ones (`auto.sparse`). Either space describes a row in three blocks of K n
     hopes     u_i, the same with the score of i alone raised by one deviation (`hope`, computed for a decision)
     logits    the scores of the members, weighted by their shares: for explanations
 
-The rule plays argmax u, and passes on the feedback (`heard`). If the mistakes show that the stream has changed, it restarts from scratch
+The rule plays argmax u, and passes on the feedback (`onebit.auto`). If the mistakes show that the stream has changed, it restarts from scratch
 (`auto.change_detector`). Deterministic except for ties: its logs can evaluate another learner only with an exploration floor.
 """
 
@@ -19,15 +19,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from onebit.auto import change_detector
+from onebit.auto import ABOUT, HEARD, LABEL, REWARD, RIGHT, change_detector
 from onebit.auto.dense.space import AutoDense
-from onebit.auto.heard import ABOUT, HEARD, LABEL, REWARD, RIGHT
 from onebit.auto.sparse.space import AutoSparse
 from onebit.contract.candidates import Labels, Narrowing, fewer_classes
 from onebit.contract.choices import fill, greedy_label, share_greedy
 from onebit.contract.contrast import Contrast
 from onebit.contract.description import ExplorationReport
-from onebit.contract.rule import LEARNT, OWN, Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.rule import LEARNT, OWN, Choice, Composite, Matrix, Rule, RuleInput, Vector
 from onebit.spaces.layout import SpaceLayout
 
 # The positions in the memory.
@@ -200,9 +199,11 @@ RULE = Rule(
     probabilities=probabilities,
     teach=teach,
     prepare=prepare,
-    composite=planned_space,
-    counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
-    describe=describe,
+    composite=Composite(
+        planned_space,
+        describe,
+        counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
+    ),
     belief=belief,
     contrast=contrast,
     takes_rewards=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from onebit.checks import candidates, deciding, inputs, keeping, learning, rewards
+from onebit.checks import deciding, inputs, keeping, learning
 from onebit.checks.examples import (
     NAMES,
     WIDTH,
@@ -43,7 +43,7 @@ __all__ = [
 
 CHECKS: dict[str, Callable[[Factory], None]] = {
     name.removeprefix("check_"): check
-    for part in (deciding, candidates, learning, rewards, inputs, keeping)
+    for part in (deciding, learning, inputs, keeping)
     for name, check in vars(part).items()
     if name.startswith("check_")
 }

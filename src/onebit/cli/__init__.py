@@ -26,7 +26,6 @@ COMMANDS = (
     "learners",
     "data",
     "warmup",
-    "margin",
     "bounds",
     "serve",
     "token",

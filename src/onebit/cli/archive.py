@@ -17,8 +17,7 @@ import json
 import time
 from pathlib import Path
 
-from onebit.cli.forget import earlier
-from onebit.cli.options import add_rule_option
+from onebit.cli.options import add_rule_option, earlier_time
 from onebit.cli.serve import needing_extra
 
 
@@ -31,19 +30,23 @@ def declare(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument("task", metavar="TASK", help="the name of a task")
     command.add_argument(
-        "--to", metavar="DIR", type=named, required=True, help="the folder of the archive, made where there is none"
+        "--to",
+        metavar="DIR",
+        type=folder_name,
+        required=True,
+        help="the folder of the archive, made where there is none",
     )
     command.add_argument(
         "--before",
         metavar="DATE",
-        type=earlier,
+        type=earlier_time,
         help="months that had ended then: 2026-01-01 (UTC), or so long ago: 90d (default: now)",
     )
     add_rule_option(command)
     command.add_argument("--json", action="store_true", help="print the result as JSON")
 
 
-def named(text: str) -> Path:
+def folder_name(text: str) -> Path:
     """A folder, which must have a name: nothing at all is a variable of the shell that was not set."""
     if not text:
         raise argparse.ArgumentTypeError("it is empty: give the name of a folder")

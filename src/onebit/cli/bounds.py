@@ -15,27 +15,21 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onebit.cli.experiment import result_folder
-from onebit.cli.options import (
-    add_run_options,
-    download_bar,
-    groups_of,
-    positive,
-    progress_bar,
-    settings,
-    stream_settings,
-)
-from onebit.cli.tables import print_wide
-from onebit.data.streams import stream
-from onebit.experiments.saving import save_page
+from onebit.cli.options import add_stream_options, names_of, positive, read_stream, settings
+from onebit.cli.terminal import print_note, print_table, progress_bar
+from onebit.report.html import save_page
 
 if TYPE_CHECKING:
     from onebit.theory.mistakes import Bounds
 
 RUNS = 5
 BROKEN = 1  # the exit code where a theorem that is proved was not kept: a fault in the learner, or in the theory
+
+CAPTION = "in expectation: held against the mean over runs and its 95 % interval, otherwise against every run; = within twice that interval"
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -48,7 +42,7 @@ def declare(command: argparse.ArgumentParser) -> None:
         "--groups", metavar="A,B/C,D,E", help="groups of classes, for the theorems on group weakly separable ones"
     )
     command.add_argument("--out", metavar="DIR", help="folder for the page (default: one below onebit-results/)")
-    add_run_options(command)
+    add_stream_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -56,8 +50,7 @@ def execute(chosen: argparse.Namespace) -> int:
     from onebit.theory.mistakes import bounds
 
     options = settings(chosen.set)
-    with download_bar(chosen.quiet) as heard:
-        given = stream(chosen.data, progress=heard, **stream_settings(chosen, chosen.data))
+    given = read_stream(chosen, chosen.data)
     with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:
         found = bounds(
             chosen.rule,
@@ -77,40 +70,26 @@ def execute(chosen: argparse.Namespace) -> int:
     return BROKEN if found.broken else 0
 
 
+def groups_of(text: str | None) -> list[list[str]] | None:
+    """Return groups of classes from A,B/C,D,E; None where none were given.
+
+    >>> groups_of("0,1/2,cat")
+    [['0', '1'], ['2', 'cat']]
+    """
+    return None if text is None else [names_of(group) for group in text.split("/")]
+
+
 def show(found: Bounds, as_json: bool) -> None:
-    """Print the bounds."""
+    """Print the bounds: the table of the page, and why some say nothing or are false."""
     if as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
         return
-    from rich.table import Table
-
     result = found.result
-    caption = "in expectation: held against the mean over runs and its 95 % interval; otherwise against every run"
-    if any(one.bound.equal for one in found.rows):
-        caption += "; = within twice that interval"
-    table = Table(
-        title=f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds, bounds on mistakes",
-        caption=caption,
-        caption_justify="left",
-    )
-    table.add_column("theorem", overflow="fold")
-    table.add_column("about", style="dim", overflow="fold")
-    for title in ("bound", "measured"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in ("theorem is", "runs kept it"):
-        table.add_column(title, overflow="fold")
-    for one in found.rows:
-        bound = one.bound
-        table.add_row(
-            f"{bound.name} [dim]({bound.paper})[/]",
-            bound.of + (", in expectation" if bound.setting == "in expectation" else ""),
-            bound.promised,
-            one.said,
-            bound.holds,
-            "" if one.held is None else "yes" if one.held else "no",
-        )
+    title = f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds, bounds on mistakes"
+    print_table(replace(found.table(), title=title), hidden=["why, and with which numbers"], caption=CAPTION)
     reasons: dict[str, list[str]] = {}
     for one in found.rows:
         if one.bound.why:
             reasons.setdefault(f"({one.bound.holds}): {one.bound.why}.", []).append(one.bound.name)
-    print_wide(table, "\n".join([*(f"{', '.join(names)} {why}" for why, names in reasons.items()), *found.notes]))
+    for note in [*(f"{', '.join(names)} {why}" for why, names in reasons.items()), *found.notes]:
+        print_note(note)

@@ -14,25 +14,20 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
-from onebit.cli.options import (
-    add_feedback_options,
-    add_rule_option,
-    add_run_options,
-    download_bar,
-    feedback_settings,
-    positive,
-    settings,
-    stream_settings,
-)
-from onebit.cli.tables import console, learner_table, print_cost, print_wide
-from onebit.data.streams import stream
+from onebit.cli.experiment import add_experiment_options, print_cost, result_folder, run_experiment
+from onebit.cli.options import add_run_options, positive, read_stream, settings
+from onebit.cli.terminal import print_note, print_table
 from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
+from onebit.experiments.pages import error_table
+from onebit.experiments.statistics import whose_speed
 from onebit.rules import chosen_rules, is_rule
+
+ROOMY = ("greedy, %", "greedy reward", "rounds/s")  # columns for which a narrow terminal has no room
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -46,11 +41,8 @@ def declare(command: argparse.ArgumentParser) -> None:
         help="the learners to compare, with parameters (default: all)",
     )
     command.add_argument("--runs", type=positive, default=RUNS, help=f"runs of each (default {RUNS})")
-    add_rule_option(command)
-    add_executor(command)
-    add_result_folder(command)
+    add_experiment_options(command)
     add_run_options(command)
-    add_feedback_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -59,11 +51,7 @@ def execute(chosen: argparse.Namespace) -> int:
     for one in chosen.data:
         if is_rule(one):
             raise InputError(f"{brief(one)} is a learner, and no data: say those after --learners, separated by commas")
-    with download_bar(chosen.quiet) as heard:
-        given = [
-            stream(one, progress=heard, **stream_settings(chosen, one), **feedback_settings(chosen, one))
-            for one in chosen.data
-        ]
+    given = [read_stream(chosen, one) for one in chosen.data]
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
     total = sum(one.rounds for one in given) * chosen.runs * count
@@ -91,18 +79,21 @@ def learners_of(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
 
 
 def show(found: Comparison, as_json: bool) -> None:
-    """Print a comparison."""
+    """Print a comparison: the tables of its page."""
     if as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
         return
     for result in found.results:
         if result.summaries:
-            told = (
-                result.stream.about,
-                result.stream.caveat and f"but {result.stream.caveat}",
-                result.stream.source.note,
-            )
-            print_wide(learner_table(result), "\n".join(filter(None, told)))
+            given = result.stream
+            runs, first = max(one.runs for one in result.summaries), "error in %, lowest first"
+            if result.rewarded:
+                first = "mean reward, highest first"
+            title = f"{given.name}: {runs} x {given.rounds:,} rounds, {first}"
+            caption = f"±: 95 % interval of the mean over runs. rounds/s: {whose_speed(result.summaries)}."
+            print_table(replace(error_table(result), title=title), roomy=ROOMY, caption=caption)
+            for said in filter(None, (given.about, given.caveat and f"but {given.caveat}", given.source.note)):
+                print_note(said)
     if found.finding:
-        console().print(found.finding.replace("`", ""), highlight=False, markup=False)
+        print_note(found.finding.replace("`", ""))
     print_cost(found.cost)

@@ -13,13 +13,11 @@ import argparse
 import json
 from typing import Any
 
-from onebit.cli.options import download_bar
-from onebit.cli.tables import print_wide
-from onebit.data.real import REAL, fetch, named, whereabouts
-from onebit.data.sources import GENERATORS
+from onebit.cli.terminal import WIDTH, console, download_bar, print_table
+from onebit.data.real import REAL, RealDataset, fetch, named, whereabouts
+from onebit.data.sources import GENERATORS, Generator
 from onebit.errors import InputError, brief
-
-ROOMY = 96  # columns of a terminal in which there is room for the summaries
+from onebit.report.parts import Column, Table, TableRow
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -53,35 +51,18 @@ def execute(chosen: argparse.Namespace) -> None:
 
 def entries() -> list[dict[str, Any]]:
     """All data as plain values; `rows` is None where any number can be drawn."""
-    drawn = [
-        {
-            "name": name,
-            "kind": "generator",
-            "rows": None,
-            "features": generator.features,
-            "classes": generator.classes,
-            "sparse": False,
-            "where": "drawn",
-            "hint": "",
-            "summary": generator.summary,
-        }
-        for name, generator in GENERATORS.items()
+    drawn = {"kind": "generator", "rows": None, "sparse": False, "where": "drawn", "hint": ""}
+    return [
+        *(_entry(name, one, **drawn) for name, one in GENERATORS.items()),
+        *(
+            _entry(name, one, kind="real", rows=one.rows, sparse=one.sparse, where=whereabouts(name), hint=one.hint)
+            for name, one in REAL.items()
+        ),
     ]
-    real = [
-        {
-            "name": name,
-            "kind": "real",
-            "rows": one.rows,
-            "features": one.features,
-            "classes": one.classes,
-            "sparse": one.sparse,
-            "where": whereabouts(name),
-            "hint": one.hint,
-            "summary": one.summary,
-        }
-        for name, one in REAL.items()
-    ]
-    return drawn + real
+
+
+def _entry(name: str, one: Generator | RealDataset, **more: Any) -> dict[str, Any]:
+    return {"name": name, "features": one.features, "classes": one.classes, "summary": one.summary, **more}
 
 
 def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
@@ -105,35 +86,24 @@ def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
 
 
 def _show(listed: list[dict[str, Any]]) -> None:
-    from rich import box
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console()
-    roomy = not console.is_terminal or console.width >= ROOMY
-    said = "any: as many rows as are asked for" + ("" if roomy else "; a wider window, or --json, says what each is")
-    table = Table(box=box.SIMPLE_HEAD, caption=said, caption_justify="left", padding=(0, 1, 0, 0))
-    table.add_column("name", no_wrap=True)
-    for title in ("rows", "features", "classes"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("where", no_wrap=True)
-    if roomy:
-        table.add_column("what", ratio=1)
-    for kind in ("generator", "real"):
-        table.add_section()
-        for one in listed:
-            if one["kind"] == kind:
-                cells = [
-                    one["name"],
-                    "any" if one["rows"] is None else f"{one['rows']:,}",
-                    f"{one['features']:,} {'sparse' if one['sparse'] else 'dense '}",
-                    str(one["classes"]),
-                    one["where"].split(":")[0],  # the path is long; --json and fetch tell it
-                    escape(_short(one["summary"]) if kind == "generator" else one["summary"]),
-                ]
-                table.add_row(*cells if roomy else cells[:-1])
-    print_wide(table)
+    columns = [Column("name"), Column("rows", True), Column("features", True), Column("classes", True)]
+    rows = [
+        TableRow(
+            [
+                one["name"],
+                "any" if one["rows"] is None else f"{one['rows']:,}",
+                f"{one['features']:,} {'sparse' if one['sparse'] else 'dense '}",
+                str(one["classes"]),
+                one["where"].split(":")[0],  # the path is long; --json and fetch tell it
+                _short(one["summary"]) if one["kind"] == "generator" else one["summary"],
+            ],
+            one["kind"],
+        )
+        for one in listed
+    ]
+    narrow = "" if console().width >= WIDTH else "; a wider window, or --json, says what each is"
+    table = Table("Data by name", [*columns, Column("where"), Column("what")], rows)
+    print_table(table, roomy=["what"], caption=f"any: as many rows as are asked for{narrow}")
 
 
 def _short(summary: str) -> str:

@@ -1,4 +1,4 @@
-"""Report what this machine has: versions, the cache, a GPU, installed extras, and the data that are found.
+"""Report what this machine has: versions, the cache, a GPU and installed extras.
 
 Look here first if something does not work, and include the output when you ask a question. Examples:
 
@@ -46,9 +46,9 @@ def execute(chosen: argparse.Namespace) -> None:
 
 def examined() -> dict[str, Any]:
     """All that there is to say, as plain values."""
+    from onebit.engine.fingerprint import knows_numba
     from onebit.engine.gpu import device
     from onebit.engine.processes import cores
-    from onebit.engine.toolchain import knows_numba
     from onebit.executors.threads import processor
 
     folder = clone()
@@ -63,7 +63,6 @@ def examined() -> dict[str, Any]:
         "compiler": "known Numba" if knows_numba() else "plain Numba",
         "cache": _cache(),
         "gpu": {"usable": trouble is None, "name": None if trouble else _gpu_name(), "why_not": trouble},
-        "data": _data(),
     }
 
 
@@ -75,16 +74,16 @@ def _version(package: str) -> str | None:
 
 
 def _cache() -> dict[str, Any]:
-    from onebit.data.paths import cached_data
+    from onebit.engine.code_cache import root
 
-    folder = cached_data().parent
+    folder = root()
     near = next((one for one in (folder, *folder.parents) if one.exists()), folder)
     try:
         with tempfile.TemporaryFile(dir=near):
             writable = True
     except OSError:
         writable = False
-    sizes = [(Path(root) / name).lstat().st_size for root, _, names in os.walk(folder) for name in names]
+    sizes = [(Path(parent) / name).lstat().st_size for parent, _, names in os.walk(folder) for name in names]
     return {"folder": str(folder), "bytes": sum(sizes), "writable": writable}
 
 
@@ -95,20 +94,10 @@ def _gpu_name() -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def _data() -> dict[str, Any]:
-    from onebit.data.paths import own_data
-    from onebit.data.real import REAL, whereabouts
-
-    folder = own_data()
-    where = {name: whereabouts(name) for name in REAL}
-    return {"folder": None if folder is None else str(folder), "found": where}
-
-
 def _lines(found: dict[str, Any]) -> dict[str, list[str]]:
     where = f", from {found['installed_from']}" if found["installed_from"] else ""
-    cache, gpu, data = found["cache"], found["gpu"], found["data"]
+    cache, gpu = found["cache"], found["gpu"]
     state = f"{cache['bytes'] / 1e6:,.0f} MB" if cache["writable"] else "cannot be written: every process compiles anew"
-    own = f"ONEBIT_DATA is {data['folder']}" if data["folder"] else "ONEBIT_DATA is not set"
     return {
         "onebit": [f"{found['onebit']}{where}"],
         "Python": [f"{found['python']}; {found['machine']}"],
@@ -117,7 +106,6 @@ def _lines(found: dict[str, Any]) -> dict[str, list[str]]:
         "compiler": [_COMPILERS[found["compiler"]]],
         "cache": [f"{cache['folder']}: {state}"],
         "GPU": [gpu["name"] if gpu["usable"] else gpu["why_not"]],
-        "data": [own, *(f"{name}: {place}" for name, place in data["found"].items())],
     }
 
 

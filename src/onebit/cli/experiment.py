@@ -11,14 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from onebit.cli.options import positive, progress_bar
+from onebit.cli.options import positive
+from onebit.cli.terminal import print_note, progress_bar
 from onebit.errors import OnebitError
 from onebit.executors import EXECUTORS, checked_on
-from onebit.experiments.failures import FailedRunsWarning, failures_by_data
 from onebit.experiments.run import Stopped
-from onebit.experiments.saving import save_page
+from onebit.experiments.runner import FailedRunsWarning, failures_by_data
+from onebit.report.html import save_page
 from onebit.report.parts import Page
-from onebit.trials.cost import number_of
+from onebit.trials.cost import Cost, number_of
 from onebit.trials.records import Record
 
 RESULTS = "onebit-results"  # the folder for results where none is named
@@ -38,13 +39,18 @@ class Experiment(Protocol):
 Found = TypeVar("Found", bound=Experiment)
 
 
-def add_executor(command: argparse.ArgumentParser) -> None:
-    """Where the runs run, and on how many threads."""
+def add_experiment_options(command: argparse.ArgumentParser) -> None:
+    """Where the runs run, on how many threads, and where results are kept."""
     executors = ", ".join(f"{name} ({meaning})" for name, meaning in EXECUTORS.items())
     command.add_argument(
         "--on", metavar="WHERE", type=executor, default="auto", help=f"where to run: {executors}; default auto"
     )
     command.add_argument("--threads", metavar="N", type=positive, help="threads to run on (default: one for each core)")
+    command.add_argument(
+        "--out",
+        metavar="DIR",
+        help=f"folder for the runs and the page (default: one below {RESULTS}/); runs found there are not run again",
+    )
 
 
 def executor(text: str) -> str:
@@ -54,15 +60,6 @@ def executor(text: str) -> str:
     except OnebitError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
-
-
-def add_result_folder(command: argparse.ArgumentParser) -> None:
-    """Where results are kept."""
-    command.add_argument(
-        "--out",
-        metavar="DIR",
-        help=f"folder for the runs and the page (default: one below {RESULTS}/); runs found there are not run again",
-    )
 
 
 def result_folder(chosen: argparse.Namespace, *about: str) -> Path:
@@ -138,4 +135,10 @@ def report_failures(found: Experiment, unasked: Collection[str] = ()) -> int:
     for (who, data), some in failures_by_data(found.failures).items():
         said = f"{who} failed on {data} ({number_of(len(some), 'run')}) and is left out: {some[0].failed}"
         print(f"onebit: {said}", file=sys.stderr)
-    return int(any(record.fields["learner"] not in unasked for record in found.failures))
+    return int(any(record.learner not in unasked for record in found.failures))
+
+
+def print_cost(cost: Cost) -> None:
+    """Print where the runs ran and what that took."""
+    if cost.said:
+        print_note(cost.said)

@@ -21,15 +21,21 @@ import json
 import signal
 import sys
 import threading
+from collections.abc import Generator, Iterable
 from contextlib import closing, nullcontext
 from pathlib import Path
+from typing import TypeVar
 
-from onebit.cli.logs import add_log_options, counted, log_of
-from onebit.cli.options import progress_bar, whole
+from onebit.cli.logs import add_log_options, log_of
+from onebit.cli.options import whole
+from onebit.cli.terminal import progress_bar
 from onebit.errors import InputError
+from onebit.trials.trial import Progress
 
 FORMATS = ("ndjson", "parquet", "vw")
 STDOUT = "-"
+Row = TypeVar("Row")
+REPORTED = 1000  # rows between two reports of progress
 POLLED_S = 0.5  # how often it is looked whether something has come
 
 
@@ -121,3 +127,14 @@ def execute(chosen: argparse.Namespace) -> None:
             f"left out, decisions with one candidate alone: {written.left_out:,}; {chosen.format} has no line for them",
             file=sys.stderr,
         )
+
+
+def counted(rows: Iterable[Row], progress: Progress) -> Generator[Row, None, None]:
+    """Yield the rows, and report them so many at a time."""
+    since = 0
+    for row in rows:
+        yield row
+        since += 1
+        if since == REPORTED:
+            progress(since)
+            since = 0

@@ -15,13 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
-import time
-from datetime import UTC, datetime
 
-from onebit.cli.options import add_rule_option
+from onebit.cli.options import add_rule_option, earlier_time
 from onebit.cli.serve import needing_extra
-from onebit.cli.token import UNITS_S
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -37,7 +33,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     which.add_argument(
         "--before",
         metavar="DATE",
-        type=earlier,
+        type=earlier_time,
         help="all decisions made before a time: 2026-01-01 (UTC), 2026-01-01T12:00+02:00, or so long ago: 90d, 8w",
     )
     command.add_argument(
@@ -62,20 +58,3 @@ def execute(chosen: argparse.Namespace) -> None:
     )
     if not found["erased"]:
         print("the file could not be written anew now, and may still have them: the next start of the service does it")
-
-
-def earlier(text: str) -> float:
-    """A time that has passed, as seconds since 1970."""
-    span = re.fullmatch(r"(\d{1,9})([hdw])", text)
-    try:
-        if span:
-            return time.time() - int(span[1]) * UNITS_S[span[2]]
-        given = datetime.fromisoformat(text)
-        when = (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time: give one such as 2026-01-01, or 90d for so long ago"
-        ) from None
-    if when > time.time():
-        raise argparse.ArgumentTypeError(f"{text!r} is a time to come, and there are no decisions of it to forget")
-    return when

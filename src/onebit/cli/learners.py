@@ -13,7 +13,7 @@ from typing import Any
 
 from onebit.cli.options import add_rule_option
 from onebit.contract.rule import Rule
-from onebit.rules import all_rules, registry, rule_named
+from onebit.rules import chosen_rules, registry, rule_named
 from onebit.trials.trial import OPTIONS
 
 
@@ -26,7 +26,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> None:
     """Print the learners."""
-    rules = [rule_named(name) for name in chosen.names] or list(all_rules().values())
+    rules = [rule_named(name) for name in chosen.names] or list(chosen_rules().values())
     if chosen.json:
         print(json.dumps([described(rule) for rule in rules], indent=2, ensure_ascii=False))
         return

@@ -1,26 +1,41 @@
-"""What the commands on the log of a service share: which log and task, which learner, and how far they have come."""
+"""What the commands on logs share: which log, that of a task of a service or a file, and which learner."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from onebit.cli.options import add_rule_option, settings, whole
+from onebit.cli.options import add_rule_option, class_names, names_of, own_or, settings, whole
 from onebit.errors import InputError, MissingExtraError, brief
+from onebit.experiments.grid import value_of
 from onebit.installation import install_command
-from onebit.rules import DEFAULT
-from onebit.trials.trial import Progress
+from onebit.rules import DEFAULT, rule_named
 
 if TYPE_CHECKING:
     from onebit.learner import Learner
+    from onebit.offpolicy import Round
     from onebit.serve.log.log_reader import LogReader
     from onebit.serve.tasks import TaskInfo
 
-Row = TypeVar("Row")
-REPORTED = 1000  # rows between two reports of progress
+# The options that are keywords of `read_log`.
+READING = ("x", "text", "action", "right", "truth", "among", "propensity", "id", "classes", "costs", "complete")
+
+
+@dataclass(frozen=True)
+class ChosenLog:
+    """The log that was named, and the learner, as new; `reader` and `task` are None where the log is a file."""
+
+    name: str
+    rounds: Iterable[Round]
+    count: int
+    unanswered: int
+    learner: Learner
+    reader: LogReader | None = None
+    task: TaskInfo | None = None
 
 
 def add_log_options(command: argparse.ArgumentParser, files: bool = False) -> None:
@@ -29,7 +44,7 @@ def add_log_options(command: argparse.ArgumentParser, files: bool = False) -> No
     command.add_argument(
         "folder",
         metavar="LOG" if files else "DIR",
-        help=f"{folder}, a file (.vw, .dsjson, .csv or .parquet), or a folder of `onebit archive`" if files else folder,
+        help=f"{folder}, a file (.vw, .csv or .parquet), or a folder of `onebit archive`" if files else folder,
     )
     command.add_argument(
         "task",
@@ -55,6 +70,69 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=whole, default=0, help="seed of the learner (default 0)")
 
 
+def add_column_options(command: argparse.ArgumentParser) -> None:
+    """What a log in a file is made of."""
+    file = command.add_argument_group("a log in a file")
+    file.add_argument(
+        "--x", metavar="A,B,...", type=names_of, help="the columns of the features: numbers and categories (default x)"
+    )
+    file.add_argument("--text", metavar="COLUMN", help="the column of a text, in place of --x")
+    file.add_argument("--action", metavar="COLUMN", help="the column of what was shown (default action, or label)")
+    file.add_argument(
+        "--right",
+        metavar="COLUMN",
+        help="the column that says whether it was right, or what it was worth, from 0 to 1 (default right, or reward; of both the reward where there is one)",
+    )
+    file.add_argument("--truth", metavar="COLUMN", help="the column of what would have been right, where that is known")
+    file.add_argument(
+        "--among",
+        metavar="COLUMN",
+        help="the column of the candidates, the actions that could be shown, separated by |; nothing for all of them (default among)",
+    )
+    file.add_argument(
+        "--complete", action="store_true", help="the right action was one of the candidates in each round"
+    )
+    file.add_argument(
+        "--propensity",
+        metavar="COLUMN",
+        help="the column of the probability with which it was shown (default propensity, or pscore)",
+    )
+    file.add_argument("--id", metavar="COLUMN", help="the column of the ids (default id, or the number of the row)")
+    file.add_argument("--classes", metavar="A,B,...", type=class_names, help="the actions (default: those that occur)")
+    file.add_argument(
+        "--costs",
+        metavar="RIGHT,WRONG",
+        type=lambda text: [value_of(cost) for cost in text.split(",")],
+        help="the costs of right and wrong in Vowpal Wabbit's files, if not 0 and 1 (--costs=-1,0), or in the column --right; "
+        "costs in between become rewards, and rewards up to 5 are --costs=5,0",
+    )
+
+
+@contextmanager
+def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
+    """Open the log that was named, a file or that of a task, with a new learner as the service would make it for the task."""
+    chosen.learner = chosen.learner or own_or(chosen)
+    if is_log_file(chosen):
+        from onebit.offpolicy.logs import learner_for, read_log
+
+        log = read_log(chosen.folder, **reading(chosen))
+        learner = learner_for(log, rule_named(chosen.learner), settings(chosen.set), chosen.seed)
+        yield ChosenLog(log.name, log, len(log), log.unanswered, learner)
+        return
+    for name in READING:
+        if getattr(chosen, name) not in (None, False):
+            raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
+    with log_of(chosen) as (reader, task):
+        from onebit.serve.replay import rounds_of
+        from onebit.serve.tasks import learner_of
+
+        learner, heard = learner_of(asked_for(chosen), task.classes, task.inputs), reader.count_heard(task)
+        if heard == 0:
+            raise InputError(f"task {brief(task.name)} has no feedback yet: its log says nothing")
+        unanswered = reader.count(task) - heard
+        yield ChosenLog(task.name, rounds_of(reader, task), heard, unanswered, learner, reader, task)
+
+
 @contextmanager
 def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     """The log that was named, and the task."""
@@ -70,33 +148,14 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
         raise InputError(f"there is no {chosen.folder}: name a log file, or the folder of a service and a task of it")
     if chosen.task is None:
         raise InputError(
-            f"TASK is missing: {chosen.folder} is no file that ends in .vw, .dsjson, .csv, .tsv or .parquet, and the log of a service has tasks"
+            f"TASK is missing: {chosen.folder} is no file that ends in .vw, .csv, .tsv or .parquet, and the log of a service has tasks"
         )
     with LogReader(chosen.folder) as log, in_words_of_input(log.name):
         yield log, log.task(chosen.task)
 
 
-def learner_for(chosen: argparse.Namespace, task: TaskInfo) -> Learner:
-    """A new learner as the service would make it for the task: with its classes and its features, and the usual floor."""
-    from onebit.serve.tasks import learner_of
-
-    return learner_of(_asked_for(chosen), task.classes, task.inputs)
-
-
-def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | None:
-    """The task's own learner, as new; None where it is the one asked for."""
-    from onebit.serve.tasks import check_learner, learner_of
-
-    def settled(detail: dict[str, Any]) -> dict[str, Any]:
-        rule = check_learner(detail, task.classes, task.inputs).runtime.rule
-        return {**detail, "learner": rule.name, "parameters": {**rule.defaults, **detail["parameters"]}}
-
-    asked = _asked_for(chosen)
-    own = {name: getattr(task, name) for name in asked} | {"seed": chosen.seed}
-    return None if settled(own) == settled(asked) else learner_of(own, task.classes, task.inputs)
-
-
-def _asked_for(chosen: argparse.Namespace) -> dict[str, Any]:
+def asked_for(chosen: argparse.Namespace) -> dict[str, Any]:
+    """Return the learner that was named, as the service describes one."""
     from onebit.serve.tasks import floor_of
 
     parameters = settings(chosen.set)
@@ -108,39 +167,18 @@ def _asked_for(chosen: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
-    """The learners that decided the rounds of a task, with how many; in some of them the caller showed something else."""
-    learners = {
-        detail.get("generation", 1): {name: detail[name] for name in ("learner", "parameters", "exploration_floor")}
-        for _, kind, detail in log.changes(task)
-        if kind in ("created", "learner")
-    }
-    found = log.generations(task)
-    for generation, _, _ in found:
-        if generation not in learners:
-            raise InputError(
-                f"task {brief(task.name)}: decisions are of the learner of generation {generation}, and no change tells of it"
-            )
-    return [
-        {"generation": generation, **learners[generation], "rounds": rounds, "shown_by_caller": shown}
-        for generation, shown, rounds in found
-    ]
+def is_log_file(chosen: argparse.Namespace) -> bool:
+    """Whether the log that is named is a file, or a folder of them, and not the folder of a service."""
+    from onebit.offpolicy.logs import ENDINGS, is_archive
+
+    path = Path(chosen.folder)
+    if not is_archive(path) and (path.is_dir() or not (path.is_file() or path.name.lower().endswith(ENDINGS))):
+        return False
+    if chosen.task is not None:
+        raise InputError(f"TASK is {brief(chosen.task)}, but {chosen.folder} is a file, which has no tasks")
+    return True
 
 
-def count_of(log: LogReader, task: TaskInfo) -> int:
-    """How many rounds the log of a task has; none is refused."""
-    found = log.count_heard(task)
-    if found == 0:
-        raise InputError(f"task {brief(task.name)} has no feedback yet: its log says nothing")
-    return found
-
-
-def counted(rows: Iterable[Row], progress: Progress) -> Generator[Row, None, None]:
-    """The rows, of which so many are reported at a time."""
-    since = 0
-    for row in rows:
-        yield row
-        since += 1
-        if since == REPORTED:
-            progress(since)
-            since = 0
+def reading(chosen: argparse.Namespace) -> dict[str, Any]:
+    """How the file is to be read, for `read_log`."""
+    return {name: getattr(chosen, name) for name in READING}

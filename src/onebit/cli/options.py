@@ -1,27 +1,30 @@
-"""What several commands share: how data come, parameters given as name=value, whole numbers, progress."""
+"""What several commands share: how data come, parameters given as name=value, whole numbers."""
 
 from __future__ import annotations
 
 import argparse
 import math
-import sys
+import re
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, tzinfo
 from typing import Any
 
+from onebit.cli.terminal import download_bar
 from onebit.contract.rule import Rule
 from onebit.data.kinds import NUMBER
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
-from onebit.data.streams import ORDERS
+from onebit.data.streams import ORDERS, Stream, stream
 from onebit.errors import InputError, OnebitError, brief
 from onebit.experiments.grid import value_of
 from onebit.rules import DEFAULT, add_rule
-from onebit.trials.cost import duration, quantity
-from onebit.trials.trial import Progress
+from onebit.validation import ClassName
 
-LINE_S = 60.0  # so often progress is said where there is no terminal
+# The options that are keywords of `onebit.stream`; those of columns and classes are for files.
+STREAM_OPTIONS = ("rounds", "order", "prepare", "noise", "drift", "delay", "missing", "same_rows")
+UNITS_S = {"h": 3600, "d": 86_400, "w": 604_800}
+FILE_OPTIONS = ("label", "text", "categorical", "numeric", "drop", "ngrams", "classes")
 
 
 def add_rule_option(command: argparse._ActionsContainer) -> None:
@@ -50,7 +53,14 @@ def own_or(chosen: argparse.Namespace, usual: str = DEFAULT) -> str:
 
 
 def add_run_options(command: argparse.ArgumentParser) -> None:
-    """The options of every command that runs streams."""
+    """The options of the commands that run any learner: rules of the user's own, how the data come, and what rounds offer and answer."""
+    add_rule_option(command)
+    add_stream_options(command)
+    _add_feedback_options(command)
+
+
+def add_stream_options(command: argparse.ArgumentParser) -> None:
+    """How data come, and how results are shown."""
     command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
     command.add_argument(
         "--seed", type=whole, default=0, help="seed of the first run; later runs count up from it (default 0)"
@@ -61,7 +71,39 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     come.add_argument(
         "--prepare", metavar="STEP,STEP,...", help=f"preprocessing steps, applied in order: {', '.join(STEPS)}"
     )
-    add_file_options(come)
+    come.add_argument("--label", metavar="COLUMN", help="the label column of a table")
+    come.add_argument(
+        "--text",
+        metavar="A,B,...",
+        type=names_of,
+        default=[],
+        help="text columns; others that look like text are detected",
+    )
+    come.add_argument(
+        "--categorical",
+        metavar="A,B,...",
+        type=names_of,
+        default=[],
+        help="categorical columns: a 0/1 column for each value, hashed if there are more than 1,000",
+    )
+    come.add_argument(
+        "--numeric",
+        metavar="A,B,...",
+        type=names_of,
+        default=[],
+        help="numeric columns that look like ids, and dates (as days)",
+    )
+    come.add_argument(
+        "--drop",
+        metavar="A,B,...",
+        type=names_of,
+        default=[],
+        help="columns to leave out; dates and ids are by default",
+    )
+    come.add_argument("--ngrams", metavar="N or N-M", help="also use character n-grams of the words of text: 3-5")
+    come.add_argument(
+        "--classes", metavar="A,B,...", type=class_names, help="the classes of a file (default: those that occur)"
+    )
     come.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
     come.add_argument(
         "--drift", help="rename the classes during the stream: abrupt:AT or gradual:FROM..TO, as fractions of it"
@@ -77,8 +119,8 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def add_feedback_options(command: argparse.ArgumentParser) -> None:
-    """What rounds offer and answer beyond right and wrong, for the commands that run learners on streams."""
+def _add_feedback_options(command: argparse.ArgumentParser) -> None:
+    """What rounds offer and answer beyond right and wrong."""
     beyond = command.add_argument_group("beyond right and wrong")
     beyond.add_argument(
         "--candidates",
@@ -89,6 +131,7 @@ def add_feedback_options(command: argparse.ArgumentParser) -> None:
     beyond.add_argument(
         "--rewards",
         metavar="A,B,... or 'PREFIX*'",
+        type=names_of,
         help="columns of a file with the reward of each class, from 0 to 1, in place of a label",
     )
     beyond.add_argument(
@@ -109,61 +152,16 @@ def _count_or_column(text: str) -> int | float | str:
     return int(number) if number.is_integer() else number
 
 
-def feedback_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
-    """What was said of candidates, rewards and corrections, for `onebit.stream`; columns are not for data that have a name."""
-    columns = not _named_among_others(chosen, data)
-    return {
-        "candidates": chosen.candidates if columns or not isinstance(chosen.candidates, str) else None,
-        "rewards": (names_of(chosen.rewards) or None) if columns else None,
-        "corrected": chosen.corrected,
-    }
-
-
-def add_file_options(command: argparse._ActionsContainer) -> None:
-    """The options of every command that reads files."""
-    command.add_argument("--label", metavar="COLUMN", help="the label column of a table")
-    command.add_argument("--text", metavar="A,B,...", help="text columns; others that look like text are detected")
-    command.add_argument(
-        "--categorical",
-        metavar="A,B,...",
-        help="categorical columns: a 0/1 column for each value, hashed if there are more than 1,000",
-    )
-    command.add_argument("--numeric", metavar="A,B,...", help="numeric columns that look like ids, and dates (as days)")
-    command.add_argument("--drop", metavar="A,B,...", help="columns to leave out; dates and ids are by default")
-    command.add_argument("--ngrams", metavar="N or N-M", help="also use character n-grams of the words of text: 3-5")
-    command.add_argument("--classes", metavar="A,B,...", help="the classes of a file (default: those that occur)")
-
-
-def file_settings(chosen: argparse.Namespace) -> dict[str, Any]:
-    """What was said of the columns and classes of a file, for `source_of`."""
-    return {
-        "label": chosen.label,
-        "text": names_of(chosen.text),
-        "categorical": names_of(chosen.categorical),
-        "numeric": names_of(chosen.numeric),
-        "drop": names_of(chosen.drop),
-        "ngrams": chosen.ngrams,
-        "classes": [value_of(name) for name in names_of(chosen.classes)] or None,
-    }
-
-
-def stream_settings(chosen: argparse.Namespace, data: str) -> dict[str, Any]:
-    """What was said of how these data come, for `onebit.stream`; what is said of files is not for data that have a name."""
-    return {
-        "rounds": chosen.rounds,
-        "order": chosen.order,
-        "prepare": chosen.prepare,
-        **({} if _named_among_others(chosen, data) else file_settings(chosen)),
-        "noise": chosen.noise,
-        "drift": chosen.drift,
-        "delay": chosen.delay,
-        "missing": chosen.missing,
-        "same_rows": chosen.same_rows,
-    }
-
-
-def _named_among_others(chosen: argparse.Namespace, data: str) -> bool:
-    return data in names() and isinstance(chosen.data, list) and len(chosen.data) > 1
+def read_stream(chosen: argparse.Namespace, data: str) -> Stream:
+    """Open data as the options say that they come; what is said of files is not for data with a name that are named beside others."""
+    is_file = data not in names() or not isinstance(chosen.data, list) or len(chosen.data) == 1
+    wanted = [*STREAM_OPTIONS, *(FILE_OPTIONS if is_file else ())]
+    if "corrected" in chosen:  # and so with the other options on feedback
+        wanted += ["corrected", *(("candidates", "rewards") if is_file else ())]
+        if not is_file and not isinstance(chosen.candidates, str):
+            wanted.append("candidates")
+    with download_bar(chosen.quiet) as heard:
+        return stream(data, progress=heard, **{name: getattr(chosen, name) for name in wanted})
 
 
 def names_of(text: str | None) -> list[str]:
@@ -171,13 +169,9 @@ def names_of(text: str | None) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
-def groups_of(text: str | None) -> list[list[str]] | None:
-    """Return groups of classes from A,B/C,D,E; None where none were given.
-
-    >>> groups_of("0,1/2,cat")
-    [['0', '1'], ['2', 'cat']]
-    """
-    return None if text is None else [names_of(group) for group in text.split("/")]
+def class_names(text: str) -> list[ClassName] | None:
+    """Classes separated by commas, whole numbers where they can be read so; None for none."""
+    return [value_of(name) for name in names_of(text)] or None
 
 
 def positive(text: str) -> int:
@@ -222,84 +216,34 @@ def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], An
     return found
 
 
-@contextmanager
-def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
-    """A progress bar on stderr with the time left, gone when it is done; where stderr is no terminal, a line now and then."""
-    with growing_bar(title, quiet) as (began, progress):
-        began(total)
-        yield progress
+def earlier_time(text: str) -> float:
+    """A time that has passed, in seconds since 1970; a day or time without a zone is in UTC."""
+    when = _parse_time(text, -1, UTC)
+    if when > time.time():
+        raise argparse.ArgumentTypeError(f"{text!r} is a time to come, and there are no decisions of it")
+    return when
 
 
-@contextmanager
-def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
-    """The same where the total is heard of later: what is told the total, and what is told the progress."""
-    if quiet:
-        yield (lambda total: None), (lambda count: None)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-    from rich.text import Text
-
-    class CountColumn(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            total = "?" if task.total is None else quantity(task.total)
-            return Text(f"{quantity(task.completed)} of {total}")
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        words = _Words(title)
-        yield words.began, words.progress
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield (lambda total: bar.update(task, total=total)), (lambda count: bar.advance(task, count))
+def later_time(text: str) -> float:
+    """A time to come, in seconds since 1970; a day or time without a zone is in that of this machine."""
+    when = _parse_time(text, 1, None)
+    if when <= time.time():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time to come")
+    return when
 
 
-class _Words:
-    """Progress in a log file: a line a minute."""
-
-    def __init__(self, title: str) -> None:
-        self._title, self._total, self._done = title, 0, 0
-        self._started = self._said = time.monotonic()
-
-    def began(self, total: int) -> None:
-        """How much there is to do."""
-        self._total = total
-
-    def progress(self, count: int) -> None:
-        """So much more is done."""
-        self._done += count
-        now = time.monotonic()
-        if now - self._said >= LINE_S and 0 < self._done <= self._total:
-            self._said, took = now, now - self._started
-            left = took * (self._total - self._done) / self._done
-            share = f"{100 * self._done / self._total:.0f} % after {duration(took)}"
-            print(f"onebit: {self._title}: {share}, about {duration(left)} left", file=sys.stderr, flush=True)
-
-
-@contextmanager
-def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on stderr for what is read, converted or downloaded; it appears with the first word of it."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn
-    from rich.progress import Progress as Bar
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
-        tasks: dict[str, Any] = {}
-
-        def heard(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what)
-            bar.update(tasks[what], completed=done, total=total or None)
-
-        yield heard
+def _parse_time(text: str, sign: int, zone: tzinfo | None) -> float:
+    """Parse so long from now, or ago where the sign is -1, or a day or time."""
+    span = re.fullmatch(r"(\d{1,9})([hdw])", text)
+    try:
+        if span:
+            when = time.time() + sign * int(span[1]) * UNITS_S[span[2]]
+        else:
+            given = datetime.fromisoformat(text)
+            when = (given if given.tzinfo else given.replace(tzinfo=zone)).timestamp()
+        datetime.fromtimestamp(when)  # what no calendar has cannot be shown either
+    except (ValueError, OverflowError, OSError):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time: give one such as 2026-01-01, or a span such as 12h, 90d or 8w"
+        ) from None
+    return when

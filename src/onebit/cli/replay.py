@@ -14,15 +14,10 @@ import argparse
 import json
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from onebit.cli.log_files import add_column_options, is_log_file, learner_on, log_in, refuse_columns
-from onebit.cli.logs import add_learner_options, add_log_options, count_of, learner_for, log_of
-from onebit.cli.options import own_or, progress_bar
+from onebit.cli.logs import ChosenLog, add_column_options, add_learner_options, add_log_options, open_log
+from onebit.cli.terminal import progress_bar
 from onebit.errors import InputError
-
-if TYPE_CHECKING:
-    from onebit.learner import Learner
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -39,41 +34,31 @@ def execute(chosen: argparse.Namespace) -> None:
     """Train, save, and print what the learner says of itself."""
     from onebit.offpolicy import train
 
-    chosen.learner = chosen.learner or own_or(chosen)
     if chosen.out and not Path(chosen.out).parent.is_dir():
         raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
-    if is_log_file(chosen):
-        given = log_in(chosen)
-        learner, rounds = learner_on(given, chosen), len(given)
-        with progress_bar(f"{chosen.learner} on {given.name}", rounds, chosen.quiet) as progress:
-            learnt = train(learner, given, progress)
-        show(chosen, learner, {"log": given.name}, rounds, learnt)
-        return
-    refuse_columns(chosen)
-    with log_of(chosen) as (log, task):
-        from onebit.serve.replay import rounds_of
-        from onebit.serve.tasks import refuse_rule
+    with open_log(chosen) as log:
+        if log.task is not None:
+            from onebit.serve.tasks import refuse_rule
 
-        learner, rounds = learner_for(chosen, task), count_of(log, task)
-        refuse_rule(learner, task.retired, "learner")
-        with progress_bar(f"{chosen.learner} on {task.name}", rounds, chosen.quiet) as progress:
-            learnt = train(learner, rounds_of(log, task), progress)
-    for name in task.retired:  # which were played before, and learnt
-        learner.remove_class(name)
-    show(chosen, learner, {"task": task.name}, rounds, learnt)
+            refuse_rule(log.learner, log.task.retired, "learner")
+        with progress_bar(f"{chosen.learner} on {log.name}", log.count, chosen.quiet) as progress:
+            learnt = train(log.learner, log.rounds, progress)
+    for name in log.task.retired if log.task is not None else ():  # which were played before, and learnt
+        log.learner.remove_class(name)
+    show(chosen, log, learnt)
 
 
-def show(chosen: argparse.Namespace, learner: Learner, where: dict[str, str], rounds: int, learnt: int) -> None:
-    """Save the learner, and print what was learnt; `where` is the log, by what it is."""
+def show(chosen: argparse.Namespace, log: ChosenLog, learnt: int) -> None:
+    """Save the learner, and print what was learnt."""
     if chosen.out:
-        learner.save(chosen.out)
-    description = learner.describe()
+        log.learner.save(chosen.out)
+    description = log.learner.describe()
     if chosen.json:
-        about = {**where, "learner": chosen.learner, "rounds": rounds, "learnt": learnt, "file": chosen.out}
+        where = {"log" if log.task is None else "task": log.name}
+        about = {**where, "learner": chosen.learner, "rounds": log.count, "learnt": learnt, "file": chosen.out}
         print(json.dumps({**about, "description": description.to_dict()}, ensure_ascii=False))
         return
-    (name,) = where.values()
-    print(f"{chosen.learner} on {name}: learnt from {learnt:,} of {rounds:,} rounds")
+    print(f"{chosen.learner} on {log.name}: learnt from {learnt:,} of {log.count:,} rounds")
     print(textwrap.indent(str(description), "  "))
     print("  the error is that of the labels in the log; `onebit evaluate` says what this learner would have scored")
     if chosen.out:

@@ -20,16 +20,21 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from onebit.cli.experiment import add_executor, add_result_folder, report_failures, result_folder, run_and_save
-from onebit.cli.options import download_bar, growing_bar
-from onebit.cli.tables import print_cost, print_wide
+from onebit.cli.experiment import (
+    add_experiment_options,
+    print_cost,
+    report_failures,
+    result_folder,
+    run_and_save,
+)
+from onebit.cli.terminal import download_bar, growing_bar, print_table
 from onebit.errors import InputError
 from onebit.papers.paper import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
-from onebit.papers.verdicts import DIFFERS, HOW_JUDGED, REPRODUCED, Reproduction
-from onebit.trials.cost import number_of
+from onebit.papers.verdicts import HOW_JUDGED, Reproduction, verdict_table
 
 UNMEASURED = 3  # the exit code where some cells could not be measured
 
@@ -58,8 +63,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--markdown", metavar="FILE", help="also write the verdicts into a Markdown file")
     command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     command.add_argument("--quiet", action="store_true", help="show no progress")
-    add_executor(command)
-    add_result_folder(command)
+    add_experiment_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -125,31 +129,19 @@ def _print_json(found: Sequence[Reproduction]) -> None:
 
 
 def show(found: Reproduction) -> None:
-    """Print the verdicts of a paper."""
-    from rich.markup import escape
-    from rich.table import Table
-
+    """Print the verdicts of a paper: the tables of its page, and the reasons below."""
     for sentence in found.lacking():
         print(sentence)
-    colours = {REPRODUCED: "green", DIFFERS: "red"}
     for result in found.results:
-        runs = f" ({number_of(result.runs, 'run')})" if result.runs else ""
-        table = Table(title=escape(f"{found.paper.name}: {result.item.title}{runs}"), title_justify="left")
-        for title in ("data", "what"):
-            table.add_column(title, overflow="fold")
-        for title in ("published", "measured"):
-            table.add_column(title, justify="right", overflow="fold")
-        table.add_column("verdict", overflow="fold")
-        notes: dict[str, int] = {}
-        for one in result.verdicts:
-            mark = f" [dim]({notes.setdefault(one.why, len(notes) + 1)})[/]" if one.why else ""
-            colour = colours.get(one.verdict, "dim")
-            cells = [escape(cell) for cell in (one.data, one.what, one.published, one.said)]
-            table.add_row(*cells, f"[{colour}]{one.verdict}[/]{mark}")
         if result.verdicts:
-            print_wide(table)
-        for why, number in notes.items():
-            print(f"  ({number}) {why}")
+            table = verdict_table(result)
+            print_table(replace(table, title=f"{found.paper.name}: {result.item.title}"), hidden=["explanation"])
+        reasons: dict[str, list[str]] = {}
+        for one in result.verdicts:
+            if one.why:
+                reasons.setdefault(one.why, []).append(f"{one.data}, {one.what}")
+        for why, cells in reasons.items():
+            print(f"  {'; '.join(cells)}: {why}")
     print(f"{found.paper.name}: {found.summary}")
     print_cost(found.cost)
 

@@ -18,20 +18,16 @@ import json
 import textwrap
 
 from onebit.cli.options import (
-    add_feedback_options,
-    add_rule_option,
     add_run_options,
-    download_bar,
-    feedback_settings,
     own_or,
     positive,
-    progress_bar,
+    read_stream,
     settings,
-    stream_settings,
 )
+from onebit.cli.terminal import progress_bar
 from onebit.contract.parameters import refuse_unknown
 from onebit.data.sources import names
-from onebit.data.streams import Stream, stream
+from onebit.data.streams import Stream
 from onebit.errors import InputError, brief
 from onebit.experiments.run import Result, Stopped, run
 from onebit.rules import DEFAULT, is_rule, rule_named
@@ -51,9 +47,7 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
     command.add_argument("--runs", type=positive, default=1, help="number of runs, each with its own seed (default 1)")
     command.add_argument("--explain", action="store_true", help="let the learner of the first run describe itself")
-    add_rule_option(command)
     add_run_options(command)
-    add_feedback_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -65,13 +59,7 @@ def execute(chosen: argparse.Namespace) -> int:
         )
     options = settings(chosen.set)
     refuse_unknown(chosen.rule, options, {**rule_named(chosen.rule).parameters, **OPTIONS})
-    with download_bar(chosen.quiet) as heard:
-        given = stream(
-            chosen.data,
-            progress=heard,
-            **stream_settings(chosen, chosen.data),
-            **feedback_settings(chosen, chosen.data),
-        )
+    given = read_stream(chosen, chosen.data)
     try:
         with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:
             result = run(chosen.rule, given, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)

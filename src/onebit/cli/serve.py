@@ -31,7 +31,6 @@ USUAL_PORTS = {"http": ":80", "https": ":443"}
 class Option(NamedTuple):
     """A setting of the service."""
 
-    variable: str  # in the environment
     read: Callable[[str], Any]
     metavar: str
     help: str
@@ -89,64 +88,41 @@ def whole_path(text: str) -> str:
 
 
 OPTIONS = {
-    "data": Option(
-        "ONEBIT_SERVE_DATA", Path, "DIR", "folder for the log, the snapshots and the tokens; created if missing"
-    ),
+    "data": Option(Path, "DIR", "folder for the log, the snapshots and the tokens; created if missing"),
     "log": Option(
-        "ONEBIT_SERVE_LOG",
         database,
         "ADDRESS",
         "a PostgreSQL database for the log, the snapshots and the tokens, which other nodes may share: postgresql://...; in place of DIR",
     ),
-    "host": Option("ONEBIT_SERVE_HOST", str, "NAME", "name or address to listen on"),
-    "port": Option("ONEBIT_SERVE_PORT", port, "PORT", "port to listen on; 0 picks a free one"),
-    "token_file": Option("ONEBIT_SERVE_TOKEN_FILE", Path, "FILE", "token file; by default tokens.json in DIR"),
-    "max_body": Option("ONEBIT_SERVE_MAX_BODY", positive, "BYTES", "largest body of a request"),
-    "max_batch": Option("ONEBIT_SERVE_MAX_BATCH", positive, "N", "most decisions or feedbacks in one request"),
-    "max_values": Option("ONEBIT_SERVE_MAX_VALUES", positive, "N", "most names of a dict x, or words of a text x"),
-    "max_rate": Option(
-        "ONEBIT_SERVE_MAX_RATE",
-        positive,
-        "N",
-        "most requests per second of one token, and as many at once; unlimited by default",
-    ),
-    "max_connections": Option("ONEBIT_SERVE_MAX_CONNECTIONS", positive, "N", "most connections at once"),
+    "host": Option(str, "NAME", "name or address to listen on"),
+    "port": Option(port, "PORT", "port to listen on; 0 picks a free one"),
+    "token_file": Option(Path, "FILE", "token file; by default tokens.json in DIR"),
+    "max_body": Option(positive, "BYTES", "largest body of a request"),
+    "max_batch": Option(positive, "N", "most decisions or feedbacks in one request"),
+    "max_values": Option(positive, "N", "most names of a dict x, or words of a text x"),
+    "max_connections": Option(positive, "N", "most connections at once"),
     "cors_origin": Option(
-        "ONEBIT_SERVE_CORS_ORIGIN",
         origin,
         "ORIGIN",
         "a site whose pages may use the service, such as https://app.example.org; may be repeated; none by default",
         many=True,
     ),
-    "snapshot_every": Option("ONEBIT_SERVE_SNAPSHOT_EVERY", positive, "N", "events of a task between snapshots"),
-    "keep_snapshots": Option(
-        "ONEBIT_SERVE_KEEP_SNAPSHOTS",
-        positive,
-        "N",
-        "how many of a task's newest snapshots are kept, besides a few older ones",
-    ),
-    "request_timeout_s": Option(
-        "ONEBIT_SERVE_REQUEST_TIMEOUT_S", seconds, "S", "seconds for a request to arrive completely"
-    ),
-    "max_tasks": Option("ONEBIT_SERVE_MAX_TASKS", positive, "N", "most tasks at a time"),
-    "max_tasks_per_token": Option(
-        "ONEBIT_SERVE_MAX_TASKS_PER_TOKEN", positive, "N", "most tasks at a time that one token has created"
-    ),
-    "max_task_memory": Option(
-        "ONEBIT_SERVE_MAX_TASK_MEMORY", positive, "BYTES", "most memory of a new learner, in its two copies"
-    ),
-    "drain_s": Option("ONEBIT_SERVE_DRAIN_S", seconds, "S", "seconds for requests in progress at shutdown"),
+    "snapshot_every": Option(positive, "N", "events of a task between snapshots"),
+    "keep_snapshots": Option(positive, "N", "how many of a task's newest snapshots are kept, besides a few older ones"),
+    "request_timeout_s": Option(seconds, "S", "seconds for a request to arrive completely"),
+    "max_tasks": Option(positive, "N", "most tasks at a time"),
+    "max_tasks_per_token": Option(positive, "N", "most tasks at a time that one token has created"),
+    "max_task_memory": Option(positive, "BYTES", "most memory of a new learner, in its two copies"),
+    "drain_s": Option(seconds, "S", "seconds for requests in progress at shutdown"),
     "log_format": Option(
-        "ONEBIT_SERVE_LOG_FORMAT",
         form,
         "FORM",
         "format of the log on stderr: json, or text for people; by default text in a terminal, json elsewhere",
     ),
     "rule": Option(
-        "ONEBIT_SERVE_RULE",
         whole_path,
         "FILE.py:NAME",
-        "a rule of your own that tasks may use, or the name of an installed one; may be repeated",
+        "a rule of your own that tasks may use; may be repeated",
         many=True,
     ),
 }
@@ -168,21 +144,26 @@ def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> 
         type=option.read,
         action="append" if option.many else "store",
         metavar=option.metavar,
-        help=f"{option.help} (or {option.variable}{note})",
+        help=f"{option.help} (or {variable(name)}{note})",
     )
+
+
+def variable(name: str) -> str:
+    """Return the name of a setting in the environment."""
+    return f"ONEBIT_SERVE_{name.upper()}"
 
 
 def setting(chosen: argparse.Namespace, name: str) -> Any:
     """A setting from its option, or from the environment; None where it is in neither."""
     value = getattr(chosen, name)
     option = OPTIONS[name]
-    text = os.environ.get(option.variable)
+    text = os.environ.get(variable(name))
     if value is not None or not text:
         return value
     try:
         return [option.read(one.strip()) for one in text.split(",")] if option.many else option.read(text)
     except argparse.ArgumentTypeError as error:
-        raise InputError(f"{option.variable}: {error}") from None
+        raise InputError(f"{variable(name)}: {error}") from None
 
 
 @contextmanager

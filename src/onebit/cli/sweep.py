@@ -15,23 +15,17 @@ import argparse
 import json
 from functools import partial
 
-from onebit.cli.experiment import add_executor, add_result_folder, result_folder, run_experiment
+from onebit.cli.experiment import add_experiment_options, print_cost, result_folder, run_experiment
 from onebit.cli.options import (
-    add_feedback_options,
-    add_rule_option,
     add_run_options,
-    download_bar,
-    feedback_settings,
     own_or,
     positive,
+    read_stream,
     settings,
-    stream_settings,
 )
-from onebit.cli.tables import percent, print_cost, reward
-from onebit.data.streams import stream
 from onebit.errors import InputError
+from onebit.experiments.drawing import achieved, in_words
 from onebit.experiments.grid import Grid
-from onebit.experiments.summary import Summary
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
 from onebit.trials.cost import number_of
 from onebit.trials.trial import shown
@@ -53,11 +47,8 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--fresh-runs", type=positive, default=FRESH_RUNS, help=f"runs of the setting chosen (default {FRESH_RUNS})"
     )
-    add_rule_option(command)
-    add_executor(command)
-    add_result_folder(command)
+    add_experiment_options(command)
     add_run_options(command)
-    add_feedback_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> int:
@@ -67,13 +58,7 @@ def execute(chosen: argparse.Namespace) -> int:
         raise InputError(f"RULE is missing: which learner is to be tried on {chosen.data}?")
     axes, options = settings(chosen.grid, "--grid", str), settings(chosen.set)
     cells = len(Grid(chosen.rule, axes, options).entries)
-    with download_bar(chosen.quiet) as heard:
-        given = stream(
-            chosen.data,
-            progress=heard,
-            **stream_settings(chosen, chosen.data),
-            **feedback_settings(chosen, chosen.data),
-        )
+    given = read_stream(chosen, chosen.data)
     folder = result_folder(chosen, chosen.rule, chosen.data)
     total = given.rounds * (cells * chosen.runs + chosen.fresh_runs)
     run = partial(sweep, chosen.rule, given, grid=axes, options=options, fresh_runs=chosen.fresh_runs)
@@ -102,17 +87,11 @@ def _show_choice(found: Sweep) -> None:
     print(f"  best    {shown(found.best)}")
     if tuned is not None:
         print(
-            f"  tuning  {_told(tuned)}, {number_of(found.runs, 'run')}: too {'high, since it is the highest' if tuned.rewarded else 'low, since it is the lowest'} of many"
+            f"  tuning  {achieved(tuned)}, {number_of(found.runs, 'run')}: too {'high, since it is the highest' if tuned.rewarded else 'low, since it is the lowest'} of many"
         )
     for name in found.edges():
         print(f"  edge    {name} is at the end of its grid: a wider one may do better")
     if found.fresh is not None:
         print(
-            f"  fresh   {_told(found.fresh)}, {number_of(found.fresh_runs, 'run')}; greedy {percent(found.fresh.greedy_error)} %"
+            f"  fresh   {achieved(found.fresh)}, {number_of(found.fresh_runs, 'run')}; greedy {in_words(found.fresh.greedy_error)} %"
         )
-
-
-def _told(one: Summary) -> str:
-    return (
-        f"mean reward {reward(one.reward)}, error {percent(one.error)} %" if one.rewarded else f"{percent(one.error)} %"
-    )

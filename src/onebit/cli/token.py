@@ -14,22 +14,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onebit.cli.options import names_of, positive
+from onebit.cli.options import later_time, names_of
 from onebit.cli.serve import add_setting, needing_extra, setting
 from onebit.errors import InputError, brief
 from onebit.serve.settings import TOKENS, Settings
 
 if TYPE_CHECKING:
     from onebit.serve.tokens import Token, Tokens
-
-UNITS_S = {"h": 3600, "d": 86_400, "w": 604_800}
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -49,15 +45,9 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--expires",
         metavar="WHEN",
-        type=moment,
+        type=later_time,
         help="until when a new token is good: so long from now (12h, 90d, 8w), or a day or time here (2027-01-01, 2027-01-01T12:00); "
         "default: until it is revoked",
-    )
-    command.add_argument(
-        "--max-rate",
-        metavar="N",
-        type=positive,
-        help="most requests a second of a new token, and as many at once (default: --max-rate of onebit serve)",
     )
     command.add_argument("--json", action="store_true", help="print the list as JSON")
 
@@ -66,7 +56,7 @@ def execute(chosen: argparse.Namespace) -> int:
     """Make, list or revoke."""
     tokens = _tokens(chosen)
     if chosen.action != "create":
-        for option in ("scope", "task", "name", "expires", "max_rate"):
+        for option in ("scope", "task", "name", "expires"):
             if getattr(chosen, option):
                 raise InputError(f"--{option.replace('_', '-')} is for onebit token create")
     if chosen.action == "revoke":
@@ -80,7 +70,7 @@ def execute(chosen: argparse.Namespace) -> int:
     if chosen.action == "list":
         _show(tokens.listed(), chosen.json)
         return 0
-    text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name, chosen.expires, chosen.max_rate)
+    text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name, chosen.expires)
     print(text)
     data = setting(chosen, "data")
     if data is not None and not (data / "onebit.db").exists():
@@ -113,8 +103,7 @@ def _show(tokens: list[Token], as_json: bool) -> None:
         tasks = "all tasks" if token.tasks is None else ", ".join(token.tasks)
         revoked = "" if token.revoked is None else f"  revoked {_day(token.revoked)}"
         name = "" if token.name is None else f"  {token.name}"
-        rate = "" if token.max_rate is None else f"  {token.max_rate} a second"
-        about = f"{','.join(token.scopes)}  {tasks}{rate}{name}{_end(token.expires)}{revoked}"
+        about = f"{','.join(token.scopes)}  {tasks}{name}{_end(token.expires)}{revoked}"
         print(f"{token.id}  {_day(token.created)}  {about}")
 
 
@@ -126,18 +115,3 @@ def _end(expires: float | None) -> str:
 
 def _day(when: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
-
-
-def moment(text: str) -> float:
-    """A time to come, as seconds since 1970."""
-    span = re.fullmatch(r"(\d{1,9})([hdw])", text)
-    try:
-        when = time.time() + int(span[1]) * UNITS_S[span[2]] if span else datetime.fromisoformat(text).timestamp()
-        datetime.fromtimestamp(when)  # what no calendar has cannot be shown either
-    except (ValueError, OverflowError, OSError):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not a time: give one such as 12h, 90d, 8w or 2027-01-01"
-        ) from None
-    if when <= time.time():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time to come")
-    return when

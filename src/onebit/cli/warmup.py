@@ -15,12 +15,11 @@ import numpy as np
 from onebit.cli.options import add_rule_option
 from onebit.contract.covariance import Covariance
 from onebit.contract.rule import Rule
-from onebit.engine import elsewhere
-from onebit.engine.compile import form_of, is_compiled, loop_for
-from onebit.engine.elsewhere import is_known, pack_loop
+from onebit.engine.compile import compile_elsewhere, form_of, is_compiled, is_known, loop_for
 from onebit.engine.processes import CompilingProcesses, cores
+from onebit.options import Options
 from onebit.rules import chosen_rules, rule_named
-from onebit.spaces.choose import USUAL, Form, choose
+from onebit.spaces.choose import Form, choose
 
 FORMS = ((True, 1), (True, 1000), (False, 1))  # dense rows, narrow and wide, and sparse ones
 
@@ -55,7 +54,7 @@ def all_compiled(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[
         return
     pool = ThreadPoolExecutor(processes)
     try:
-        with closing(CompilingProcesses(elsewhere.__name__, processes)) as others:
+        with closing(CompilingProcesses(processes)) as others:
             coming = {id(pair): pool.submit(_seconds_elsewhere, others, *pair) for pair in new}
             for pair in pairs:
                 yield compiled(*pair, dtype, coming[id(pair)].result() if id(pair) in coming else None)
@@ -66,7 +65,7 @@ def all_compiled(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[
 def _seconds_elsewhere(others: CompilingProcesses, rule: Rule, space: Any) -> float:
     """Have another process compile a pair; how long that took."""
     started = time.perf_counter()
-    others.ask(pack_loop(rule, space), rule.title)
+    compile_elsewhere(others, rule, space, rule.title)
     return time.perf_counter() - started
 
 
@@ -81,7 +80,7 @@ def spaces(rule: Rule, dtype: str) -> list[Any]:
         ways = [(diagonal, narrow), (full, narrow), (diagonal, sparse)]
     else:
         ways = [(params, narrow), (params, sparse)]
-    choice = choose(rule, bias=False, seed=0, kernel=None, max_support=USUAL)
+    choice = choose(rule, Options())
     heads = rule.heads(params)
     return [choice.blueprint(settled, form, heads, heads).make() for settled, form in ways]
 

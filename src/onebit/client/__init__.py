@@ -8,7 +8,6 @@
 Every decision gets an id before it is sent, so that a request that is sent again is the same decision.
 """
 
-from onebit.client.failures import ServiceError, UnreachableError
 from onebit.errors import MissingExtraError
 from onebit.installation import install_command
 
@@ -19,18 +18,8 @@ except ImportError:
 
 from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
 from onebit.client.blocking import Client, TaskHandle
-from onebit.client.values import (
-    Decided,
-    Explained,
-    Forgot,
-    Heard,
-    LoggedDecision,
-    Readiness,
-    Stats,
-    Task,
-    TaskAside,
-    Version,
-)
+from onebit.client.errors import ServiceError, UnreachableError
+from onebit.replies import Decided, Explained, Forgot, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
 
 __all__ = [
     "AsyncClient",

@@ -7,13 +7,15 @@ import time
 from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self, TypeVar
+from urllib.parse import quote
 
 import httpx
 
-from onebit.client.calls import KEEP, Calls, changes_of, forgotten_of, learner_of, path_of, task_of
+from onebit.client import bodies
+from onebit.client.calls import Calls, path_of, read_decisions, read_deleted, read_tasks
 from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
-from onebit.client.values import (
+from onebit.replies import (
     Decided,
     Explained,
     Forgot,
@@ -27,7 +29,7 @@ from onebit.client.values import (
     TaskAside,
     Version,
 )
-from onebit.validation import ClassName
+from onebit.validation import ClassName, checked_count
 
 T = TypeVar("T")
 
@@ -42,8 +44,8 @@ class TaskHandle:
     """One task of the service."""
 
     def __init__(self, name: str, calls: Calls, run: _Run) -> None:
-        path_of(name)  # refuses what cannot be a name
         self.name = name
+        self._path = path_of(name)
         self._calls = calls
         self._run = run
 
@@ -52,7 +54,7 @@ class TaskHandle:
 
     def info(self) -> Task:
         """The current state of the task."""
-        return self._run(self._calls.info(self.name))
+        return self._run(self._calls.look(self._path, Task.read))
 
     def decide(
         self,
@@ -70,7 +72,8 @@ class TaskHandle:
         lists the candidates, and `complete` says that the right class is one of them. The decision is
         `unsure` below a confidence of `sure`, or of what keeps the `risk`; the defaults are those of the task.
         """
-        return self._run(self._calls.decide(self.name, x, id, among, complete, sure, risk))
+        body = bodies.build_decide(x, id, among, bodies.build_terms(complete, sure, risk))
+        return self._run(self._calls.post(f"{self._path}/decide", body, Decided.read))
 
     def decide_many(
         self,
@@ -86,7 +89,8 @@ class TaskHandle:
 
         `among` is one list of classes for all rows, or one for each (None: all classes).
         """
-        return self._run(self._calls.decide_many(self.name, X, ids, among, complete, sure, risk))
+        asks = bodies.encode_decides(X, ids, among, bodies.build_terms(complete, sure, risk))
+        return self._run(self._calls.post_many(f"{self._path}/decide", asks, Decided.read, rows_of="X"))
 
     def feedback(
         self,
@@ -105,8 +109,8 @@ class TaskHandle:
         class that was actually shown, and `right` refers to that; `shown_propensity` is the probability with which it was chosen. With
         `revise` this replaces earlier feedback, or silence.
         """
-        said = (right, reward, truth)
-        return self._run(self._calls.feedback(self.name, id, said, shown, shown_propensity, revise))
+        body = bodies.build_feedback(id, (right, reward, truth), shown, shown_propensity, revise)
+        return self._run(self._calls.post(f"{self._path}/feedback", body, Heard.read))
 
     def feedback_many(
         self,
@@ -124,44 +128,49 @@ class TaskHandle:
         Or what each was worth, or which class would have been right; where several are given, each decision has one
         of them, and None of the others. An unknown id or a conflict is reported in the answer, not raised.
         """
-        said = (right, rewards, truths)
-        return self._run(self._calls.feedback_many(self.name, ids, said, shown, shown_propensity, revise))
+        hints = bodies.encode_feedbacks(ids, (right, rewards, truths), shown, shown_propensity, revise)
+        return self._run(self._calls.post_many(f"{self._path}/feedback", hints, Heard.read, rows_of="ids"))
 
     def withdraw(self, id: str | Decided) -> Heard:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
-        return self._run(self._calls.withdraw(self.name, id))
+        return self._run(self._calls.post(f"{self._path}/feedback", bodies.build_withdrawal(id), Heard.read))
 
     def withdraw_many(self, ids: Iterable[str | Decided]) -> list[Heard]:
         """Withdraw the feedback on each decision. An unknown id or a conflict is reported in the answer, not raised."""
-        return self._run(self._calls.withdraw_many(self.name, ids))
+        items = bodies.encode_withdrawals(ids)
+        return self._run(self._calls.post_many(f"{self._path}/feedback", items, Heard.read, rows_of="ids"))
 
     def stats(self, window: int = 1000) -> Stats:
         """Errors, rates, delays and classes; the error is that of the last `window` feedbacks."""
-        return self._run(self._calls.stats(self.name, window))
+        return self._run(self._calls.look(f"{self._path}/stats?window={window:d}", Stats.read))
 
     def decisions(self, limit: int = 50, before: int | None = None) -> list[LoggedDecision]:
         """The newest decisions of the log, or the newest before a `seq`."""
-        return self._run(self._calls.decisions(self.name, limit, before))
+        older = "" if before is None else f"&before={before:d}"
+        path = f"{self._path}/decisions?limit={limit:d}{older}"
+        return self._run(self._calls.look(path, read_decisions))
 
     def decision(self, id: str | Decided) -> LoggedDecision:  # noqa: A002
         """One decision of the log, with its feedback if there is any."""
-        return self._run(self._calls.decision(self.name, id))
+        name = quote(bodies.identity(id), safe="").replace(".", "%2E")  # an id of two dots is no way out of this folder
+        return self._run(self._calls.look(f"{self._path}/decisions/{name}", LoggedDecision.read))
 
     def explain(self, id: str | Decided, top: int = 10) -> Explained:  # noqa: A002
         """Which features or words speak for the label of a decision, according to the current learner; the `top` largest."""
-        return self._run(self._calls.explain(self.name, id, top))
+        path = f"{self._path}/explanation?id={quote(bodies.identity(id), safe='')}&top={checked_count('top', top)}"
+        return self._run(self._calls.look(path, Explained.read))
 
     def change(
         self,
         *,
         add_classes: Iterable[ClassName] = (),
         mode: Mode | None = None,
-        deadline_s: float | Literal["keep"] | None = KEEP,
+        deadline_s: float | Literal["keep"] | None = bodies.KEEP,
         silence: Silence | None = None,
         remove_classes: Iterable[ClassName] = (),
-        revise_within: float | Literal["keep"] | None = KEEP,
-        sure: float | Literal["keep"] | None = KEEP,
-        risk: float | Literal["keep"] | None = KEEP,
+        revise_within: float | Literal["keep"] | None = bodies.KEEP,
+        sure: float | Literal["keep"] | None = bodies.KEEP,
+        risk: float | Literal["keep"] | None = bodies.KEEP,
     ) -> Task:
         """Change the settings that are given; the others stay. None removes a deadline, `revise_within`, `sure` or `risk`.
 
@@ -169,8 +178,8 @@ class TaskHandle:
         place of a `risk`, and the other way round.
         """
         bounds = {"deadline_s": deadline_s, "revise_within": revise_within, "sure": sure, "risk": risk}
-        wanted = changes_of(add_classes, mode, silence, remove_classes, bounds)
-        return self._run(self._calls.change(self.name, wanted))
+        wanted = bodies.build_changes(add_classes, mode, silence, remove_classes, bounds)
+        return self._run(self._calls.change(self._path, wanted))
 
     def switch(
         self,
@@ -181,8 +190,8 @@ class TaskHandle:
         seed: int | None = None,
     ) -> Task:
         """Train another learner from the log, which then takes over by itself; `info().training` shows its progress."""
-        wanted = learner_of(learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed)
-        return self._run(self._calls.switch(self.name, wanted))
+        wanted = bodies.build_switch(learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed)
+        return self._run(self._calls.order("POST", f"{self._path}/learner", wanted, Task.read))
 
     def forget(
         self, ids: Iterable[str | Decided] | None = None, *, before: float | None = None, unlearn: bool = False
@@ -191,11 +200,12 @@ class TaskHandle:
 
         What was learnt from them is kept unless `unlearn` is set, or rows are in the state of the learner. Needs a token with the scope `admin`.
         """
-        return self._run(self._calls.forget(self.name, forgotten_of(ids, before, unlearn)))
+        wanted = bodies.build_forget(ids, before, unlearn)
+        return self._run(self._calls.order("POST", f"{self._path}/forget", wanted, Forgot.read))
 
     def delete(self) -> Task | TaskAside:
         """Delete the task. Its rows stay in the log, and its name is free again."""
-        return self._run(self._calls.delete(self.name))
+        return self._run(self._calls.order("DELETE", self._path, None, read_deleted))
 
 
 class Client:
@@ -258,7 +268,7 @@ class Client:
         `features` is how many numbers x has, "dict", "text", or all of it: {"kind": "text", "hash_bits": 20}.
         With `exist_ok`, a task that already exists with the same settings is not an error.
         """
-        wanted = task_of(
+        wanted = bodies.build_task(
             name,
             classes,
             features,
@@ -280,11 +290,11 @@ class Client:
 
     def tasks(self) -> list[Task]:
         """All tasks that the token may see."""
-        return self._run(self._calls.tasks())
+        return self._run(self._calls.look("/v1/tasks", read_tasks))
 
     def version(self) -> Version:
         """What the service runs on."""
-        return self._run(self._calls.version())
+        return self._run(self._calls.look("/version", Version.read))
 
     def ready(self) -> Readiness:
         """Whether the service accepts requests at the moment, and if not, why."""

@@ -16,7 +16,7 @@ from functools import cached_property
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from onebit.client.failures import ServiceError, UnreachableError
+from onebit.client.errors import ServiceError, UnreachableError
 
 FIRST_WAIT_S = 0.5  # up to so long after the first failure; then twice as long each time
 LONGEST_WAIT_S = 10.0

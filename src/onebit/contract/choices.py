@@ -1,4 +1,4 @@
-"""How labels are chosen from scores: tied maxima, exploration, sampling. One place, because ties decide results.
+"""How labels are chosen from scores: tied maxima, exploration, sampling, sorting. One place, because ties decide results.
 
 Ties are broken uniformly at random among all labels within rounding of the maximum (lowest-index ties turn EPABF's 3.6 %
 errors into 67 % on one published stream). Each function that chooses has a twin that writes the probabilities of that choice.
@@ -127,3 +127,26 @@ def sampled_label(probabilities: Vector, count: int, draws: Draws) -> int:
         if left < 0.0:
             return label
     return count - 1
+
+
+def sort_descending(keys: Vector, labels: Vector, count: int) -> None:
+    """Sort `keys` in place, largest first, and carry `labels` along.
+
+    Shell's method: for the few dozen classes of most problems it is insertion sort with a head start, and at K = 1000 it
+    still costs little beside K dot products.
+    """
+    gap = 1
+    while gap < count // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for index in range(gap, count):
+            key = keys[index]
+            label = labels[index]
+            hole = index
+            while hole >= gap and keys[hole - gap] < key:
+                keys[hole] = keys[hole - gap]
+                labels[hole] = labels[hole - gap]
+                hole -= gap
+            keys[hole] = key
+            labels[hole] = label
+        gap //= 3

@@ -104,58 +104,88 @@ def as_given(params: Any, options: Mapping[str, object]) -> tuple[Any, tuple[flo
     return params, ()
 
 
+class Composite(NamedTuple):
+    """What a rule of several members brings along, each with its own view of x: `auto` alone."""
+
+    # The space of all members: from the record, the form of the rows, the heads, those planned and the seed.
+    space: Callable[..., Any]
+    # What `learner.describe()` says beyond the error: from the record, the memory and the space, fields of a `Description`.
+    describe: Callable[[Any, Vector, Any], Mapping[str, Any]]
+    # Positions in the memory that hold whole numbers, each with the position of its upper limit; a file with others is refused.
+    counts: tuple[tuple[int, int], ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """An algorithm: its name, its record, its functions. Creating one makes it known to the engine.
+    """An algorithm: its name, its record, its functions. Creating one makes it known to the engine."""
 
-    `teach` is the step of the same family when the label is known (None: the learner plays, and learns from that).
-    `prepare` completes the record and gives the rule's first memory;
-    `plan` adds options that only a run can know, from the options given, the rounds and the length of the longest x. `largest_norm` says how long x may be at most; `stores_rarely` that with a
-    kernel few rounds add a row, so that no budget is needed. `second_order` says which covariance a rule needs beside its weights
-    (`contract.covariance`); its record then has a field `matrix`. `notes_the_label` says that the notes of a choice belong to its label, so that no floor of
-    exploration can put another in its place. `composite` makes a space with several members, and `describe` says what there is to
-    say of them, from the record, the memory and that space; by the first rows learnt it settles whether rows are treated as
-    dense or as sparse (`spaces.routing`). `belief` gives the probability that each class is the right one, from the record, the memory and the scores of many rows
-    (`contract.belief`); None says that the rule has scores alone. `surety` says how sure the rule is of a label, on any scale (None: the margin of
-    its score, `contract.surety`). `contrast` is how much more one class is preferred than another, as a
-    sum of scores (`contract.contrast`; it gives None where that is no such sum), and need not be said where there is one head a class. `counts` are the positions in the memory that hold whole numbers, each with the position of a number that it is at most, as a
-    file must have them. `takes_rewards` says that `learn` takes `given.reward`, which may be any number from 0 to 1;
-    others get a bit that is 1 with that probability. `narrowing` is how a round with few candidates is given to it (None: by its heads, one a class; rules
-    with other heads then take no candidates), `learns_alone` that a round with one candidate teaches it something, `learns_over_all` that it learns over all
-    classes where nothing says that the right one is among the candidates, or there is one alone. `weigh` is the part of `decide` that is done class by class,
-    for the classes from `first` on that are `apart` by so many: `decide` calls it with 0 and 1, for all of them, and on a GPU lanes do it together
-    before. It changes nothing but `work`, of each class its own numbers (None: there is no such part worth the trouble). `examples` are the option sets that every check and oracle runs with.
-    """
-
-    name: str
+    # --- what it is called -----------------------------------------------------------------------------------------
+    name: str  # for people and commands: conservative-ova
     paper: str
     summary: str
-    record: type[Any]
+    record: type[Any]  # a NamedTuple of numbers, the first of which is `classes`; its name is that of the learner class
+
+    # --- its functions, compiled for the loop ----------------------------------------------------------------------
+    # Choose a label: decide(params, given).
     decide: Callable[..., Choice]
+    # Take a step: learn(params, given, choice, revealed, step); returns the scale of the weights.
     learn: Callable[..., float]
+    # The probability of each label over all draws: probabilities(params, given, out).
     probabilities: Callable[..., None]
+    # The step of the same family for a known label: teach(params, given, label, step). None: the learner plays, and learns from that.
     teach: Callable[..., float] | None = None
-    heads: Callable[[Any], int] = one_head_a_class
-    prepare: Callable[[Any, Mapping[str, object]], tuple[Any, tuple[float, ...]]] = as_given
-    plan: Callable[[Mapping[str, object], int, float], Mapping[str, object]] | None = None
-    full_information: Callable[[Any], bool] | bool = False
-    keeps_norm: bool = False
-    largest_norm: Callable[[Any], float] | None = None
-    stores_rarely: bool = False
-    second_order: Callable[[Any], Order] | None = None
-    notes_the_label: bool = False
-    composite: Callable[..., Any] | None = None
-    counts: tuple[tuple[int, int], ...] = ()
-    describe: Callable[[Any, Vector, Any], Mapping[str, Any]] | None = None
-    belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
+    # How sure the rule is of a label, on any scale: surety(params, given, label). None: the margin of its score (`contract.surety`).
     surety: Callable[..., float] | None = None
+    # The part of `decide` that is done class by class, for the classes from `first` on that are `apart` by so many:
+    # weigh(params, given, first, apart). `decide` calls it with 0 and 1; on a GPU lanes do it together before. It changes
+    # nothing but each class's own numbers in `work`. None: there is no such part worth the trouble.
     weigh: Callable[..., None] | None = None
-    contrast: Callable[[Any, Vector, int, int], Contrast | None] | None = None
-    takes_rewards: bool = False
-    narrowing: Narrowing | None = None
-    learns_alone: bool = False
-    learns_over_all: bool = False
+
+    # --- its record and memory -------------------------------------------------------------------------------------
+    # Completes the record, and gives the rule's first memory: prepare(params, options).
+    prepare: Callable[[Any, Mapping[str, object]], tuple[Any, tuple[float, ...]]] = as_given
+    # Options that only a run can know, from the options given, the rounds and the length of the longest x.
+    plan: Callable[[Mapping[str, object], int, float], Mapping[str, object]] | None = None
+    # Option sets that every check and oracle runs with.
     examples: tuple[Mapping[str, Any], ...] = ({},)
+
+    # --- its weights -----------------------------------------------------------------------------------------------
+    # The number of weight vectors, from the record.
+    heads: Callable[[Any], int] = one_head_a_class
+    # The covariance that it needs beside the weights (`contract.covariance`); its record then has a field `matrix`.
+    second_order: Callable[[Any], Order] | None = None
+    # Whether memory[NORM] is kept.
+    keeps_norm: bool = False
+    # The largest squared length that x may have, from the record.
+    largest_norm: Callable[[Any], float] | None = None
+    # Whether, with a kernel, few rounds add a row, so that no budget is needed.
+    stores_rarely: bool = False
+    # The members of a rule that has several.
+    composite: Composite | None = None
+
+    # --- the feedback that it takes --------------------------------------------------------------------------------
+    # Whether the class is always revealed, even when another was played; or a function of the record.
+    full_information: Callable[[Any], bool] | bool = False
+    # Whether `learn` takes `given.reward`, any number from 0 to 1; other rules get a bit that is 1 with that probability.
+    takes_rewards: bool = False
+    # Whether the notes of a choice belong to its label, so that no floor of exploration can put another in its place.
+    notes_the_label: bool = False
+
+    # --- rounds with few candidates --------------------------------------------------------------------------------
+    # How such a round is given to it. None: by its heads, one for each class; rules with other heads take no candidates.
+    narrowing: Narrowing | None = None
+    # Whether a round with one candidate teaches it something.
+    learns_alone: bool = False
+    # Whether it learns over all classes where nothing says that the right one is a candidate, or there is one alone.
+    learns_over_all: bool = False
+
+    # --- what there is to tell -------------------------------------------------------------------------------------
+    # The probability that each class is right, from the record, the memory and the scores of many rows (`contract.belief`).
+    # None: the rule has scores alone.
+    belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
+    # How much more one class is preferred than another, as a sum of scores, or None where it is no such sum
+    # (`contract.contrast`). Not needed with one head for each class.
+    contrast: Callable[[Any, Vector, int, int], Contrast | None] | None = None
 
     def __post_init__(self) -> None:
         fields = getattr(self.record, "_fields", ())

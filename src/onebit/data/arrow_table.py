@@ -1,16 +1,21 @@
-"""Tables whose columns have types, as Arrow has them: Parquet files and frames."""
+"""Tables whose columns have types, as Arrow has them: Parquet files, and frames that are not all numbers."""
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from onebit.data.blocks import Memory, assembled, fill
 from onebit.data.columns import BATCH, TEXTS, Columns
 from onebit.data.kinds import Kind, inner_type, is_number_type, is_text_type
 from onebit.data.reading import Reading
-from onebit.errors import InputError, brief
+from onebit.data.tables import Dataset, coded
+from onebit.errors import InputError, OnebitError, OnebitWarning, brief
+from onebit.frames import narwhals_frame
 from onebit.validation import ClassName
 
 
@@ -83,3 +88,93 @@ class ArrowTable(Columns):
         from pyarrow import types
 
         return self._said.get(name) is Kind.NUMBER and bool(types.is_temporal(kind))
+
+
+class Parquet(ArrowTable):
+    """A Parquet file."""
+
+    def __init__(self, path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> None:
+        import pyarrow as arrow
+
+        self.path = path
+        try:
+            with self._open() as file:
+                schema = file.schema_arrow
+                self._row_bytes = path.stat().st_size / max(1, file.metadata.num_rows)
+        except (arrow.ArrowException, OSError) as error:
+            raise self._damaged(error) from None
+        super().__init__(path, schema, reading, classes)
+
+    def _parts(self, rows: int) -> Iterator[tuple[Any, int]]:
+        """Record batches, each with the share of the file that its rows are."""
+        import pyarrow as arrow
+
+        done = 0
+        try:
+            with self._open() as file:
+                for batch in file.iter_batches(batch_size=rows):
+                    done += batch.num_rows
+                    yield batch, int(done * self._row_bytes)
+        except (arrow.ArrowException, OSError) as error:
+            raise self._damaged(error) from None
+
+    def _open(self) -> Any:
+        from pyarrow import parquet
+
+        # As it comes, Arrow keeps all it has read of the file, and reads whole columns of a row group.
+        return parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 16)
+
+    def _damaged(self, error: Exception) -> OnebitError:
+        return InputError(f"{self.path} cannot be read as Parquet: {' '.join(str(error).split())}")
+
+
+class FrameTable(ArrowTable):
+    """A frame of pandas, polars or Arrow."""
+
+    def __init__(self, frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName] | None) -> None:
+        import pyarrow as arrow
+
+        self.path = Path("the frame")
+        names = list(narwhals_frame(frame).columns)
+        for name in names:
+            if not isinstance(name, str):
+                raise InputError(
+                    f"a column of the frame is called {brief(name)}, but to be read by name all must be strings"
+                )
+        try:
+            table = narwhals_frame(frame).to_arrow().select(names)
+        except (arrow.ArrowException, OverflowError) as error:
+            raise InputError(f"the frame cannot be read: {' '.join(str(error).split())}") from None
+        self._beside: tuple[ClassName, ...] | None = None
+        if y is not None:
+            codes, self._beside = coded(y, classes)
+            if len(codes) != table.num_rows:
+                raise InputError(f"there are {table.num_rows} rows and {len(codes)} labels")
+            label = "y"
+            while label in names:
+                label += "_"
+            table, classes = table.append_column(label, arrow.array(codes)), self._beside
+            reading = replace(reading, label=label)
+        self._table = table
+        super().__init__(self.path, table.schema, reading, classes)
+
+    def _parts(self, rows: int) -> Iterator[tuple[Any, int]]:
+        """Record batches; there is nothing to wait for."""
+        for batch in self._table.to_batches(max_chunksize=rows):
+            yield batch, 0
+
+    def label_names(self) -> list[Any]:
+        """The labels as they are, or as they were beside the frame."""
+        values = self.labels.values
+        return values if self._beside is None else [self._beside[code] for code in values]
+
+
+def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName] | None) -> Dataset:
+    """The data of a frame; its labels are one of its columns, or `y`."""
+    if y is not None and reading.label is not None:
+        raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
+    store, table = Memory(), FrameTable(frame, y, reading, classes)
+    known, width = fill(store, table, "reading the frame", None)
+    if table.note:
+        warnings.warn(table.note, OnebitWarning, stacklevel=2)
+    return assembled(store.array, store.has, known, width, table.columns)

@@ -16,8 +16,8 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.candidates import CandidateSets, starts_of
-from onebit.data.tables import Csr, Dataset, in_order, whole
+from onebit.data.candidates import CandidateSets, starts_of, whole
+from onebit.data.tables import Csr, Dataset, in_order
 from onebit.errors import InputError, brief
 from onebit.frames import Names
 from onebit.validation import ClassName, checked_classes, listed
@@ -211,6 +211,28 @@ def opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             return
         with gzip.open(raw) if ending == ".gz" else bz2.open(raw) as unpacked:
             yield unpacked, raw  # type: ignore[misc]
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, str, int]]:
+    """The lines of a text file that are not empty, with their numbers from 1 on, and the bytes read from disk so far."""
+    return (line for line in text_lines(path) if line[1].strip())
+
+
+def text_lines(path: Path) -> Iterator[tuple[int, str, int]]:
+    """All lines of a text file, with their numbers from 1 on, and the bytes read from disk so far."""
+    number = 0
+    try:
+        with opened(path) as (file, raw):
+            for number, line in enumerate(file, start=1):
+                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8"), raw.tell()
+    except UnicodeDecodeError:
+        raise InputError(f"line {number} of {path} is not UTF-8 text: save it as that") from None
+    except (EOFError, gzip.BadGzipFile) as error:
+        raise InputError(f"{path} is damaged: {error}") from None
+    except PermissionError:
+        raise InputError(f"{path} may not be read: its owner has not allowed it") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error}") from None
 
 
 def renumber(y: NDArray[np.int64], mapping: NDArray[np.int64]) -> None:

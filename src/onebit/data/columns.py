@@ -10,14 +10,6 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.answer_columns import (
-    RewardColumns,
-    known_column,
-    label_column,
-    number_of,
-    refuse_bad_header,
-    usual_labels,
-)
 from onebit.data.blocks import (
     CHUNK,
     MOST_CLASSES,
@@ -29,10 +21,18 @@ from onebit.data.blocks import (
     named_classes,
     renumber,
 )
+from onebit.data.candidates import ListedCandidates
 from onebit.data.kinds import LEFT_OUT, NUMBER, Kind, kind_of, sentence
-from onebit.data.listed_candidates import ListedCandidates, names_like_lists
-from onebit.data.reading import Reading
-from onebit.data.rewards import most_rewarded
+from onebit.data.reading import (
+    Reading,
+    RewardColumns,
+    known_column,
+    label_column,
+    number_of,
+    refuse_bad_header,
+    usual_labels,
+)
+from onebit.data.tables import most_rewarded
 from onebit.data.texts import Encoder, Entries, block_of
 from onebit.errors import InputError, brief, nearest
 from onebit.frames import Names
@@ -66,7 +66,6 @@ class Columns(ABC):
                 self._refuse_as_well(self.candidates, "candidates")
             self._answering.append(self.candidates)
         self.classes = None if classes is None else list(classes)
-        self._whole = names_like_lists((self.classes or ()) if self.rewards is None else self.rewards.classes)
         self._listed = self._no_candidates()
         self.reading = reading
         self.kinds: dict[str, Kind] = {}  # of the features, once they are settled
@@ -142,12 +141,6 @@ class Columns(ABC):
                     yield found, done
                     stored += len(values)
                 row += part.num_rows
-        if self.candidates is not None and self.classes is None and self.label is not None:
-            whole = names_like_lists(self.label_names())
-            if whole != self._whole:  # cells that are such a name were split: read them again, now that it is known
-                self._whole = whole
-                self._plan()
-                raise Again
 
     # --- what the columns are ----------------------------------------------------------------------------------------
 
@@ -198,7 +191,7 @@ class Columns(ABC):
         return Codes(MOST_CLASSES, many)
 
     def _no_candidates(self) -> ListedCandidates:
-        return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.place, self._whole)
+        return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.place)
 
     @property
     def _answers(self) -> str:

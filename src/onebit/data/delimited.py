@@ -7,14 +7,13 @@ Python's own reader, which does.
 from __future__ import annotations
 
 import csv
-import gzip
 import itertools
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from onebit.data.blocks import opened
+from onebit.data.blocks import opened, text_lines
 from onebit.data.columns import Columns
 from onebit.data.kinds import NUMBER, Kind
 from onebit.data.reading import Reading
@@ -186,14 +185,7 @@ def csv_options(path: Path, separator: str) -> tuple[Any, Any]:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    try:
-        with opened(path) as (file, _):
-            for number, line in enumerate(file, 1):
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-    except UnicodeDecodeError:
-        raise InputError(f"line {number} of {path} is not UTF-8 text: save it as that") from None
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is damaged: {error}") from None
+    return (line for _, line, _ in text_lines(path))
 
 
 def _place(row: int, line: int) -> str:

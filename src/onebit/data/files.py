@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 
 from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
 from onebit.data.large import converted, is_large
-from onebit.data.listed_candidates import with_candidates
 from onebit.data.reading import Reading
-from onebit.data.rewards import rewarded
-from onebit.data.tables import Csr, Dataset, labelled, matched
+from onebit.data.tables import Csr, Dataset, labelled, matched, rewarded
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
 from onebit.installation import install_command
 from onebit.validation import ClassName, checked_classes, listed
@@ -40,36 +38,15 @@ def is_data_file(name: str) -> bool:
     return name.lower().endswith(ENDINGS)
 
 
-def read(
-    path: Path,
-    *,
-    label: str | None = None,
-    text: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    numeric: Sequence[str] = (),
-    drop: Sequence[str] = (),
-    ngrams: object = None,
-    vectorizer: Any = None,
-    classes: Iterable[ClassName] | None = None,
-    progress: FileProgress | None = None,
-) -> Dataset:
-    """A file of labelled rows; what cannot be used in it is refused with its place.
-
-    `label` names the label column of a table, by itself `label`, `y`, `class` or `target`; `text` those of text, `categorical`
-    those that become one 0/1 column for each value, `numeric` dates and ids that are numbers, `drop` those that are left out. What nobody speaks of is what its
-    first values look like, and a warning says so where it is not numbers. Texts are words, and `ngrams` of characters, or what `vectorizer` makes of them. `classes` are
-    those that occur, in order, unless they are given. Large files
-    are converted once and then mapped from the cache; `progress` hears what is done, bytes done and bytes in all.
-    """
-    return read_as(
-        Path(path), Reading.of(label, text, categorical, numeric, drop, ngrams, vectorizer), classes, progress
-    )
-
-
-def read_as(
+def read_file(
     path: Path, reading: Reading, classes: Iterable[ClassName] | None, progress: FileProgress | None = None
 ) -> Dataset:
-    """The same, where what was said of the columns is one thing."""
+    """Read a file of labelled rows; what cannot be used in it is refused with its place.
+
+    Columns that `reading` does not name are what their first values look like, and a warning says so where these are no numbers. The
+    classes are those that occur, in order, unless they are given. A large file is converted once and then mapped from the cache;
+    `progress` hears what is done, bytes done and bytes in all.
+    """
     if path.is_dir():
         raise InputError(f"{path} is a folder, but must be a file: {', '.join(USUAL)} or .npz")
     if not is_data_file(path.name):
@@ -86,7 +63,7 @@ def read_as(
         )
     try:
         if archive:
-            return read_npz(path, classes, reading)
+            return dataset_of(arrays_of(path), path, classes, reading)
         if is_large(path):
             how = (reading.described(), classes)
             anew = reading.vectorizer is not None
@@ -123,8 +100,8 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
         from onebit.data.records import JsonLines
 
         return JsonLines(path, reading, classes)
+    from onebit.data.arrow_table import Parquet
     from onebit.data.delimited import Delimited
-    from onebit.data.parquet import Parquet
 
     kind = Parquet if path.suffix.lower() == ".parquet" else Delimited
     return kind(path, reading, classes)
@@ -136,14 +113,6 @@ def require(module: str, what: str, extra: str = "experiments") -> None:
         importlib.import_module(module)
     except ImportError:
         raise MissingExtraError(f"{what} needs {module}, which comes with {install_command(extra)}") from None
-
-
-def read_npz(path: Path, classes: Iterable[ClassName] | None = None, reading: Reading | None = None) -> Dataset:
-    """A file with X and y, or with data, indices, indptr, shape and y; `classes`, where there, names the labels 0, 1, ...
-
-    In the place of y there may be `rewards`, a matrix with a column for each class; another array can be named for them, and one for candidates.
-    """
-    return dataset_of(arrays_of(path), path, classes, reading)
 
 
 def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
@@ -169,7 +138,10 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 def dataset_of(
     parts: dict[str, NDArray[Any]], path: Path, given: Iterable[ClassName] | None = None, reading: Reading | None = None
 ) -> Dataset:
-    """The data that the arrays of a file are."""
+    """The data that the arrays of a file are: X and y, or data, indices, indptr, shape and y; `classes`, where there, names the labels 0, 1, ...
+
+    In the place of y there may be `rewards`, a matrix with a column for each class; another array can be named for them, and one for candidates.
+    """
     asked = reading or Reading()
     worth = next(iter(asked.rewards), None if "y" in parts else "rewards" if "rewards" in parts else None)
     if worth is None and "y" not in parts:
@@ -196,7 +168,7 @@ def dataset_of(
         data = labelled(rows, parts["y"], given)
         if given is None:
             _refuse_seen_once(data, path)
-    return data if sets is None else with_candidates(data, sets, what)
+    return data if sets is None else data.with_candidates(sets, what)
 
 
 def _rows_of(parts: dict[str, NDArray[Any]], path: Path) -> Any:

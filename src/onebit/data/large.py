@@ -22,8 +22,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from onebit.data.blocks import ArrayBlock, FileProgress, FileReader, assembled, fill
-from onebit.data.paths import cached_data
-from onebit.data.tables import Dataset
+from onebit.data.preparation import prepared
+from onebit.data.tables import Csr, Dataset
+from onebit.engine import code_cache
 from onebit.errors import InputError, OnebitError, brief
 
 LARGE = 256 << 20  # bytes of a text file that is not held in memory
@@ -31,6 +32,11 @@ LARGE_COMPRESSED = 64 << 20  # the same of a compressed one
 LARGE_PARQUET = 128 << 20
 RESERVE = 256 << 20  # bytes that a conversion leaves free on the disk
 _FORMAT = 2  # of what is written below; another number, and all is converted anew
+
+
+def cached_data() -> Path:
+    """The folder of data in the cache."""
+    return code_cache.root() / "data"
 
 
 def is_large(path: Path) -> bool:
@@ -182,3 +188,36 @@ def _no_space(path: Path) -> OnebitError:
         f"there is not enough space in {cached_data()} to convert {path}: make room, or let ONEBIT_CACHE name a folder "
         "on another disk"
     )
+
+
+def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
+    """The rows after all steps, in memory where X is, and mapped where X is mapped."""
+    home = _home(X)
+    if home is None or not steps:
+        return prepared(X, steps)
+    # Beside the conversion, under a name that goes with it: a file that has changed takes both away.
+    mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
+    folder = home.with_name(f"{home.name}-{mark}")
+    facts = folder / "facts.json"
+    with alone(folder):
+        if not facts.exists():  # written last: what has it is whole
+            shape = prepared(X, steps, folder).shape
+            facts.write_text(json.dumps({"steps": steps, "shape": [int(size) for size in shape]}))
+    if (folder / "X.npy").exists():
+        return _load(folder, "X")
+    return Csr(
+        _load(folder, "data"),
+        _load(folder, "indices"),
+        _load(folder, "indptr"),
+        tuple(json.loads(facts.read_text())["shape"]),
+    )
+
+
+def _home(X: Any) -> Path | None:
+    """The folder of the file that rows are mapped from, if they are."""
+    values = X.data if hasattr(X, "indptr") else X
+    return Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
+
+
+def _load(folder: Path, name: str) -> Any:
+    return np.load(folder / f"{name}.npy", mmap_mode="r")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.candidates import CandidateSets
-from onebit.data.draws_in_turn import DrawsInTurn
+from onebit.data.label_changes import DrawsInTurn
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
 from onebit.errors import InputError, brief, nearest

@@ -1,13 +1,21 @@
-"""How a table is to be read: which column is the label, and what the others are."""
+"""How a table is to be read: which columns say what is right (the label, or the reward of each class), and what the others are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data.candidates import whole
+from onebit.data.kinds import NUMBER
+from onebit.data.tables import REWARD, refuse_out_of_range
 from onebit.data.texts import Ngrams
-from onebit.errors import InputError, brief
+from onebit.errors import InputError, brief, closest
+from onebit.validation import ClassName, checked_classes, listed
 
 
 @dataclass(frozen=True)
@@ -63,22 +71,114 @@ class Reading:
         return next((one.name for one in fields(self) if getattr(self, one.name) not in (None, ())), None)
 
     def described(self) -> dict[str, Any]:
-        """What was said as plain values; text, and what came with it, only where it was said."""
-        said: dict[str, Any] = {
-            "label": self.label,
-            "categorical": list(self.categorical),
-            "drop": list(self.drop),
-        }
-        if self.text:
-            said["text"] = list(self.text)
-        if self.numeric:
-            said["numeric"] = list(self.numeric)
-        if self.ngrams is not None:
-            said["ngrams"] = str(self.ngrams)
-        if self.vectorizer is not None:
-            said["vectorizer"] = True  # by its result: no object says all that it is
-        if self.rewards:
-            said["rewards"] = list(self.rewards)
-        if self.candidates is not None:
-            said["candidates"] = self.candidates
-        return said
+        """What was said as plain values."""
+        said = {one.name: getattr(self, one.name) for one in fields(self)}
+        said["ngrams"] = None if self.ngrams is None else str(self.ngrams)
+        said["vectorizer"] = None if self.vectorizer is None else True  # by its result: no object says all that it is
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
+
+
+LABELS = ("label", "y", "class", "target")  # taken for the label where nothing is said
+
+
+def refuse_bad_header(path: Path, names: Sequence[str]) -> None:
+    """Refuse columns without a name, and two of one name."""
+    seen: set[str] = set()
+    for number, name in enumerate(names, 1):
+        if not name.strip():
+            raise InputError(
+                f"column {number} of {path} has no name: give it one, or leave it out if it only counts the rows"
+            )
+        if name in seen:
+            raise InputError(f"two columns of {path} are called {brief(name)}")
+        seen.add(name)
+
+
+def usual_labels(names: Iterable[str]) -> list[str]:
+    """The columns that are called like a label."""
+    return [name for name in names if name.lower() in LABELS]
+
+
+def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
+    """The column of the label: the one that is named, or the one that is called so."""
+    if label is not None:
+        return known_column(path, names, label)
+    usual = usual_labels(names)
+    if len(usual) == 1:
+        return usual[0]
+    which = f"it may be {' or '.join(map(repr, usual))}" if usual else f"its columns are {listed(names)}"
+    raise InputError(f"which column of {path} is the label? Name it; {which}")
+
+
+def known_column(path: Path, names: Sequence[str], name: str) -> str:
+    """A column that is there."""
+    if name not in names:
+        close = closest(name, names)
+        meant = "" if close is None else f"; did you mean {close!r}?"
+        raise InputError(f"there is no column {brief(name)} in {path}, whose columns are {listed(names)}{meant}")
+    return name
+
+
+@dataclass(frozen=True)
+class RewardColumns:
+    """The columns with the reward of each class, and the classes, in one order."""
+
+    path: Path
+    columns: list[str]
+    classes: tuple[ClassName, ...]
+
+    @classmethod
+    def of(
+        cls, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None
+    ) -> RewardColumns:
+        """Those that are named, which the classes are called after; of `worth_*` the classes are what the star stands for."""
+        if reading.label is not None:
+            raise InputError(
+                f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, from which it follows"
+            )
+        found: dict[str, str] = {}  # classes by their columns
+        for asked in reading.rewards:
+            if asked.endswith("*") and asked not in names:
+                matching = {name: name.removeprefix(asked[:-1]) for name in names if name.startswith(asked[:-1])}
+                if not matching:
+                    raise InputError(f"no column of {path} begins like {brief(asked)} (columns: {listed(names)})")
+            else:
+                matching = {known_column(path, names, asked): asked}
+            for column, name in matching.items():
+                if column in found:
+                    raise InputError(f"rewards name the column {brief(column)} of {path} twice")
+                found[column] = name
+        numbers = all(NUMBER.fullmatch(name) for name in found.values())
+        known = checked_classes([whole(number_of(name)) if numbers else name for name in found.values()])
+        columns = dict(zip(known, found, strict=True))
+        if classes is not None:
+            given = checked_classes(classes)
+            if set(given) != set(known):
+                raise InputError(
+                    f"the rewards of {path} are those of {listed(known)}, but the classes are {listed(given)}"
+                )
+            known = given
+        return cls(path, [columns[name] for name in known], known)
+
+    def must_be(self, column: str) -> str:
+        """The end of a sentence about a cell of a column that is no number."""
+        name = self.classes[self.columns.index(column)]
+        return f"the reward of {brief(name)} must be {REWARD}"
+
+    def read(self, cells: Mapping[str, Any], place: Callable[[int], str]) -> NDArray[np.float64]:
+        """The rewards of a block, a column for each class; `place` says where one of its rows is."""
+        rewards = np.stack(
+            [np.asarray(cells[name].to_numpy(zero_copy_only=False), dtype=np.float64) for name in self.columns], axis=1
+        )
+        refuse_out_of_range(
+            rewards, lambda row, column: f"the column {brief(self.columns[column])} of {self.path} in {place(row)}"
+        )
+        return rewards
+
+
+def number_of(text: str) -> int | float:
+    """A number as it is written."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

@@ -1,32 +1,183 @@
 """Real data sets by name, found in the folder `ONEBIT_DATA`, in the user's cache, in scikit-learn, or downloaded by it.
 
 A file is NAME.npz with `X` (or `data`, `indices`, `indptr` and `shape`), `y` and `classes`; what is downloaded is kept in the
-cache in that form, and so is RCV1 from the files that it is distributed as (`onebit.data.rcv1`). Values are as the source has them: unscaled, in the source's order, which is often sorted by class.
+cache in that form. Values are as the source has them: unscaled, in the source's order, which is often sorted by class. Classes have the
+names and the order of the files that ONEBIT_DATA is made for, so that it does not matter where a data set was found.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onebit.data import fetchers, rcv1
 from onebit.data.blocks import FileProgress
-from onebit.data.fetchers import SEXES, Parts
 from onebit.data.files import arrays_of, dataset_of, require
-from onebit.data.paths import cached_data, own_data
+from onebit.data.large import cached_data
 from onebit.data.tables import Dataset
 from onebit.errors import InputError, NetworkError, OnebitError, brief, nearest
 
+Parts = dict[str, NDArray[Any]]
+
+SEXES = ("M", "F", "I")
+SITES = ("cp", "im", "imS", "imL", "imU", "om", "omL", "pp")
+SOILS = {
+    1: "red soil",
+    2: "cotton crop",
+    3: "grey soil",
+    4: "damp grey soil",
+    5: "soil with vegetation stubble",
+    7: "very damp grey soil",
+}
+DIGITS = tuple("0123456789")
+IRISES = ("Iris-setosa", "Iris-versicolor", "Iris-virginica")
+TOPICS = ("CCAT", "ECAT", "GCAT", "MCAT")
+
+
+def get_iris(home: Path) -> Parts:
+    """Fisher's iris flowers, shipped by scikit-learn."""
+    table = _shipped("iris.csv", header=1)
+    if table is None:
+        require("sklearn", "iris")
+        from sklearn.datasets import load_iris
+
+        X, y = load_iris(return_X_y=True)
+    else:
+        X, y = table[:, :-1], table[:, -1]
+    return {"X": X.astype(np.float32), "y": y.astype(np.int64), "classes": np.array(IRISES)}
+
+
+def get_digits(home: Path) -> Parts:
+    """The digits shipped by scikit-learn."""
+    table = _shipped("digits.csv.gz")
+    if table is None:
+        require("sklearn", "digits")
+        from sklearn.datasets import load_digits
+
+        X, y = load_digits(return_X_y=True)
+    else:
+        X, y = table[:, :-1], table[:, -1]
+    return {"X": X.astype(np.uint8), "y": y.astype(np.int64), "classes": np.array(DIGITS)}
+
+
+def _shipped(file: str, header: int = 0) -> NDArray[np.float64] | None:
+    """A table that lies in scikit-learn's folder; None where it does not. Importing scikit-learn takes longer than a run over its data."""
+    package = find_spec("sklearn")
+    for folder in (package and package.submodule_search_locations) or ():
+        path = Path(folder) / "datasets" / "data" / file
+        if path.is_file():
+            with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
+                return np.loadtxt(lines, delimiter=",", skiprows=header)
+    return None
+
+
+def _openml(identity: int, home: Path) -> Any:
+    """A data set of openml.org by its number there, which stands for one version of it."""
+    from sklearn.datasets import fetch_openml
+
+    require("pandas", "reading data of openml.org")
+    return fetch_openml(data_id=identity, as_frame=False, parser="auto", data_home=str(home))
+
+
+def get_ecoli(home: Path) -> Parts:
+    """Sites of proteins, number 39 at openml.org."""
+    bunch = _openml(39, home)
+    return _indexed(bunch.data.astype(np.float32), [str(label) for label in bunch.target], SITES)
+
+
+def get_abalone(home: Path) -> Parts:
+    """Abalone shells, number 183 at openml.org; the first column is the sex, as an index of SEXES."""
+    bunch = _openml(183, home)
+    sex = next(index for index, name in enumerate(bunch.feature_names) if name.lower() == "sex")
+    names = [str(name) for name in bunch.categories[bunch.feature_names[sex]]]
+    X = bunch.data.astype(np.float32)
+    codes = np.array([SEXES.index(names[int(code)]) for code in X[:, sex]], dtype=np.float32)
+    rings = np.array([int(float(label)) for label in bunch.target], dtype=np.int16)
+    values, y = np.unique(rings, return_inverse=True)
+    return {
+        "X": np.column_stack([codes, np.delete(X, sex, axis=1)]),
+        "y": y.astype(np.int16),
+        "classes": np.array([str(value) for value in values]),
+        "rings": rings,
+    }
+
+
+def get_satimage(home: Path) -> Parts:
+    """The Landsat image, number 182 at openml.org."""
+    bunch = _openml(182, home)
+    soils = [SOILS[int(float(label))] for label in bunch.target]
+    return _indexed(bunch.data.astype(np.uint8), soils, tuple(SOILS.values()))
+
+
+def get_usps(home: Path) -> Parts:
+    """Digits of post codes, number 41082 at openml.org."""
+    bunch = _openml(41082, home)  # there the digits 0 to 9 are called 1 to 10
+    return _indexed(bunch.data.astype(np.float32), [str(int(float(label)) - 1) for label in bunch.target], DIGITS)
+
+
+def get_mnist(home: Path) -> Parts:
+    """MNIST, number 554 at openml.org: the training part, then the test part."""
+    bunch = _openml(554, home)
+    return _indexed(bunch.data.astype(np.uint8), [str(label) for label in bunch.target], DIGITS)
+
+
+def get_newsgroups(home: Path) -> Parts:
+    """All messages of the 20 newsgroups, nothing removed, as counts of the words that occur in two or more."""
+    from sklearn.datasets import fetch_20newsgroups
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    bunch = fetch_20newsgroups(data_home=str(home), subset="all", shuffle=False)
+    counter = CountVectorizer(lowercase=True, token_pattern=r"(?u)\w+", min_df=2)
+    counts = counter.fit_transform(bunch.data)
+    counts.sort_indices()
+    return {
+        **_csr(counts, np.uint16),
+        "y": bunch.target.astype(np.int16),
+        "classes": np.array(bunch.target_names),
+        "vocab": np.array("\n".join(counter.get_feature_names_out())),
+    }
+
+
+def get_rcv1(home: Path) -> Parts:
+    """The documents of RCV1-v2 with exactly one of the four top topics."""
+    from sklearn.datasets import fetch_rcv1
+
+    bunch = fetch_rcv1(data_home=str(home), subset="all", shuffle=False)
+    names = [str(name) for name in bunch.target_names]
+    topics = bunch.target[:, [names.index(topic) for topic in TOPICS]].toarray()
+    single = np.flatnonzero(topics.sum(axis=1) == 1)
+    return {
+        **_csr(bunch.data[single], np.float32),
+        "y": topics[single].argmax(axis=1).astype(np.int16),
+        "classes": np.array(TOPICS),
+        "doc_id": np.asarray(bunch.sample_id)[single].astype(np.int32),
+    }
+
+
+def _indexed(X: NDArray[Any], labels: list[str], classes: tuple[str, ...]) -> Parts:
+    y = np.array([classes.index(label) for label in labels], dtype=np.int16)
+    return {"X": X, "y": y, "classes": np.array(classes)}
+
+
+def _csr(matrix: Any, dtype: type) -> Parts:
+    return {
+        "data": matrix.data.astype(dtype),
+        "indices": matrix.indices.astype(np.int32),
+        "indptr": matrix.indptr.astype(np.int64),
+        "shape": np.array(matrix.shape, dtype=np.int64),
+    }
+
+
 RINGS = ((1, 7), (8, 14), (15, 21), (22, 29))  # the classes of abalone, after Arora and Manwani 2020
-_EVERY_S = 0.2  # how often the growth of a download is looked at
 
 
 @dataclass(frozen=True)
@@ -45,37 +196,35 @@ class RealDataset:
 
 
 REAL = {
-    "iris": RealDataset(150, 4, 3, "Fisher's iris flowers, measured in cm", fetchers.iris, shipped=True),
-    "digits": RealDataset(
-        1797, 64, 10, "handwritten digits, 8 x 8 pixels, 0 to 16", fetchers.digits, "scale", shipped=True
-    ),
-    "ecoli": RealDataset(336, 7, 8, "where a protein of E. coli sits in the cell", fetchers.ecoli, size=20_000),
+    "iris": RealDataset(150, 4, 3, "Fisher's iris flowers, measured in cm", get_iris, shipped=True),
+    "digits": RealDataset(1797, 64, 10, "handwritten digits, 8 x 8 pixels, 0 to 16", get_digits, "scale", shipped=True),
+    "ecoli": RealDataset(336, 7, 8, "where a protein of E. coli sits in the cell", get_ecoli, size=20_000),
     "abalone": RealDataset(
         4177,
         10,
         4,
         "abalone shells: sex and measurements; rings 1-7, 8-14, 15-21, 22-29",
-        fetchers.abalone,
+        get_abalone,
         size=200_000,
     ),
     "satimage": RealDataset(
-        6435, 36, 6, "soil by Landsat: 3 x 3 pixels in four bands, 0 to 255", fetchers.satimage, size=800_000
+        6435, 36, 6, "soil by Landsat: 3 x 3 pixels in four bands, 0 to 255", get_satimage, size=800_000
     ),
     "usps": RealDataset(
-        9298, 256, 10, "handwritten digits of US post codes, 16 x 16 pixels, -1 to 1", fetchers.usps, size=5_000_000
+        9298, 256, 10, "handwritten digits of US post codes, 16 x 16 pixels, -1 to 1", get_usps, size=5_000_000
     ),
     "mnist": RealDataset(
-        70_000, 784, 10, "handwritten digits, 28 x 28 pixels, 0 to 255", fetchers.mnist, "scale", size=16_000_000
+        70_000, 784, 10, "handwritten digits, 28 x 28 pixels, 0 to 255", get_mnist, "scale", size=16_000_000
     ),
     "20newsgroups": RealDataset(
-        18_846, 75_916, 20, "Usenet messages as counts of words", fetchers.newsgroups, "binary", True, size=36_000_000
+        18_846, 75_916, 20, "Usenet messages as counts of words", get_newsgroups, "binary", True, size=36_000_000
     ),
     "rcv1": RealDataset(
         665_265,
         47_236,
         4,
         "Reuters news, one of four top topics, tf-idf of length one",
-        fetchers.rcv1,
+        get_rcv1,
         "",
         True,
         size=650_000_000,
@@ -113,11 +262,15 @@ def whereabouts(name: str) -> str:
     real = named(name)
     path = _found(name)
     if path is not None:
-        return f"{_place(path.parent)}: {path}"
-    raw = _distributed(name)
-    if raw is not None:
-        return f"{_place(raw.folder)}: {raw.folder}, to be converted"
+        place = "cache" if path.parent == cached_data() else "ONEBIT_DATA"
+        return f"{place}: {path}"
     return "scikit-learn" if real.shipped else "to be downloaded"
+
+
+def own_data() -> Path | None:
+    """The folder of data that the user has named by `ONEBIT_DATA`, if any."""
+    folder = os.environ.get("ONEBIT_DATA")
+    return Path(folder) if folder else None
 
 
 def named(name: str) -> RealDataset:
@@ -127,23 +280,9 @@ def named(name: str) -> RealDataset:
     return REAL[name]
 
 
-def _folders() -> list[Path]:
-    return [folder for folder in (own_data(), cached_data()) if folder is not None]
-
-
-def _place(folder: Path) -> str:
-    return "cache" if folder == cached_data() else "ONEBIT_DATA"
-
-
 def _found(name: str) -> Path | None:
-    places = [folder / f"{name}.npz" for folder in _folders()]
+    places = [folder / f"{name}.npz" for folder in (own_data(), cached_data()) if folder is not None]
     return next((path for path in places if path.is_file()), None)
-
-
-def _distributed(name: str) -> rcv1.Rcv1Files | None:
-    """The files that a data set is distributed as, where they are here; of RCV1 alone we know them."""
-    found = map(rcv1.files_in, _folders() if name == "rcv1" else [])
-    return next((files for files in found if files is not None), None)
 
 
 def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
@@ -182,24 +321,28 @@ def _in_four_classes(parts: Parts, path: Path) -> Parts:
     }
 
 
-# --- downloads and conversions -------------------------------------------------------------------------------------------
+# --- downloads -----------------------------------------------------------------------------------------------------------
 
 
 def _obtained(name: str, progress: FileProgress | None) -> Path:
-    """Convert a data set from the files it is distributed as, or download it, and keep it in the cache once it is whole."""
+    """Download a data set, and keep it in the cache once it is whole."""
     real = REAL[name]
     require("sklearn", name)
     folder = cached_data()
-    raw = _distributed(name)
+    if progress is not None:  # scikit-learn does not say how much has arrived
+        progress(f"downloading {name}", 0, real.size)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as home:
-            if raw is not None:
-                parts = raw.read(raw.folder)
-            else:
-                with _growth(Path(home), name, real.size, progress):
-                    parts = _got(name, real, Path(home))
-            _checked(name, parts, None if raw is None else raw.folder)
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # scikit-learn warns of each attempt; the last one is told below
+                    parts = real.get(Path(home))
+            except OnebitError:
+                raise
+            except Exception as error:  # a server, a proxy and a parser fail in many ways
+                raise _not_downloaded(name, error) from None
+            _checked(name, parts, None)
             whole = Path(home) / f"{name}.npz"
             np.savez_compressed(whole, **parts)  # type: ignore[arg-type]
             return whole.replace(folder / f"{name}.npz")
@@ -209,54 +352,13 @@ def _obtained(name: str, progress: FileProgress | None) -> Path:
         raise InputError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None
 
 
-def _got(name: str, real: RealDataset, home: Path) -> Parts:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # scikit-learn warns of each attempt; the last one is told below
-            return real.get(home)
-    except OnebitError:
-        raise
-    except Exception as error:  # a server, a proxy and a parser fail in many ways
-        reason = " ".join(str(getattr(error, "reason", "") or error).split()) or type(error).__name__
-        own = own_data()
-        named_folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
-        parts = "data, indices, indptr, shape" if real.sparse else "X"
-        parts += ", y, classes" + (", rings" if name == "abalone" else "")
-        bring = f"{name}.npz with the arrays {parts}" + (f", or {rcv1.BRING}," if name == "rcv1" else "")
-        raise NetworkError(
-            f"{name} is not on this machine and could not be downloaded ({reason}): put {bring} "
-            f"into {named_folder}, or into {cached_data()}"
-        ) from None
-
-
-@contextmanager
-def _growth(home: Path, name: str, total: int, progress: FileProgress | None) -> Iterator[None]:
-    """Report how much has arrived: scikit-learn says nothing, but the files that it writes grow."""
-    if progress is None:
-        yield
-        return
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(_EVERY_S):
-            progress(f"downloading {name}", min(_bytes_in(home), total), total)
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()
-    progress(f"downloading {name}", total, total)
-
-
-def _bytes_in(folder: Path) -> int:
-    total = 0
-    for parent, _, files in os.walk(folder):
-        for file in files:
-            try:
-                total += (Path(parent) / file).stat().st_size
-            except OSError:  # renamed or removed since
-                continue
-    return total
+def _not_downloaded(name: str, error: Exception) -> NetworkError:
+    reason = " ".join(str(getattr(error, "reason", "") or error).split()) or type(error).__name__
+    own = own_data()
+    folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
+    arrays = "data, indices, indptr, shape" if REAL[name].sparse else "X"
+    arrays += ", y, classes" + (", rings" if name == "abalone" else "")
+    return NetworkError(
+        f"{name} is not on this machine and could not be downloaded ({reason}): put {name}.npz with the arrays {arrays} "
+        f"into {folder}, or into {cached_data()}"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import math
 import zipfile
@@ -13,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from onebit.data.blocks import opened
+from onebit.data.blocks import numbered_lines
 from onebit.data.columns import TEXTS, Columns
 from onebit.data.kinds import Kind
 from onebit.data.reading import Reading
@@ -117,24 +116,14 @@ class JsonLines(RowTable):
             yield line, [record.get(name) for name in self.names], done
 
     def _objects(self) -> Iterator[tuple[int, dict[str, Any], int]]:
-        try:
-            with opened(self.path) as (file, raw):
-                for number, line in enumerate(file, 1):
-                    if line.strip():
-                        yield number, self._object(number, line), raw.tell()
-        except (EOFError, gzip.BadGzipFile) as error:
-            raise InputError(f"{self.path} is damaged: {error}") from None
-
-    def _object(self, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            found = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError:
-            raise InputError(f"line {number} of {self.path} is not UTF-8 text: save it as that") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"line {number} of {self.path} is not JSON: {error}") from None
-        if not isinstance(found, dict):
-            raise InputError(f"line {number} of {self.path} is {brief(found)}, but must be a JSON object")
-        return found
+        for number, line, done in numbered_lines(self.path):
+            try:
+                found = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"line {number} of {self.path} is not JSON: {error}") from None
+            if not isinstance(found, dict):
+                raise InputError(f"line {number} of {self.path} is {brief(found)}, but must be a JSON object")
+            yield number, found, done
 
 
 class Sheet(RowTable):

@@ -14,12 +14,10 @@ import numpy as np
 
 from onebit.data import files, plane, real, synthetic
 from onebit.data.blocks import FileProgress
-from onebit.data.listed_candidates import with_candidates
-from onebit.data.mapped import prepared_rows
-from onebit.data.preparation import columns_after, prepared, prepared_pieces, steps_of
+from onebit.data.large import prepared_rows
+from onebit.data.preparation import columns_after, prepared, steps_of
 from onebit.data.reading import Reading
-from onebit.data.rewards import rewarded
-from onebit.data.tables import Dataset, labelled, refuse_unmatched
+from onebit.data.tables import Dataset, labelled, refuse_unmatched, rewarded
 from onebit.data.texts import checked_texts, matrix_of
 from onebit.errors import InputError, brief, nearest
 from onebit.features import refuse_what_is_no_table
@@ -168,7 +166,7 @@ def source_of(
         raise InputError(
             f"text=True is for rows that are texts themselves; of {path} it names columns: text=['subject', 'body']"
         )
-    data = files.read_as(path, reading, classes, progress)
+    data = files.read_file(path, reading, classes, progress)
     about = path.stat()
     made = {} if vectorizer is None else {"content": _content(data)}
     said = {
@@ -221,14 +219,14 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
         if rewards is not None:
             data = replace(data, rewards=known.rewards, candidates=known.candidates)
         elif candidates is not None:
-            data = with_candidates(data, candidates)
+            data = data.with_candidates(candidates)
         return _fixed(
             name, data, lambda: {"content": _content(data)}, steps, "" if data.candidates is None else "listed"
         )
 
     if is_frame(X) and not of_texts and (y is None or reading.given is not None or not all_numbers(X)):
         files.require("pyarrow", "a frame that is not all numbers")
-        from onebit.data.framed import read_frame
+        from onebit.data.arrow_table import read_frame
 
         return source("frame", read_frame(X, y, reading, classes))
     if y is None:
@@ -269,14 +267,12 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
         return Dataset(prepared(rows, steps), labels, classes)
 
     def pieces(total: int, seed: int) -> Iterator[Dataset]:
-        drawn = generator.make.pieces(total, seed)
-        if steps:
-            drawn = prepared_pieces(lambda: generator.make.pieces(total, seed), steps)
-        for rows, labels in drawn:
+        for rows, labels in generator.make.pieces(total, seed):
             yield Dataset(rows, labels, classes)
 
     if not same_rows:
-        return Source(name, False, ROUNDS, draw, dict, steps, generator.note, pieces, columns)
+        # A step may have to look at all rows first.
+        return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
     once: dict[int, Dataset] = {}
 
     def draw_once(total: int, seed: int) -> Dataset:

@@ -18,14 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.parameters import named_parameters, refuse_unknown
-from onebit.data.about import about_rows
+from onebit.data.about import about_rows, long_runs_said
 from onebit.data.candidates import CandidateDraws, CandidateSets, checked_size
-from onebit.data.drift import Drift, Renaming
-from onebit.data.label_runs import long_runs_said
+from onebit.data.label_changes import Drift, Renaming, UniformNoise
 from onebit.data.late import Delay, Lateness, LateParts
 from onebit.data.sources import LABEL_BYTES, Source, source_of
 from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, row_of, table_of
-from onebit.data.synthetic import UniformNoise
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, StreamPart, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
@@ -171,11 +169,6 @@ class Stream:
             **({"candidates": self.candidates} if self.candidates else {}),
             **({"corrected": self.corrected} if self.corrected else {}),
         }
-
-    @cached_property
-    def spelt(self) -> str:
-        """The same as JSON, which all its trials have in common."""
-        return json.dumps(self.described(), sort_keys=True)
 
     def data(self, seed: int) -> Dataset:
         """The rows of the run with this seed."""

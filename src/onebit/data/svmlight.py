@@ -32,9 +32,9 @@ class Svmlight:
         self.classes = None if classes is None else list(classes)
         self._lowest, self._highest = np.iinfo(np.int64).max, -1
 
-    def matrices(self) -> Iterator[tuple[int, Any, Any, int]]:
-        """The file block by block: the number of rows before, a CSR matrix, the labels, and the bytes read so far."""
-        rows = 0
+    def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
+        """The file block by block, each with the bytes read so far."""
+        rows = stored = 0
         for lines, text, done in self._texts():
             X, labels = self._parsed(text, lines)
             if not np.isfinite(X.data).all():
@@ -44,13 +44,6 @@ class Svmlight:
                     f"column {X.indices[entry]} of {self.path} is missing, infinite or too large for 32 bits "
                     f"in {self.place(row)}"
                 )
-            yield rows, X, labels, done
-            rows += len(labels)
-
-    def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        """The file block by block, each with the bytes read so far."""
-        stored = 0
-        for rows, X, labels, done in self.matrices():
             if len(X.indices):
                 self._lowest = min(self._lowest, int(X.indices.min()))
                 self._highest = max(self._highest, int(X.indices.max()))
@@ -65,7 +58,7 @@ class Svmlight:
                 },
                 done,
             )
-            stored += len(X.data)
+            rows, stored = rows + len(labels), stored + len(X.data)
 
     def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
         """Put the arrays into their final form; the classes, and the number of features."""

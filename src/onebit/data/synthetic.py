@@ -16,7 +16,7 @@ from typing import Concatenate, Generic, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.draws_in_turn import DrawsInTurn
+from onebit.data.label_changes import UniformNoise
 
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
 P = ParamSpec("P")
@@ -146,19 +146,6 @@ def _cube_pieces(rounds: int, seed: list[int]) -> Iterator[Labelled]:
             yield coming.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-class UniformNoise:
-    """A share of the labels of a stream is drawn anew, from all classes. The new labels are drawn first, then who gets one."""
-
-    def __init__(self, generator: np.random.Generator, classes: int, share: float, rounds: int) -> None:
-        self._share = share
-        self._labels = DrawsInTurn(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
-
-    def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The labels of the next rounds."""
-        drawn, chances = self._labels.next(len(labels))
-        return np.where(chances.random(len(labels)) < self._share, drawn, labels)
 
 
 def _sizes(rounds: int, columns: int) -> Iterator[int]:

@@ -9,7 +9,6 @@ namespace multiplies those of its features, and what has the value 0 is not ther
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -18,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onebit.data.blocks import MOST_CLASSES, ArrayBlock, BlockStore, Codes, named_classes, opened, renumber
+from onebit.data.blocks import MOST_CLASSES, ArrayBlock, BlockStore, Codes, named_classes, numbered_lines, renumber
+from onebit.data.kinds import NUMBER
 from onebit.errors import InputError, brief
 from onebit.frames import Names
 from onebit.validation import ClassName
@@ -26,7 +26,6 @@ from onebit.validation import ClassName
 LINES = 1 << 14  # that are read at a time
 MOST_FEATURES = 1 << 26  # names, all of which are held in memory
 LARGEST = float(np.finfo(np.float32).max)  # VW's own numbers have 32 bits as well
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # in 64 bits
 DIGITS = re.compile(r"\d+", re.ASCII)
 NO_NUMBERS = ("nan", "inf", "infinity")
@@ -110,25 +109,6 @@ def feature_name(space: str, name: str) -> str:
     ('user^age', 'age', '^a^b')
     """
     return f"{space}^{name}" if space or "^" in name else name
-
-
-def numbered_lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """The lines of a text file that are not empty, with their numbers from 1 on, and the bytes read from disk so far."""
-    try:
-        with opened(path) as (file, raw):
-            for number, line in enumerate(file, start=1):
-                try:
-                    text = line.decode()
-                except UnicodeDecodeError:
-                    raise InputError(f"line {number} of {path} is not UTF-8 text") from None
-                if text.strip():
-                    yield number, text, raw.tell()
-    except (EOFError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path} is damaged: {error}") from None
-    except PermissionError:
-        raise InputError(f"{path} may not be read: its owner has not allowed it") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error}") from None
 
 
 class VwText:

@@ -20,7 +20,7 @@ import platformdirs
 UNUSED_S = 60 * 24 * 3600.0  # 60 days without a process that looked for code there
 _MARK_BYTES = 32  # of the hash of the code, in front of it
 LOOP = "loop.o"  # the object file of a loop
-_NAME = re.compile(r"[0-9a-f]{24}")  # as `reach.fingerprint` makes them; nothing else in the cache is touched
+_NAME = re.compile(r"[0-9a-f]{24}")  # as `fingerprint` makes them; nothing else in the cache is touched
 
 
 def root() -> Path:

@@ -17,24 +17,28 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onebit.contract.rule import Rule
 from onebit.engine import generic
+from onebit.engine.arguments import described
 from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
+from onebit.engine.fingerprint import fingerprint, is_switched_off, knows_numba, numba_version, toolchain
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.overloads import GENERIC, OPTIONS, announce, folder_of, orders, rule_functions, space_functions
-from onebit.engine.reach import fingerprint
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
-from onebit.engine.toolchain import is_switched_off, knows_numba, numba_version, toolchain
-from onebit.engine.words import described
 from onebit.errors import InputError, lines_of
+from onebit.rules import registry, rule_named
 from onebit.spaces import kernel
 from onebit.spaces.routing import form_for
+
+if TYPE_CHECKING:
+    from onebit.engine.processes import CompilingProcesses
 
 LOG = logging.getLogger("onebit.engine")
 
@@ -51,6 +55,7 @@ _loops: dict[tuple[Any, ...], Loop] = {}
 _of_loops: dict[
     tuple[Any, ...], threading.Lock
 ] = {}  # whoever needs a loop that another thread is getting waits for it
+_helpers: ContextVar[CompilingProcesses | None] = ContextVar("helpers", default=None)
 
 
 def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
@@ -145,9 +150,6 @@ def _plain_loop(rule: Rule, space: Any, loop: Callable[..., int], folder: Path |
 
 def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
     """Machine code: from another process where this one is compiling already and has helpers, else from this one."""
-    # They need modules that a process which compiles nothing does not.
-    from onebit.engine.elsewhere import helpers_for, pack_loop
-
     helpers = helpers_for(rule)
     if helpers is None or folder is None:
         return _made_here(rule, space, loop, folder)
@@ -156,8 +158,47 @@ def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None,
             return _made_here(rule, space, loop, folder)
         finally:
             _lock.release()
-    helpers.ask(pack_loop(rule, space, loop), what)
+    compile_elsewhere(helpers, rule, space, what, loop)
     return kept_code(folder) or _made_here(rule, space, loop, folder)
+
+
+@contextmanager
+def helped_by(processes: CompilingProcesses | None) -> Iterator[None]:
+    """Let these processes compile what this thread needs while this process is compiling something else."""
+    before = _helpers.set(processes)
+    try:
+        yield
+    finally:
+        _helpers.reset(before)
+
+
+def helpers_for(rule: Rule) -> CompilingProcesses | None:
+    """Return the processes that may compile a loop of this rule for this thread."""
+    return _helpers.get() if is_known(rule) else None
+
+
+def is_known(rule: Rule) -> bool:
+    """Return True if another process finds the same rule by its name: it knows the rules of onebit alone."""
+    return registry().get(rule.name) is rule
+
+
+def compile_elsewhere(
+    processes: CompilingProcesses, rule: Rule, space: Any, what: str, loop: Callable[..., int] = stream
+) -> bool:
+    """Have another process compile a loop into the cache; return False if that failed. Of the space its kind alone is sent."""
+    return processes.call(compile_known, rule.name, _with_tiny_arrays(space), loop, what=what)
+
+
+def compile_known(name: str, space: Any, loop: Callable[..., int]) -> None:
+    """Compile a loop of the rule with this name into the cache."""
+    loop_for(rule_named(name), space, loop)
+
+
+def _with_tiny_arrays(value: Any) -> Any:
+    """Return a space of the same kind with arrays of one element."""
+    if isinstance(value, np.ndarray):
+        return np.zeros((1,) * value.ndim, dtype=value.dtype)
+    return value._make(map(_with_tiny_arrays, value)) if hasattr(value, "_make") else value
 
 
 def _made_here(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None) -> bytes:

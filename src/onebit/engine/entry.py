@@ -1,6 +1,6 @@
 """The loop over one row, entered with arguments that were laid out before.
 
-The words of the loop's arguments (`engine.words`) are made anew for every call. Here that is done once, and a call sets the few that differ from
+The words of the loop's arguments (`engine.arguments`) are made anew for every call. Here that is done once, and a call sets the few that differ from
 row to row. The machine code is the same, and so is what comes out, bit for bit.
 
 Words hold addresses: whoever replaces an array among the arguments lays them out anew. This module imports the compiler.
@@ -17,10 +17,10 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, register_jitable
 
+from onebit.engine.arguments import room_of
 from onebit.engine.compile import common_entry
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.stream import CHOICE_COLUMNS
-from onebit.engine.words import room_of
 
 # The words in front: where the loop begins, which of its words are the row, the id and the mode, and what it is told.
 START, ROW, IDENTITY, MODE, TOLD = range(5)

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from onebit.contract.belief import surety_of
 from onebit.contract.candidates import Labels
 from onebit.contract.draws import TAUGHT, Draws
 from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, Vector, known
-from onebit.contract.surety import surety_of
 from onebit.spaces import (
     dense,
     diagonal_dense,

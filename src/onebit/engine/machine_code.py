@@ -9,7 +9,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onebit.engine.words import NOTHING_KEPT, packer, word_of
+from onebit.engine.arguments import NOTHING_KEPT, packer, word_of
 from onebit.errors import OnebitError
 
 ENTRY = "onebit_entry"

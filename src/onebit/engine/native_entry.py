@@ -1,4 +1,4 @@
-"""How machine code takes its arguments from words (`engine.words`): in the place of the wrapper that Numba would write for Python.
+"""How machine code takes its arguments from words (`engine.arguments`): in the place of the wrapper that Numba would write for Python.
 
 Numba's own asks Python for every part of every argument, and turns what was raised into an exception. Of the space of `auto`, which is
 a hundred arrays, that was a tenth of all there was to compile.
@@ -18,10 +18,10 @@ from numba.core import cgutils
 from numba.core.compiler_machinery import register_pass
 from numba.core.types import Array, BaseTuple  # type: ignore[attr-defined]
 
+from onebit.engine.arguments import AXES, DATA, LENGTHS, STRIDES
 from onebit.engine.machine_code import ENTRY, FAILED, MISFIT
 from onebit.engine.references import Reference
 from onebit.engine.shortcuts import NativeShortLowering, ShortLowering
-from onebit.engine.words import AXES, DATA, LENGTHS, STRIDES
 
 _WORD, _BYTE, _INT = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 

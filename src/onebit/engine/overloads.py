@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from onebit.contract import calibration
+from onebit.contract.belief import surety_of
 from onebit.contract.rule import Rule
-from onebit.contract.surety import surety_of
 from onebit.engine import generic
 from onebit.engine.code_cache import folder_for
+from onebit.engine.fingerprint import fingerprint, knows_numba, reach, toolchain
 from onebit.engine.lanes import OPERATIONS
-from onebit.engine.reach import fingerprint, reach
 from onebit.engine.stream import stream
-from onebit.engine.toolchain import knows_numba, toolchain
 from onebit.spaces import kernel
 
 # Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.

@@ -1,10 +1,10 @@
 """Processes that compile: Numba compiles one thing at a time in each, and holds up everything else there for seconds.
 
-    python -P -m MODULE
+    python -P -m onebit.engine.processes
 
-reads what to compile from its standard input and leaves it in the cache, from which whoever has asked loads it. With -P Python does
-not import code from the folder in which it is started, where anybody may have put some. A pool of `multiprocessing` would import
-the main module of the user's program again.
+reads a pickled call from its standard input and makes it; what is compiled is left in the cache, from which whoever has asked loads it.
+With -P Python does not import code from the folder in which it is started, where anybody may have put some. A pool of
+`multiprocessing` would import the main module of the user's program again.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -34,27 +35,26 @@ def cores() -> int:
 
 
 class CompilingProcesses:
-    """Runs a module in a process for each order, in at most `most` at a time (any number, where none is given).
+    """Starts a process for each call, at most `most` at a time (any number, where none is given).
 
     In sessions of their own the processes do not hear of Ctrl-C, and end with all that they have started.
     """
 
-    def __init__(self, module: str, most: int | None = None, *, own_session: bool = True) -> None:
-        self._command = [sys.executable, "-P", "-m", module]
+    def __init__(self, most: int | None = None, *, own_session: bool = True) -> None:
         self._own_session = own_session
         self._free = threading.BoundedSemaphore(most) if most else contextlib.nullcontext()
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self.is_closed = False
 
-    def ask(self, order: bytes, what: str) -> bool:
-        """Have an order carried out, and wait for that; return False if it failed or was stopped.
+    def call(self, function: Callable[..., Any], *arguments: Any, what: str) -> bool:
+        """Call a function of a module in another process, and wait; return False if it failed or was stopped.
 
-        A failure is logged: the caller does the same in this process, and finds out more if it fails there.
+        A failure is logged: the caller compiles `what` in this process, and finds out more if it fails there.
         """
         with self._free:
             try:
-                why = self._carry_out(order)
+                why = self._run(pickle.dumps((function, arguments)))
             except subprocess.TimeoutExpired:
                 why = f"it took longer than {LONGEST_S:.0f} s"
             except OSError as error:  # too many processes or open files
@@ -71,13 +71,13 @@ class CompilingProcesses:
             for process in self._running:
                 self._kill(process)
 
-    def _carry_out(self, order: bytes) -> str:
-        """Return why an order could not be carried out, or nothing."""
+    def _run(self, call: bytes) -> str:
+        """Return why a call failed, or nothing."""
         with self._lock:
             if self.is_closed:
                 return "it was stopped"
             process = subprocess.Popen(
-                self._command,
+                [sys.executable, "-P", "-m", __name__],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -86,7 +86,7 @@ class CompilingProcesses:
             self._running.add(process)
         with process:  # which waits for it, and closes its pipes
             try:
-                _, errors = process.communicate(order, LONGEST_S)
+                _, errors = process.communicate(call, LONGEST_S)
             finally:
                 with self._lock:
                     self._kill(process)
@@ -102,9 +102,9 @@ class CompilingProcesses:
                 process.kill()
 
 
-def carry_out_order(carry_out: Callable[[bytes], Any]) -> None:
-    """Carry out the order on standard input; if that fails, exit with its error in a line."""
+if __name__ == "__main__":
     try:
-        carry_out(sys.stdin.buffer.read())
+        function, arguments = pickle.load(sys.stdin.buffer)
+        function(*arguments)
     except Exception as error:
         sys.exit((lines_of(str(error)) or [type(error).__name__])[-1])

@@ -5,7 +5,7 @@ writes the record of an array to memory wherever it is indexed, and works out an
 The functions of onebit have none of the former and count no references; array elements are read and written in place, and built-in operators
 mean the same every time. A rule in a user's own file goes through all of Numba's passes.
 
-All of this, and all that `docs/reference/dependencies.md` names beside it, is used only with versions that are known (`engine.toolchain`).
+All of this, and all that `docs/reference/dependencies.md` names beside it, is used only with versions that are known (`engine.fingerprint`).
 """
 
 from __future__ import annotations

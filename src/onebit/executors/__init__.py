@@ -21,7 +21,7 @@ EXECUTORS = {
     "auto": "the GPU if there is one and it pays off, otherwise threads",
     "threads": "this machine's cores",
     "gpu": "this machine's GPU",
-    "dask": "a Dask cluster started on this machine",
+    "dask": "Dask with the threads of this process, to try it out",
     "dask://host:port": "the Dask cluster with this scheduler",
     "ray": "the Ray cluster that runs here, or one started on this machine",
     "ray://host:port": "the Ray cluster with this address",
@@ -41,9 +41,6 @@ class Executor(Protocol):
 
         Closing the generator stops what is running; a trial that was stopped gives no record.
         """
-
-    def core_rate(self, trial: Trial) -> float | None:
-        """Rounds a second that one core does of such a trial; None where the records have it, since they ran on a CPU."""
 
     def close(self) -> None:
         """End what was started for this executor."""

@@ -18,14 +18,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit.data.sources import Source
-from onebit.engine import elsewhere
-from onebit.engine.elsewhere import helped_by
+from onebit.engine.compile import helped_by
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.trials.cost import Resource, number_of
 from onebit.trials.execution import run_trials
 from onebit.trials.records import Record, record_of
-from onebit.trials.room import refuse_what_does_not_fit
-from onebit.trials.shared_data import SharedData, Tables
+from onebit.trials.shared_data import SharedData, Tables, refuse_what_does_not_fit
 from onebit.trials.trial import Outcome, Progress, Trial
 
 PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
@@ -51,9 +49,6 @@ class ThreadsExecutor:
         with closing(execute(groups, self.threads, progress)) as outcomes:
             for outcome in outcomes:
                 yield record_of(outcome)
-
-    def core_rate(self, trial: Trial) -> None:
-        """Nothing: the records have it."""
 
     def close(self) -> None:
         """Nothing was started that goes on."""
@@ -131,7 +126,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
     the others in processes beside it. Closing the iterator stops what is running.
     """
     work, stop, lock = _Work(groups, threads), threading.Event(), threading.Lock()
-    helpers = CompilingProcesses(elsewhere.__name__, threads - 1) if threads > 1 else None
+    helpers = CompilingProcesses(threads - 1) if threads > 1 else None
     outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
 
     def report(count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -12,15 +13,12 @@ from onebit.contract.parameters import named_parameters, refuse_unknown
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.executors import executor_of
-from onebit.experiments.drawing import curves_of
-from onebit.experiments.failures import failures_said, refuse_or_warn
-from onebit.experiments.finding import finding
-from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Collected, Interrupted, collect
-from onebit.experiments.saving import save_page
-from onebit.experiments.statistics import MeanEstimate
-from onebit.experiments.summary import Summary
+from onebit.experiments.drawing import achieved, curves_of
+from onebit.experiments.run import Stopped, constant_said
+from onebit.experiments.runner import Collected, Interrupted, collect, failures_said, refuse_or_warn
+from onebit.experiments.statistics import MeanEstimate, Summary
 from onebit.learner import Learner
+from onebit.report.html import save_page
 from onebit.report.parts import Page
 from onebit.rules import chosen_rules
 from onebit.trials.cost import Cost
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
 
 AGGRESSIVENESS = (0.001, 1.0)  # tried beside the default where nothing is said
 RUNS = 5
+MOST_NAMED = 4  # learners in one sentence
 
 
 @dataclass(frozen=True)
@@ -50,6 +49,19 @@ class DataResult:
         honest = [one for one in self.summaries if not one.full_information]
         return next(iter(honest or self.summaries), None)
 
+    @property
+    def others(self) -> list[Summary]:
+        """The learners with the feedback of the best, but for itself."""
+        best = self.best
+        if best is None:
+            return []
+        return [one for one in self.summaries if one is not best and one.full_information == best.full_information]
+
+    @property
+    def rivals(self) -> list[Summary]:
+        """The learners that cannot be distinguished from the best: their difference to it, run by run, has 0 in its interval."""
+        return [one for one in self.others if self.difference(one).low <= 0.0]
+
     def difference(self, one: Summary) -> MeanEstimate:
         """How much more a learner errs than the best, run by run; where there are rewards, how much less it gets."""
         assert self.best is not None
@@ -64,7 +76,7 @@ class DataResult:
         """As plain values."""
         summaries = [{**one.to_dict(), "difference_to_best": self.difference(one).to_dict()} for one in self.summaries]
         failures = [
-            {name: record.fields[name] for name in ("learner", "options", "seed", "why")} for record in self.failures
+            {name: getattr(record, name) for name in ("learner", "options", "seed", "why")} for record in self.failures
         ]
         return {
             "data": self.stream.name,
@@ -104,14 +116,14 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """What was found, and the tables, for a notebook."""
-        from onebit.experiments.notebook import comparison_html
+        from onebit.experiments.pages import comparison_html
 
         return comparison_html(self)
 
     @property
     def finding(self) -> str:
         """The finding in a sentence or two: which learner is best on which stream, and which cannot be distinguished from it."""
-        return finding(self.results)
+        return describe_finding(self.results)
 
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by default the one that has the runs; returns the path of the page."""
@@ -246,3 +258,73 @@ def _entry(given: Any) -> ComparisonEntry:
 def _stream(given: Any, settings: dict[str, Any]) -> Stream:
     X, y = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
     return stream(X, y, **settings)
+
+
+# --- what was found, in sentences -----------------------------------------------------------------------------------
+
+
+def describe_finding(results: Sequence[DataResult]) -> str:
+    """Who is best and where, who cannot be distinguished from it, what no learner beats, and what failed everywhere."""
+    decided = [(result, result.best) for result in results if result.best is not None]
+    said = [_describe_best(*decided[0])] if len(results) == 1 and decided else _describe_wins(decided, len(results))
+    for result, _ in decided:
+        constant = (
+            constant_said(result.stream, max(one.reward.mean for one in result.summaries)) if result.rewarded else ""
+        )
+        if constant:
+            said.append(f"On {result.stream.name} {constant}, more than every learner.")
+    without = [result for result in results if result.best is None]
+    for some, why in (
+        ([one for one in without if one.failures], "no learner was run without a failure"),
+        ([one for one in without if not one.failures], "no learner has run to the end"),
+    ):
+        if some:
+            said.append(f"On {_joined([one.stream.name for one in some])} {why}.")
+    if any(math.isnan(best.error.low) for _, best in decided):
+        said.append("One run has no interval: more runs would say how sure this is.")
+    return " ".join(said)
+
+
+def _describe_best(result: DataResult, best: Summary) -> str:
+    said = f"`{best.entry.title}` is best on {result.stream.name}, with {achieved(best)}"
+    if not result.others or math.isnan(best.error.low):
+        return f"{said}."
+    near = result.rivals
+    return (
+        f"{said}; {_describe_rivals(near)}."
+        if near
+        else f"{said}; it can be distinguished from every other with {best.runs} runs."
+    )
+
+
+def _describe_wins(decided: Sequence[tuple[DataResult, Summary]], count: int) -> list[str]:
+    places: dict[str, list[str]] = {}
+    for result, best in decided:
+        places.setdefault(best.entry.title, []).append(result.stream.name)
+    ranked = sorted(places.items(), key=lambda item: -len(item[1]))
+    said = []
+    if ranked:
+        (title, where), *others = ranked
+        wins = [f"`{title}` is best on {len(where)} of {count}: {_joined(where)}"]
+        wins += [f"`{title}` on {_joined(where)}" for title, where in others]
+        said.append(f"{'; '.join(wins)}.")
+    near = [(result.stream.name, result.rivals) for result, _ in decided]
+    said += [f"On {name} {_describe_rivals(some)}." for name, some in near if some]
+    return said
+
+
+def _describe_rivals(near: Sequence[Summary]) -> str:
+    """Who they are, and that a paired test over so many runs does not tell them from the best."""
+    names = [f"`{one.entry.rule.name}`" + (f" ({one.entry.said})" if one.entry.said else "") for one in near]
+    if len(names) > MOST_NAMED:
+        names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
+    return f"{_joined(names)} cannot be distinguished from it with {near[0].runs} runs"
+
+
+def _joined(words: Sequence[str]) -> str:
+    """Words as they stand in a sentence.
+
+    >>> _joined(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

@@ -1,22 +1,23 @@
-"""From records to what is shown: curves with their intervals, numbers with theirs, in percent."""
+"""From records to what is shown: curves with their intervals, the pictures of a sweep, numbers with their intervals."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.experiments.statistics import MeanEstimate, means_and_halves
-from onebit.experiments.summary import Summary
-from onebit.report.parts import BANDIT, FULL_INFORMATION, Band, Column, Curves, Number, Series, Table
+from onebit.experiments.grid import is_numeric
+from onebit.experiments.statistics import MeanEstimate, Summary, means_and_halves
+from onebit.report.parts import BANDIT, FULL_INFORMATION, Band, Column, Curves, HeatMap, Number, Series, Table
 from onebit.trials.records import REWARDS, Record
 from onebit.trials.trial import shown
 
 if TYPE_CHECKING:
     from onebit.experiments.run import Result
+    from onebit.experiments.sweep import Sweep
 
 MEASURES = ("played", "greedy")
 
@@ -30,33 +31,25 @@ def band(values: NDArray[np.float64], whole: float = 100.0) -> Band:
 
 
 def curves_of(
-    title: str, summaries: Sequence[Summary], logarithmic: bool = False, names: Iterable[str] | None = None
+    title: str,
+    summaries: Sequence[Summary],
+    logarithmic: bool = False,
+    names: Iterable[str] | None = None,
+    rewarded: bool = False,
 ) -> Curves:
-    """The error curves of some learners on one stream."""
+    """The error curves of some learners on one stream, or with `rewarded` the curves of their mean rewards."""
+    measures, whole = (REWARDS, 1.0) if rewarded else (MEASURES, 100.0)
     series = [
         Series(
             name,
-            {measure: band(one.curve(measure)) for measure in MEASURES},
+            {shown_as: band(one.curve(measure), whole) for shown_as, measure in zip(MEASURES, measures, strict=True)},
             FULL_INFORMATION if one.full_information else BANDIT,
         )
         for name, one in zip(names or [one.entry.title for one in summaries], summaries, strict=True)
     ]
     marks = summaries[0].records[0].marks.tolist() if summaries else []
-    return Curves(title, marks, "rounds", "error so far, %", series, logarithmic)
-
-
-def reward_curves_of(title: str, summaries: Sequence[Summary]) -> Curves:
-    """The curves of the mean reward of some learners on one stream that has rewards."""
-    series = [
-        Series(
-            one.entry.title,
-            {measure: band(one.curve(name), 1.0) for measure, name in zip(MEASURES, REWARDS, strict=True)},
-            FULL_INFORMATION if one.full_information else BANDIT,
-        )
-        for one in summaries
-    ]
-    marks = summaries[0].records[0].marks.tolist() if summaries else []
-    return Curves(title, marks, "rounds", "mean reward so far", series, highest_first=True)
+    what = "mean reward so far" if rewarded else "error so far, %"
+    return Curves(title, marks, "rounds", what, series, logarithmic, highest_first=rewarded)
 
 
 def curves_of_result(result: Result, logarithmic: bool) -> Curves:
@@ -69,45 +62,130 @@ def curves_of_result(result: Result, logarithmic: bool) -> Curves:
     return Curves(title, result.curve.rounds.tolist(), "rounds", "error so far, %", series, logarithmic)
 
 
-def number(found: MeanEstimate, signed: bool = False, bar: bool = False, best: bool = False) -> Number:
-    """An estimate as a cell: in percent, its interval beside it, by choice as a bar, and marked where it is the best."""
-    text = f"{100 * found.mean:{'+' if signed else ''}.2f}"
-    if math.isnan(found.low):
-        return Number(100 * found.mean, text, best=best)
-    ends = (max(0.0, 100 * found.low), min(100.0, 100 * found.high)) if bar else None
-    return Number(100 * found.mean, text, f"± {100 * (found.high - found.mean):.2f}", ends, best)
+def number(
+    found: MeanEstimate, rewarded: bool = False, signed: bool = False, bar: bool = False, best: bool = False
+) -> Number:
+    """An error in percent, or a mean reward from 0 to 1, as a cell with its interval; by choice with a bar, or marked as the best."""
+    whole, digits = (1.0, 4) if rewarded else (100.0, 2)
+    mean, half = whole * found.mean, whole * (found.high - found.mean)
+    text = f"{mean:{'+' if signed else ''}.{digits}f}"
+    if math.isnan(half):
+        return Number(mean, text, best=best)
+    ends = (max(0.0, whole * found.low), min(whole, whole * found.high)) if bar else None
+    return Number(mean, text, f"± {half:.{digits}f}", ends, best)
 
 
-def reward_number(found: MeanEstimate, signed: bool = False, best: bool = False) -> Number:
-    """A mean reward, or a difference of two, as a cell: from 0 to 1, its interval beside it."""
-    text = f"{found.mean:{'+' if signed else ''}.4f}"
-    interval = "" if math.isnan(found.low) else f"± {found.high - found.mean:.4f}"
-    return Number(found.mean, text, interval, best=best)
+def in_words(found: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:
+    """An error in percent, or a mean reward from 0 to 1, as text with its interval."""
+    cell = number(found, rewarded, signed)
+    return f"{cell.text} {cell.interval}".strip()
 
 
 def achieved(one: Summary) -> str:
     """What a learner is ranked by, in words: "an error of 4.20 ± 0.10 %", or "a mean reward of 0.7120 ± 0.0100"."""
-    if not one.rewarded:
-        return f"an error of {percent(one.error)} %"
-    cell = reward_number(one.reward)
-    return f"a mean reward of {f'{cell.text} {cell.interval}'.strip()}"
-
-
-def percent(found: MeanEstimate) -> str:
-    """An estimate as text: in percent, with its interval."""
-    cell = number(found)
-    return f"{cell.text} {cell.interval}".strip()
+    return f"a mean reward of {in_words(one.reward, True)}" if one.rewarded else f"an error of {in_words(one.error)} %"
 
 
 def failure_table(failed: Iterable[Record]) -> Table:
     """The runs that failed, those of one setting together."""
     found: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
-        found.setdefault((record.fields["learner"], shown(record.fields["options"])), []).append(record)
+        found.setdefault((record.learner, shown(record.options)), []).append(record)
     rows = [
-        [learner, said, ", ".join(str(record.fields["seed"]) for record in some), some[0].failed or ""]
+        [learner, said, ", ".join(str(record.seed) for record in some), some[0].failed or ""]
         for (learner, said), some in found.items()
     ]
     return Table(
         "Failed", [Column("learner"), Column("set"), Column("seeds"), Column("why, in the first of them")], rows
     )
+
+
+def sweep_pictures(found: Sweep) -> list[Curves | HeatMap]:
+    """One parameter: its sensitivity curve. More: a heat map of the two with most values, the others as chosen."""
+    assert found.best is not None
+    names = sorted(found.grid.axes, key=lambda name: -len(found.grid.axes[name]))
+    if len(names) > 1 and len(found.grid.axes[names[1]]) > 1:
+        return [_heat_map(found, *sorted(names[:2], key=list(found.grid.axes).index))]
+    values = found.grid.axes[names[0]]
+    if not is_numeric(values):
+        return [_heat_map(found, names[0], None)]
+    return [_sensitivity(found, names[0])]
+
+
+def _summary_at(found: Sweep, point: Mapping[str, Any]) -> Summary | None:
+    return found.summaries[found.grid.positions[tuple(point[name] for name in found.grid.axes)]]
+
+
+def _sensitivity(found: Sweep, name: str) -> Curves:
+    assert found.best is not None
+    values = sorted(found.grid.axes[name])
+    tried = [_summary_at(found, {**found.best, name: value}) for value in values]
+    kept = [(value, one) for value, one in zip(values, tried, strict=True) if one is not None]
+    rewarded = found.stream.source.rewards
+    what, measures, whole = ("mean reward", REWARDS, 1.0) if rewarded else ("error", ("error", "greedy_error"), 100.0)
+    series = Series(
+        found.grid.rule.name,
+        {
+            shown_as: _joined(
+                [band(np.array([[getattr(record, measure)] for record in one.records]), whole) for _, one in kept]
+            )
+            for shown_as, measure in zip(MEASURES, measures, strict=True)
+        },
+    )
+    logarithmic = bool(values[0] > 0 and values[-1] / values[0] > 20)
+    return Curves(
+        f"How the {what} depends on {name}",
+        [value for value, _ in kept],
+        name,
+        what if rewarded else f"{what}, %",
+        [series],
+        logarithmic,
+        rewarded,
+    )
+
+
+def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
+    assert found.best is not None
+    y_values = found.grid.axes[y_name]
+    x_values = [""] if x_name is None else found.grid.axes[x_name]
+    values: list[list[float | None]] = []
+    text: list[list[str]] = []
+    for y in y_values:
+        across = {} if x_name is None else {x_name: None}
+        tried = [_summary_at(found, {**found.best, y_name: y, **dict.fromkeys(across, x)}) for x in x_values]
+        values.append([None if one is None else 100 * one.loss.mean for one in tried])
+        text.append(["failed" if one is None else _short_loss(one) for one in tried])
+    column = 0 if x_name is None else x_values.index(found.best[x_name])
+    others = {name: value for name, value in found.best.items() if name not in (y_name, x_name)}
+    rewarded = found.stream.source.rewards
+    note = f"mean {'reward' if rewarded else 'error'} on the tuning streams{'' if rewarded else ', %'}"
+    note += f"; {shown(others)} as chosen" if others else ""
+    title = f"{'Reward' if rewarded else 'Error'} over {y_name}" + (f" and {x_name}" if x_name else "")
+    return HeatMap(
+        title,
+        x_name or "",
+        _axis(x_values),
+        y_name,
+        _axis(y_values),
+        values,
+        text,
+        (y_values.index(found.best[y_name]), column),
+        note,
+    )
+
+
+def _short_loss(one: Summary) -> str:
+    """What a setting is ranked by, for a field of a heat map."""
+    return f"{one.reward.mean:.3f}" if one.rewarded else f"{100 * one.error.mean:.1f}"
+
+
+def _axis(values: Sequence[Any]) -> list[float | str]:
+    return [value if isinstance(value, float | int) else str(value) for value in values]
+
+
+def _joined(bands: Sequence[Band]) -> Band:
+    """The bands of single points as one."""
+    mean = [one.mean[0] for one in bands]
+    if not bands or bands[0].low is None:
+        return Band(mean)
+    return Band(mean, [one.low[0] for one in bands if one.low], [one.high[0] for one in bands if one.high])

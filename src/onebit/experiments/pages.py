@@ -4,53 +4,43 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from onebit.data.streams import Stream
 from onebit.engine.processes import cores
 from onebit.executors.threads import processor
 from onebit.experiments.compare import Comparison, DataResult
-from onebit.experiments.drawing import (
-    MEASURES,
-    achieved,
-    band,
-    curves_of,
-    failure_table,
-    number,
-    reward_curves_of,
-    reward_number,
-)
-from onebit.experiments.failures import failures_said
+from onebit.experiments.drawing import achieved, curves_of, failure_table, in_words, number, sweep_pictures
 from onebit.experiments.grid import is_numeric
-from onebit.experiments.summary import Summary, whose_speed
+from onebit.experiments.runner import failures_said
+from onebit.experiments.statistics import Summary, whose_speed
 from onebit.experiments.sweep import FRESH, Sweep
 from onebit.report.parts import (
     BANDIT,
     FULL_INFORMATION,
-    Band,
     Column,
-    Curves,
-    HeatMap,
     Number,
     Page,
     Part,
     Section,
-    Series,
     Table,
     TableRow,
     Text,
 )
-from onebit.trials.cost import Cost, quantity
-from onebit.trials.records import REWARDS, Record
+from onebit.report.tables import plain_table_html, rich
+from onebit.trials.cost import Cost, number_of, quantity
+from onebit.trials.records import Record
 from onebit.trials.trial import ComparisonEntry, shown
 from onebit.version import VERSION
 
+if TYPE_CHECKING:
+    from onebit.experiments.run import Result
+
 MOST_ROWS = 500  # of settings in the table of a page
+NOTEBOOK_ROWS = 20  # of settings in a notebook
 
 
 def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
@@ -119,7 +109,7 @@ def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
     parts: list[Part] = []
     if result.summaries:
         if result.rewarded:
-            parts.append(reward_curves_of(f"Mean reward so far on {data.name}", result.summaries))
+            parts.append(curves_of(f"Mean reward so far on {data.name}", result.summaries, rewarded=True))
         parts += [curves_of(f"Error so far on {data.name}", result.summaries), error_table(result)]
     if result.failures:
         parts.append(failure_table(result.failures))
@@ -184,12 +174,12 @@ def error_table(result: DataResult) -> Table:
 def _difference_cell(result: DataResult, one: Summary) -> Number:
     if one is result.best:
         return Number(0.0, "best", best=True)
-    return (reward_number if result.rewarded else number)(result.difference(one), signed=True)
+    return number(result.difference(one), result.rewarded, signed=True)
 
 
 def _reward_cells(result: DataResult, one: Summary) -> list[Number]:
-    played = reward_number(one.reward, best=one is result.best)
-    return [played, _difference_cell(result, one), reward_number(one.greedy_reward)]
+    played = number(one.reward, True, best=one is result.best)
+    return [played, _difference_cell(result, one), number(one.greedy_reward, True)]
 
 
 def _overview(found: Comparison) -> Section:
@@ -210,13 +200,13 @@ def _overview(found: Comparison) -> Section:
 def _absent(result: DataResult, entry: ComparisonEntry) -> Number:
     """A learner without a mean: a run failed, or the comparison was stopped before it had run."""
     who = (entry.rule.name, entry.said)
-    failed = any((one.fields["learner"], shown(one.fields["options"])) == who for one in result.failures)
+    failed = any((one.learner, shown(one.options)) == who for one in result.failures)
     return Number(None, "failed" if failed else "not run")
 
 
 def _overview_cell(result: DataResult, there: Summary) -> Number:
     if result.rewarded:
-        return reward_number(there.reward, best=there is result.best)
+        return number(there.reward, True, best=there is result.best)
     return number(there.error, bar=True, best=there is result.best)
 
 
@@ -229,7 +219,7 @@ def sweep_page(found: Sweep) -> Page:
     if found.chosen is not None:
         parts += sweep_pictures(found)
     if found.fresh is not None and found.stream.source.rewards:
-        parts.append(reward_curves_of("The mean reward of the setting chosen, on fresh streams", [found.fresh]))
+        parts.append(curves_of("The mean reward of the setting chosen, on fresh streams", [found.fresh], rewarded=True))
     if found.fresh is not None:
         parts.append(curves_of("The setting chosen, on fresh streams", [found.fresh]))
     parts.append(settings_table(found))
@@ -277,85 +267,6 @@ def sweep_words(found: Sweep) -> list[str]:
     return [*words, how, *feedback_words(found.stream)]
 
 
-def sweep_pictures(found: Sweep) -> list[Curves | HeatMap]:
-    """One parameter: its sensitivity curve. More: a heat map of the two with most values, the others as chosen."""
-    assert found.best is not None
-    names = sorted(found.grid.axes, key=lambda name: -len(found.grid.axes[name]))
-    if len(names) > 1 and len(found.grid.axes[names[1]]) > 1:
-        return [_heat_map(found, *sorted(names[:2], key=list(found.grid.axes).index))]
-    values = found.grid.axes[names[0]]
-    if not is_numeric(values):
-        return [_heat_map(found, names[0], None)]
-    return [_sensitivity(found, names[0])]
-
-
-def _summary_at(found: Sweep, point: Mapping[str, Any]) -> Summary | None:
-    return found.summaries[found.grid.positions[tuple(point[name] for name in found.grid.axes)]]
-
-
-def _sensitivity(found: Sweep, name: str) -> Curves:
-    assert found.best is not None
-    values = sorted(found.grid.axes[name])
-    tried = [_summary_at(found, {**found.best, name: value}) for value in values]
-    kept = [(value, one) for value, one in zip(values, tried, strict=True) if one is not None]
-    rewarded = found.stream.source.rewards
-    what, measures, whole = ("mean reward", REWARDS, 1.0) if rewarded else ("error", ("error", "greedy_error"), 100.0)
-    series = Series(
-        found.grid.rule.name,
-        {
-            shown_as: _joined(
-                [band(np.array([[record.fields[measure]] for record in one.records]), whole) for _, one in kept]
-            )
-            for shown_as, measure in zip(MEASURES, measures, strict=True)
-        },
-    )
-    logarithmic = bool(values[0] > 0 and values[-1] / values[0] > 20)
-    return Curves(
-        f"How the {what} depends on {name}",
-        [value for value, _ in kept],
-        name,
-        what if rewarded else f"{what}, %",
-        [series],
-        logarithmic,
-        rewarded,
-    )
-
-
-def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
-    assert found.best is not None
-    y_values = found.grid.axes[y_name]
-    x_values = [""] if x_name is None else found.grid.axes[x_name]
-    values: list[list[float | None]] = []
-    text: list[list[str]] = []
-    for y in y_values:
-        across = {} if x_name is None else {x_name: None}
-        tried = [_summary_at(found, {**found.best, y_name: y, **dict.fromkeys(across, x)}) for x in x_values]
-        values.append([None if one is None else 100 * one.loss.mean for one in tried])
-        text.append(["failed" if one is None else _short_loss(one) for one in tried])
-    column = 0 if x_name is None else x_values.index(found.best[x_name])
-    others = {name: value for name, value in found.best.items() if name not in (y_name, x_name)}
-    rewarded = found.stream.source.rewards
-    note = f"mean {'reward' if rewarded else 'error'} on the tuning streams{'' if rewarded else ', %'}"
-    note += f"; {shown(others)} as chosen" if others else ""
-    title = f"{'Reward' if rewarded else 'Error'} over {y_name}" + (f" and {x_name}" if x_name else "")
-    return HeatMap(
-        title,
-        x_name or "",
-        _axis(x_values),
-        y_name,
-        _axis(y_values),
-        values,
-        text,
-        (y_values.index(found.best[y_name]), column),
-        note,
-    )
-
-
-def _short_loss(one: Summary) -> str:
-    """What a setting is ranked by, for a field of a heat map."""
-    return f"{one.reward.mean:.3f}" if one.rewarded else f"{100 * one.error.mean:.1f}"
-
-
 def settings_table(found: Sweep, most: int = MOST_ROWS) -> Table:
     """The settings of a sweep on the tuning streams, best first; the one chosen is marked."""
     rewarded = found.stream.source.rewards
@@ -371,7 +282,7 @@ def settings_table(found: Sweep, most: int = MOST_ROWS) -> Table:
     rows = [
         [
             *(_cell(value) for value in point),
-            *([reward_number(one.reward, best=one is chosen)] if rewarded else []),
+            *([number(one.reward, True, best=one is chosen)] if rewarded else []),
             number(one.error, bar=True, best=not rewarded and one is chosen),
             number(one.greedy_error),
         ]
@@ -381,18 +292,44 @@ def settings_table(found: Sweep, most: int = MOST_ROWS) -> Table:
     return Table("All settings, on the tuning streams", columns, rows, note)
 
 
-def _axis(values: Sequence[Any]) -> list[float | str]:
-    return [value if isinstance(value, float | int) else str(value) for value in values]
-
-
 def _cell(value: Any) -> Any:
     is_number = isinstance(value, float | int) and not isinstance(value, bool)
     return Number(float(value), f"{value:g}") if is_number else str(value)
 
 
-def _joined(bands: Sequence[Band]) -> Band:
-    """The bands of single points as one."""
-    mean = [one.mean[0] for one in bands]
-    if not bands or bands[0].low is None:
-        return Band(mean)
-    return Band(mean, [one.low[0] for one in bands if one.low], [one.high[0] for one in bands if one.high])
+# --- in a notebook: sentences and tables, without scripts ---------------------------------------------------
+
+
+def comparison_html(found: Comparison) -> str:
+    """What a comparison found, and its tables."""
+    tables = [plain_table_html(error_table(one)) for one in found.results if one.summaries]
+    return _paragraphs(found_words(found.finding, found.failures)) + "".join(tables)
+
+
+def sweep_html(found: Sweep) -> str:
+    """What a sweep chose, and its best settings."""
+    words = [*found_words("", found.failures), *sweep_words(found)]
+    return _paragraphs(words) + plain_table_html(settings_table(found, NOTEBOOK_ROWS))
+
+
+def result_html(result: Result) -> str:
+    """The errors of a run."""
+    runs = f"{number_of(result.runs, 'run')} of {result.rounds:,} rounds, {quantity(result.rounds_per_second)} rounds a second"
+    words = [f"`{result.rule}` on {result.data}: {runs}."]
+    if result.caveat:
+        words.append(f"But {result.caveat}.")
+    rewards = []
+    if result.rewards is not None:
+        rewards = [["mean reward of the labels played", in_words(result.reward_interval, True)]]
+        rewards.append(["mean reward of the greedy labels", f"{result.greedy_reward:.4f}"])
+    rows = [
+        *rewards,
+        ["error of the labels played, %", in_words(result.error_interval)],
+        ["error of the greedy labels, %", in_words(result.greedy_error_interval)],
+        *([["set", shown(result.params)]] if result.params else []),
+    ]
+    return _paragraphs(words) + plain_table_html(Table("", [Column(""), Column("")], rows))
+
+
+def _paragraphs(words: Iterable[str]) -> str:
+    return "".join(f"<p>{rich(one)}</p>" for one in words)

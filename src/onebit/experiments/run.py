@@ -17,16 +17,16 @@ from numpy.typing import NDArray
 
 from onebit.contract.parameters import checked_flag, named_parameters, refuse_unknown
 from onebit.data.sources import columns_or_values
-from onebit.data.streams import Stream, stream
+from onebit.data.streams import Stream, stream, stream_parameters
+from onebit.data.tables import best_constant
 from onebit.engine.processes import cores
-from onebit.errors import InputError
+from onebit.errors import InputError, brief
 from onebit.executors.threads import execute
-from onebit.experiments.finding import constant_said
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.learner import Learner
 from onebit.options import MEANINGS
 from onebit.rules import DEFAULT, is_rule
-from onebit.trials.room import refuse_what_does_not_fit
+from onebit.trials.shared_data import refuse_what_does_not_fit
 from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, entry_of
 from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 
@@ -137,7 +137,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The errors, and what was set, for a notebook."""
-        from onebit.experiments.notebook import result_html
+        from onebit.experiments.pages import result_html
 
         return result_html(self)
 
@@ -225,26 +225,7 @@ def _is_parameter(learner: Any, name: str, value: object) -> bool:
         return False
 
 
-STREAM_SETTINGS = (
-    "rounds",
-    "order",
-    "noise",
-    "drift",
-    "delay",
-    "missing",
-    "candidates",
-    "rewards",
-    "corrected",
-    "prepare",
-    "label",
-    "text",
-    "categorical",
-    "numeric",
-    "drop",
-    "ngrams",
-    "vectorizer",
-    "same_rows",
-)
+STREAM_SETTINGS = tuple(name for name in stream_parameters() if name not in ("classes", "progress", "seed"))
 
 
 def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Result:
@@ -270,6 +251,16 @@ def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Resul
     result = _result(entry, streamed, done)
     assert result is not None
     return result
+
+
+def constant_said(stream: Stream, reward: float) -> str:
+    """That always naming one class gets more than this mean reward; nothing where it does not, or where that cannot be done or has no reward."""
+    if not stream.source.rewards or stream.restricted:
+        return ""
+    data = stream.data(0)
+    assert data.rewards is not None
+    best, mean = best_constant(data.rewards[: stream.rounds] if stream.order == "file" else data.rewards)
+    return f"always naming {brief(data.classes[best])} has a mean reward of {mean:.4f}" if mean > reward else ""
 
 
 def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) -> Result | None:

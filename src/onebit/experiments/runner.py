@@ -1,18 +1,71 @@
-"""Run the trials of an experiment that have no record yet."""
+"""Run the trials of an experiment that have no record yet. Where all runs fail that is an error, where some do a warning, and either says why."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
 from onebit.data.streams import Stream
+from onebit.errors import InputError, OnebitWarning, short
 from onebit.executors import Executor
-from onebit.experiments.summary import Summary
-from onebit.trials.cost import NOTHING, Cost, kind_of
+from onebit.experiments.statistics import Summary
+from onebit.trials.cost import NOTHING, Cost, number_of
 from onebit.trials.records import Record, Records
 from onebit.trials.shared_data import by_shared_data
-from onebit.trials.trial import CPU, ComparisonEntry, Progress, Trial
+from onebit.trials.trial import ComparisonEntry, Progress, Trial, shown
+
+MOST_CAUSES = 3  # in one sentence, and learners of each; the page has all
+
+
+class FailedRunsWarning(OnebitWarning):
+    """Some runs of an experiment failed; those whose they were have no place in its tables."""
+
+
+def failures_by_data(failed: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
+    """The runs that failed by whose they were, as it was set, and by their data."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in failed:
+        found.setdefault((_who(record), str(record.stream["data"])), []).append(record)
+    return found
+
+
+def _who(record: Record) -> str:
+    return f"{record.learner} {shown(record.options)}".strip()
+
+
+def causes_said(failed: Sequence[Record]) -> str:
+    """Why runs failed, each learner in the first of its own that did: those who failed of the same together."""
+    first: dict[str, str] = {}
+    for record in failed:
+        first.setdefault(_who(record), record.failed or "")
+    by_cause: dict[str, list[str]] = {}
+    for who, why in first.items():
+        by_cause.setdefault(why, []).append(who)
+    said = [f"{_some(who, 'more')}: {short(why)}" for why, who in by_cause.items()]
+    return _some(said, "more causes", "; ")
+
+
+def failures_said(failed: Sequence[Record], done: int | None = None) -> str:
+    """How many runs failed, of those that were done where that is known, and why."""
+    count = number_of(len(failed), "run") if done is None else f"{len(failed)} of {done} runs"
+    return f"{count} failed ({causes_said(failed)})"
+
+
+def refuse_or_warn(failed: Sequence[Record], done: int) -> None:
+    """Raise where every run that was done failed; where only some did, warn whoever called the experiment."""
+    if not failed:
+        return
+    if len(failed) == done:
+        raise InputError(f"every run failed ({causes_said(failed)})")
+    warnings.warn(f"{failures_said(failed, done)}; `.failures` has them", FailedRunsWarning, stacklevel=3)
+
+
+def _some(words: Sequence[str], rest: str, between: str = ", ") -> str:
+    left = len(words) - MOST_CAUSES
+    return between.join(words[:MOST_CAUSES]) + (f"{between}and {left} {rest}" if left > 0 else "")
+
 
 Callback = Callable[[Record], object]  # told of each run once it is kept; what it returns does not matter
 
@@ -69,13 +122,12 @@ def collect(
         elif trial.identity not in missing or trial.curve:  # where two ask for the same, the one that wants more
             missing[trial.identity] = trial
     new: dict[str, Record] = {}
-    already, started = len(found), time.perf_counter()
+    started = time.perf_counter()
 
-    def cost(measured: bool) -> Cost:
-        done = [(missing[identity], record) for identity, record in new.items() if not record.failed]
+    def collected() -> Collected:
         seconds = time.perf_counter() - started if new else 0.0
-        rounds = sum(trial.stream.rounds for trial, _ in done)
-        return Cost(executor.resources, rounds, seconds, _core_seconds(done, executor if measured else None), already)
+        rounds = sum(record.rounds for record in new.values() if not record.failed)
+        return Collected({**found, **new}, Cost(executor.resources, rounds, seconds, len(found)))
 
     try:
         if callback is not None:
@@ -83,31 +135,10 @@ def collect(
                 callback(record)
         with closing(executor.run(by_shared_data(missing.values()), report)) as come:
             for record in come:
-                if record.fields["id"] not in new:  # an executor may give what was lost and done again twice
-                    new[record.fields["id"]] = records.add(record)
+                if record.id not in new:  # an executor may give what was lost and done again twice
+                    new[record.id] = records.add(record)
                     if callback is not None:
                         callback(record)
-        return Collected({**found, **new}, cost(measured=True))
+        return collected()
     except KeyboardInterrupt:
-        raise Interrupted(Collected({**found, **new}, cost(measured=False))) from None
-
-
-def _core_seconds(done: Sequence[tuple[Trial, Record]], executor: Executor | None) -> float | None:
-    """How long one core would have been at these runs: those of a CPU say so, of others the executor measures one of a kind."""
-    total = float(sum(record.fields["seconds"] for _, record in done if record.on == CPU))
-    seeds: dict[tuple[int, int], list[Trial]] = {}  # trials of an entry and a stream, which are of one kind
-    for trial, record in done:
-        if record.on != CPU:
-            seeds.setdefault((id(trial.entry), id(trial.stream)), []).append(trial)
-    rounds: dict[Hashable, int] = {}
-    samples: dict[Hashable, Trial] = {}
-    for trials in seeds.values():
-        kind = kind_of(trials[0])
-        samples.setdefault(kind, trials[0])
-        rounds[kind] = rounds.get(kind, 0) + len(trials) * trials[0].stream.rounds
-    for kind, trial in samples.items():
-        rate = executor.core_rate(trial) if executor is not None else None
-        if rate is None:
-            return None
-        total += rounds[kind] / rate
-    return total
+        raise Interrupted(collected()) from None

@@ -18,12 +18,11 @@ from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.executors import executor_of
 from onebit.experiments.drawing import achieved
-from onebit.experiments.failures import failures_said, refuse_or_warn
 from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Callback, Collected, Interrupted, collect
-from onebit.experiments.saving import save_page
-from onebit.experiments.summary import Summary
+from onebit.experiments.runner import Callback, Collected, Interrupted, collect, failures_said, refuse_or_warn
+from onebit.experiments.statistics import Summary
+from onebit.report.html import save_page
 from onebit.report.parts import Page
 from onebit.trials.cost import NOTHING, Cost, number_of
 from onebit.trials.records import Record, Records, frame
@@ -70,7 +69,7 @@ class Sweep:
 
     def _repr_html_(self) -> str:
         """The setting chosen, and the best settings, for a notebook."""
-        from onebit.experiments.notebook import sweep_html
+        from onebit.experiments.pages import sweep_html
 
         return sweep_html(self)
 
@@ -102,7 +101,7 @@ class Sweep:
                 for position, point in enumerate(self.grid.points)
             ],
             "failures": [
-                {name: record.fields[name] for name in ("options", "seed", "why")} for record in self.failures
+                {name: getattr(record, name) for name in ("options", "seed", "why")} for record in self.failures
             ],
             "effort": self.cost.to_dict(),
         }
@@ -116,7 +115,7 @@ class Sweep:
 
     def plot(self) -> Figure:
         """The sensitivity curve of one parameter, or the heat map of two, as a matplotlib figure."""
-        from onebit.experiments.pages import sweep_pictures
+        from onebit.experiments.drawing import sweep_pictures
         from onebit.report.figures import figure
 
         return figure(sweep_pictures(self)[0])

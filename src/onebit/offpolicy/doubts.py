@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
-from onebit.offpolicy.estimates import Estimate, Scores
-from onebit.offpolicy.replaying import RARE
+from onebit.offpolicy.estimates import RARE, Estimate, Scores
 from onebit.validation import ClassName
 
 FEW = 100  # rounds, effective rounds or matches below this are few

@@ -26,9 +26,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.description import NORMAL, share
+from onebit.learner import Learner
+from onebit.offpolicy.rounds import Checked, learn_heard
 
 PerRound = NDArray[np.float64]  # a number for each round
+PerLabel = NDArray[np.float64]  # a row for each round, a column for each class
 ROUNDING = 1e-9  # what a right rate may be beyond 0 or 1 without meaning it
+RARE = 0.01  # of an equal share: a label that is shown less often than that counts as one that replay cannot show
+LEAST = 1e-9  # a label less likely than this could not be shown; if it was shown nevertheless, it counts as so likely
 
 
 class Scores(NamedTuple):
@@ -55,6 +60,85 @@ class Scores(NamedTuple):
         """The weight of the rounds that the variance comes from."""
         squares = float(self.squares.sum())
         return float(self.cubes.sum()) / squares if squares > 0.0 else 0.0
+
+
+class RoundBlock(NamedTuple):
+    """Some rounds, one after the other."""
+
+    target: PerLabel  # the probabilities with which the learner would play each label
+    model: PerLabel  # how likely the model thinks each label right
+    logged: PerLabel  # the probabilities with which the log's learner played each label; NaN where only the propensity is known
+    labels: NDArray[np.int64]
+    reward: PerRound  # 1 for right, 0 for wrong
+    propensity: PerRound
+    offered: NDArray[np.bool_]  # which labels could be shown, by the candidates
+
+
+def scored(block: RoundBlock, trust: Trust) -> Scores:
+    """The numbers of each round."""
+    rows = np.arange(len(block.labels))
+    weight = block.target[rows, block.labels] / np.maximum(block.propensity, LEAST)
+    predicted = block.model[rows, block.labels]
+    trusted = trust.follow(weight, block.reward, predicted)
+    share, certain = likely_logged(block)
+    can = share >= LEAST
+    can[rows, block.labels] = True
+    ratio = np.where(can, block.target / np.maximum(share, LEAST), 0.0)
+    # Nothing is known of what a log that keeps only propensities could not show.
+    missing = np.where(can | ~certain[:, None], 0.0, block.target)
+    return Scores(
+        weight=weight,
+        reward=block.reward,
+        expected=trusted * (block.target * block.model).sum(axis=1),
+        predicted=trusted * predicted,
+        missing=missing.sum(axis=1),
+        missing_expected=trusted * (missing * block.model).sum(axis=1),
+        squares=(block.target * ratio).sum(axis=1),
+        cubes=(block.target * ratio * ratio).sum(axis=1),
+    )
+
+
+def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
+    """The logged distributions, and which of them are certain.
+
+    Where only the propensity of the label is known, the other candidates are taken to share the rest evenly, as where somebody explores. This
+    guess is used for how wide intervals are, and not in the estimates themselves. A propensity of 1 leaves nothing to guess.
+    """
+    unknown = np.isnan(block.logged[:, 0])
+    others = np.maximum(block.offered.sum(axis=1) - 1, 1)  # one candidate leaves no rest
+    rest = (1.0 - block.propensity) / others
+    guess = np.where(block.offered, rest[:, None], 0.0)
+    guess[np.arange(len(rest)), block.labels] = block.propensity
+    return np.where(unknown[:, None], guess, block.logged), ~unknown | (block.propensity >= 1.0)
+
+
+def joined(parts: list[Scores]) -> Scores:
+    """Blocks of rounds as one."""
+    return Scores(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+class Trust:
+    """How far predictions are trusted, by how they did so far: sum w^2 r q / sum w^2 q^2, from 0 to 1, and 1 at first.
+
+    So much of q makes the sum of w^2 (r - q)^2 least, which is what most of the variance comes from. The trust of a round knows
+    only the rounds before it, so the estimate stays unbiased.
+    """
+
+    def __init__(self) -> None:
+        self._observed = self._predicted = 1.0
+
+    def follow(
+        self, weights: NDArray[np.float64], rewards: NDArray[np.float64], predicted: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The trust in each of these further rounds."""
+        squares = weights * weights * predicted
+        observed = self._observed + np.cumsum(squares * rewards)
+        expected = self._predicted + np.cumsum(squares * predicted)
+        trust: NDArray[np.float64] = np.clip(
+            np.r_[self._observed, observed[:-1]] / np.r_[self._predicted, expected[:-1]], 0.0, 1.0
+        )
+        self._observed, self._predicted = float(observed[-1]), float(expected[-1])
+        return trust
 
 
 class Estimate(NamedTuple):
@@ -181,3 +265,74 @@ def _estimate(name: str, value: float, low: float, high: float, scores: Scores) 
         value = within if abs(value - within) < ROUNDING else value
         low, high = min(low, value), max(high, value)
     return Estimate(name, value, low, high, scores.effective, len(scores.weight))
+
+
+# --- replay ----------------------------------------------------------------------------------------------------------
+
+
+class Replay:
+    """A copy of a learner on its way through a log: the rounds in which it shows the same label, taken for a run of its own.
+
+    Li, Chu, Langford and Wang, "Unbiased offline evaluation of contextual-bandit-based news article recommendation algorithms" (WSDM 2011):
+    where the log showed every label with the same probability, the rounds in which a copy of the learner draws the label that was
+    shown are what it would have met by itself, and it may learn from them.
+
+    A log that prefers some labels shows these too often among the matches. With known propensities a match is therefore kept with the
+    probability level / propensity only, where `level` is the smallest probability seen so far: then every label of the learner's is
+    kept equally often, whatever the log preferred, at the price of matches. A uniform log keeps them all. Labels below a hundredth of
+    an equal share would cost nearly all matches; they count as labels that could not be shown. The same makes rounds with few candidates,
+    in which a match is likely, no more frequent among those that are kept than they are in the log.
+    """
+
+    def __init__(self, learner: Learner, learning: bool, seed: int) -> None:
+        self._learner, self._learning = learner, learning
+        self._places = {name: place for place, name in enumerate(learner.classes)}
+        self._level = 1.0
+        self._chance = np.random.default_rng(seed)
+        self.rounds = self.matches = self.impossible = 0
+        self.rewards = self._squares = 0.0  # of the matches
+
+    def follow(self, found: Checked) -> None:
+        """Meet one more round."""
+        one = found.round
+        decision = self._learner.decide(one.x, found.number, among=one.among, complete=one.complete)
+        self.rounds += 1
+        self._lower_level(found)
+        if not self._could_show(found, self._places[decision.label]):
+            self.impossible += 1
+        elif decision.label == one.label and self._keeps(shown_with(found)):
+            self.matches += 1
+            self.rewards += found.reward
+            self._squares += found.reward**2
+            if self._learning:
+                learn_heard(self._learner, decision, one)
+
+    @property
+    def missing(self) -> float:
+        """The share of the rounds in which the copy drew a label that the log could not show."""
+        return self.impossible / max(1, self.rounds)
+
+    def estimate(self) -> Estimate:
+        """The mean reward of the matches."""
+        return counted("replay", self.rewards, self._squares, self.matches, self.missing)
+
+    def _lower_level(self, found: Checked) -> None:
+        """Before the label is looked at, wherever the whole distribution is known: what is kept must not depend on it."""
+        least = RARE / len(found.candidates)
+        if found.logged is not None:
+            self._level = min(self._level, float(found.logged[found.logged >= least].min()))
+        else:
+            self._level = min(self._level, max(least, shown_with(found)))
+
+    def _could_show(self, found: Checked, place: int) -> bool:
+        if found.logged is not None:
+            return bool(found.logged[place] >= RARE / len(found.candidates))
+        return shown_with(found) < 1.0 or place == found.place
+
+    def _keeps(self, propensity: float) -> bool:
+        return self._chance.random() * propensity < self._level
+
+
+def shown_with(found: Checked) -> float:
+    """The probability with which the label was shown; where nobody knows, each candidate is taken to be as likely."""
+    return 1.0 / len(found.candidates) if found.propensity is None else found.propensity

@@ -13,12 +13,31 @@ from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
 from onebit.offpolicy import doubts
 from onebit.offpolicy.doubts import Caveat
-from onebit.offpolicy.estimates import Estimate, Scores, counted, doubly_robust, effective_rounds, ips, snips
-from onebit.offpolicy.model import Trust, model_for
-from onebit.offpolicy.replaying import Replay
-from onebit.offpolicy.rounds import Checked, Round, checked_rounds, located, refuse_learner
-from onebit.offpolicy.scoring import RoundBlock, joined, scored
-from onebit.offpolicy.training import REPORT, Progress, learn_shown
+from onebit.offpolicy.estimates import (
+    Estimate,
+    Replay,
+    RoundBlock,
+    Scores,
+    Trust,
+    counted,
+    doubly_robust,
+    effective_rounds,
+    ips,
+    joined,
+    scored,
+    snips,
+)
+from onebit.offpolicy.model import model_for
+from onebit.offpolicy.rounds import (
+    REPORT,
+    Checked,
+    Progress,
+    Round,
+    checked_rounds,
+    learn_shown,
+    located,
+    refuse_learner,
+)
 from onebit.validation import checked_seed, listed
 
 LARGEST_BLOCK = 10**6  # probabilities that are held at once

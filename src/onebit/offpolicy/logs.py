@@ -8,22 +8,22 @@ from typing import Any, NamedTuple
 
 from onebit.contract.parameters import checked_flag, refuse_unknown
 from onebit.contract.rule import Rule
+from onebit.data.blocks import numbered_lines
 from onebit.data.files import VW
+from onebit.data.kinds import NUMBER
 from onebit.data.tables import in_order
-from onebit.data.vw_text import as_classes
+from onebit.data.vw_text import ACTION_FEATURES, WHOLE, as_classes, parsed
 from onebit.errors import InputError, brief
 from onebit.learner import Learner
-from onebit.offpolicy.rounds import Round
-from onebit.offpolicy.training import usual_floor
+from onebit.offpolicy.rounds import Round, usual_floor
 from onebit.options import MEANINGS
 from onebit.validation import ClassName, checked_classes
 
 Entries = Callable[[bool], Iterator[Round | None]]  # with x, or without; None is a decision that nobody answered
 CLOSE = 1e-6  # of a cost to one of the two that there are, in parts of their difference
 
-DSJSON = (".dsjson", ".dsjson.gz", ".dsjson.bz2")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
-ENDINGS = (*VW, *DSJSON, *TABLES)
+ENDINGS = (*VW, *TABLES)
 
 
 class Log:
@@ -72,17 +72,12 @@ class Log:
                 yield self._named(one)
 
     def _named(self, one: Round) -> Round:
-        """A round with the classes as they are called, and the probabilities in their order."""
+        """Return a round with the classes as they are called."""
         among = None if one.among is None else tuple(self._names[name] for name in one.among)
-        chances = one.probabilities
-        if isinstance(chances, Mapping):
-            by_name = {self._names[name]: chance for name, chance in chances.items()}
-            chances = [by_name.get(name, 0.0) for name in self.classes]
         return one._replace(
             label=self._names.get(one.label, one.label),
             among=None if among is None or set(among) == set(self.classes) else among,
             truth=None if one.truth is None else self._names[one.truth],
-            probabilities=chances,
         )
 
 
@@ -157,7 +152,7 @@ def read_log(
     classes: Iterable[ClassName] | None = None,
     costs: Iterable[float] | None = None,
 ) -> Log:
-    """A log in a file: Vowpal Wabbit's `.vw` (action:cost:probability) and `.dsjson`, or a `.csv`, `.tsv` or `.parquet` with named columns.
+    """A log in a file: Vowpal Wabbit's `.vw` (action:cost:probability), or a `.csv`, `.tsv` or `.parquet` with named columns.
 
     It may also be a folder of Parquet files, as `onebit archive` writes them.
 
@@ -187,7 +182,50 @@ def read_log(
     for what, given in columns.items():
         if given is not None:
             raise InputError(f"{what} was given with {path}, but names a column of a CSV or Parquet file")
-    from onebit.offpolicy.vw_logs import dsjson_entries, vw_entries
+    return Log(str(path), vw_entries(path, checked_costs(costs), known), classes)
 
-    entries = vw_entries if name.endswith(VW) else dsjson_entries
-    return Log(str(path), entries(path, checked_costs(costs), known), classes)
+
+def vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
+    """Return the rounds of a .vw file; a line without a label is a decision without an answer.
+
+    A line may list the other actions that could be shown, without a cost: these are the candidates.
+    """
+
+    def entries(whole: bool) -> Iterator[Round | None]:
+        for number, line, _ in numbered_lines(path):
+            try:
+                example = parsed(line if whole else line[: line.find("|") + 1])
+                if not example.label:
+                    yield None
+                    continue
+                action, cost, probability, among = _parse_label(example.label)
+                right, reward = costs.heard(cost)
+                yield Round(number, example.features, action, right, probability, None, among, complete, reward)
+            except InputError as error:
+                raise InputError(f"line {number} of {path}: {error}") from None
+
+    return entries
+
+
+def _parse_label(words: list[str]) -> tuple[int, float, float, list[int] | None]:
+    """Parse action:cost:probability, and all actions that could be shown where others are named beside it."""
+    if words[0] == "shared":
+        raise InputError(ACTION_FEATURES)
+    costed = [word.split(":") for word in words if ":" in word]
+    if not costed:
+        raise InputError(
+            "it has no action:cost:probability; a file with the right class on each line is for `onebit run` and `onebit compare`"
+        )
+    parts = costed[0]
+    if len(costed) > 1 or len(parts) != 3 or not all(NUMBER.fullmatch(part) for part in parts[1:]):
+        raise InputError(
+            f"{brief(' '.join(words))} must be one action:cost:probability, and actions without a cost beside it"
+        )
+    named = [word.split(":")[0] for word in words]
+    for action in named:
+        if not WHOLE.fullmatch(action) or int(action) < 0:
+            raise InputError(f"the action is {brief(action)}, but must be a whole number from 1 on")
+        if int(action) == 0:
+            raise InputError(f"there is an action 0: {ACTION_FEATURES}")
+    among = sorted({int(action) for action in named}) if len(named) > 1 else None
+    return int(parts[0]), float(parts[1]), float(parts[2]), among

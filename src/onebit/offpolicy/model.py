@@ -20,9 +20,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
@@ -100,27 +97,3 @@ def model_for(learner: Learner) -> Learner:
     features, space, dtype, text, hash_bits = learner.runtime.features.options
     options: dict[str, Any] = {"features": features, "space": space, "dtype": dtype, "text": text}
     return Learner(RULE, classes=learner.classes, hash_bits=hash_bits, **options)
-
-
-class Trust:
-    """How far predictions are trusted, by how they did so far: sum w^2 r q / sum w^2 q^2, from 0 to 1, and 1 at first.
-
-    So much of q makes the sum of w^2 (r - q)^2 least, which is what most of the variance comes from. The trust of a round knows
-    only the rounds before it, so the estimate stays unbiased.
-    """
-
-    def __init__(self) -> None:
-        self._observed = self._predicted = 1.0
-
-    def follow(
-        self, weights: NDArray[np.float64], rewards: NDArray[np.float64], predicted: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """The trust in each of these further rounds."""
-        squares = weights * weights * predicted
-        observed = self._observed + np.cumsum(squares * rewards)
-        expected = self._predicted + np.cumsum(squares * predicted)
-        trust: NDArray[np.float64] = np.clip(
-            np.r_[self._observed, observed[:-1]] / np.r_[self._predicted, expected[:-1]], 0.0, 1.0
-        )
-        self._observed, self._predicted = float(observed[-1]), float(expected[-1])
-        return trust

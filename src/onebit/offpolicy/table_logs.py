@@ -12,11 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.data.blocks import opened
+from onebit.data.candidates import names_in, whole
 from onebit.data.delimited import csv_options, decimal_point, separator_of
 from onebit.data.files import require
 from onebit.data.kinds import inner_type, is_number_type, is_text_type
-from onebit.data.listed_candidates import names_in
-from onebit.data.tables import whole
 from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy.logs import Costs, Log
 from onebit.offpolicy.rounds import Round

@@ -51,6 +51,7 @@ KINDS = (
     "adversary",
     "separability",
 )
+LEARNER_FIELDS = {"set": "options", "set_for": "options_for"}  # what a file calls otherwise
 SCALES = ("rounds", "classes", "features")
 LIKE = ("data", "learners", "runs", "rounds", "measure")  # what an item that is like another has from it
 
@@ -74,12 +75,12 @@ class PaperLearner:
 
     name: str
     rule: str
-    options: Mapping[str, Any]
-    options_for: Mapping[str, Mapping[str, Any]]
-    published: Mapping[str, float]
-    why: Mapping[str, str]
-    grid: Mapping[str, Any]
-    chosen: Mapping[str, Mapping[str, Any]]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    options_for: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    published: Mapping[str, float] = field(default_factory=dict)
+    why: Mapping[str, str] = field(default_factory=dict)
+    grid: Mapping[str, Any] = field(default_factory=dict)
+    chosen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def options_on(self, data: str) -> dict[str, Any]:
         """Its options on one data set."""
@@ -273,16 +274,7 @@ def _learner(where: str, table: dict[str, Any]) -> PaperLearner:
                 f"{where}, {table['name']} has for {data} a setting of {', '.join(setting)}, "
                 f"but its grid is over {', '.join(table['grid']) or 'nothing'}"
             )
-    return PaperLearner(
-        table["name"],
-        table["rule"],
-        table.get("set", {}),
-        table.get("set_for", {}),
-        table.get("published", {}),
-        table.get("why", {}),
-        table["grid"],
-        table.get("chosen", {}),
-    )
+    return PaperLearner(**{LEARNER_FIELDS.get(name, name): value for name, value in table.items()})
 
 
 def _refuse_more(where: str, table: Mapping[str, Any], known: set[str]) -> None:

@@ -13,13 +13,12 @@ from onebit.executors import executor_of
 from onebit.experiments.pages import facts
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
-from onebit.papers.claims import ClaimsPlan
-from onebit.papers.grid_plan import GridPlan
-from onebit.papers.item_plan import ItemPlan, PaperStreams
-from onebit.papers.lower_bounds import AdversaryPlan
+from onebit.papers.bounds import AdversaryPlan, BoundsPlan
+from onebit.papers.errors import ClaimsPlan, ErrorsPlan
+from onebit.papers.grid import GridPlan
 from onebit.papers.paper import paper_named
-from onebit.papers.plans import BoundaryPlan, BoundsPlan, ErrorsPlan, FeedbackPlan, GapPlan, ScatterPlan
-from onebit.papers.separability import SeparabilityPlan
+from onebit.papers.pictures import GapPlan, PicturePlan, ScatterPlan, SeparabilityPlan
+from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.timing import TimePlan
 from onebit.papers.verdicts import Reproduction
 from onebit.trials.records import FILE, Records
@@ -31,8 +30,8 @@ PLANS: dict[str, type[ItemPlan]] = {
     "claims": ClaimsPlan,
     "grid": GridPlan,
     "scatter": ScatterPlan,
-    "boundary": BoundaryPlan,
-    "feedback": FeedbackPlan,
+    "boundary": PicturePlan,
+    "feedback": PicturePlan,
     "bounds": BoundsPlan,
     "regrets": BoundsPlan,
     "gap": GapPlan,

@@ -21,9 +21,8 @@ from onebit.data.tables import Dataset
 from onebit.experiments.runner import Collected
 from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile
 from onebit.learner import Learner
-from onebit.papers.item_plan import ItemPlan, PaperStreams
-from onebit.papers.measurements import source_mark
 from onebit.papers.paper import SCALES, PaperItem, PaperLearner
+from onebit.papers.plans import ItemPlan, PaperStreams, source_mark
 from onebit.papers.verdicts import FAILED, ItemResult, Verdict, between
 from onebit.report.parts import Band, Curves, Part, Series
 from onebit.trials.execution import run_trials

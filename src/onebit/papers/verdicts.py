@@ -136,12 +136,14 @@ class Reproduction:
 
     def counts(self) -> dict[str, int]:
         """How many verdicts there are of each kind."""
-        return _counts(self.verdicts)
+        found = [verdict.verdict for verdict in self.verdicts]
+        return {name: found.count(name) for name in dict.fromkeys(found)}
 
     @property
     def summary(self) -> str:
         """The counts in words."""
-        return _sum(self.verdicts) or "nothing to compare; what was drawn is on the page"
+        told = ", ".join(f"{count} {name}" for name, count in self.counts().items())
+        return told or "nothing to compare; what was drawn is on the page"
 
     @property
     def unmeasured(self) -> list[Verdict]:
@@ -181,7 +183,7 @@ class Reproduction:
     def to_dict(self) -> dict[str, Any]:
         """As plain values, as `onebit reproduce --json` prints it."""
         failures = [
-            {name: record.fields[name] for name in ("learner", "options", "seed", "why")} for record in self.failures
+            {name: getattr(record, name) for name in ("learner", "options", "seed", "why")} for record in self.failures
         ]
         return {
             "paper": self.paper.name,
@@ -257,15 +259,6 @@ class Reproduction:
         ran = {result.item.name for result in self.results}
         named = [f"{titles[name]} ({name}{'' if name in ran else ', not run here'})" for name in stated.items]
         return stated.why or "; ".join(named)
-
-
-def _counts(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    found = [verdict.verdict for verdict in verdicts]
-    return {name: found.count(name) for name in dict.fromkeys(found)}
-
-
-def _sum(verdicts: Sequence[Verdict]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in _counts(verdicts).items())
 
 
 TONES: dict[str, Any] = {REPRODUCED: "good", DIFFERS: "bad"}

@@ -1,4 +1,4 @@
-"""A page as one HTML file that needs no network: its styles, its scripts and its numbers are all inside."""
+"""A page as one HTML file that needs no network, with its styles, scripts and numbers inside; and its figures beside it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,18 @@ import base64
 import hashlib
 import importlib.util
 import io
+import itertools
 import json
 import math
 from collections.abc import Sequence
 from functools import cache
 from html import escape
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
+from onebit.errors import InputError
+from onebit.files import whole_file
 from onebit.installation import install_command
 from onebit.report import style
 from onebit.report.parts import (
@@ -28,10 +32,11 @@ from onebit.report.parts import (
     Table,
     Text,
 )
-from onebit.report.scatter import scatter_svg
 from onebit.report.tables import heat_map_html, rich, table_html
 
 SHOWN_AT_FIRST = 8  # more curves than this and a chart is hard to read; the others are one click away
+PAGE, FIGURES = "page", "figures"  # the names of what is written
+HEAD = 1000  # bytes of a page that have its mark, if it has one
 MARK = "onebit-asked"  # the name of what a page answers, in its head
 DIGITS = 4  # of the largest value in a chart: values up to 100 % are kept to 0.01 %
 
@@ -87,6 +92,45 @@ def page_html(page: Page) -> str:
 """
     # A file name may hold bytes that are no text (lone surrogates), which no UTF-8 file can.
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def save_page(page: Page, folder: str | Path) -> Path:
+    """Write the page, and its figures where matplotlib is installed; the path of the page.
+
+    The page replaces an older one that answers the same, whole or not at all; beside one that answers something else it gets a name of its own.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number = _number(page, folder)
+        path, figures = folder / f"{PAGE}{number}.html", folder / f"{FIGURES}{number}"
+        with whole_file(path) as file:
+            file.write(page_html(page).encode(errors="replace"))
+        if importlib.util.find_spec("matplotlib") is not None:
+            for old in figures.glob("*.[ps][nv]g"):  # of an earlier page
+                old.unlink()
+            from onebit.report.figures import save_figures
+
+            save_figures(page, figures)
+    except OSError as error:
+        raise InputError(f"the page cannot be written to {folder}: {error.strerror or error}") from None
+    return path
+
+
+def _number(page: Page, folder: Path) -> str:
+    """What follows the name of the page: nothing where none is there, or the first one is its own, else -2, -3 and so on."""
+    mark = mark_of(page)
+    numbers = itertools.chain([""], (f"-{count}" for count in itertools.count(2)))
+    return next(number for number in numbers if _is_its_own(folder / f"{PAGE}{number}.html", mark))
+
+
+def _is_its_own(path: Path, mark: str) -> bool:
+    """Whether a page with this mark may be written there."""
+    if not path.is_file():
+        return True
+    with path.open(encoding="utf-8", errors="replace") as file:
+        head = file.read(HEAD)
+    return mark in head
 
 
 def mark_of(page: Page) -> str:
@@ -174,10 +218,7 @@ def _rounded(band: Band, decimals: int) -> dict[str, list[float | None]]:
 
 
 def _drawn(part: HeatMap | Scatter | Regions) -> str:
-    if isinstance(part, HeatMap):
-        drawn = heat_map_html(part)
-    else:
-        drawn = scatter_svg(part) if isinstance(part, Scatter) else _picture(part)
+    drawn = heat_map_html(part) if isinstance(part, HeatMap) else _picture(part)
     return drawn + (f'<p class="note">{rich(part.note)}</p>' if part.note else "")
 
 
@@ -216,13 +257,13 @@ def _asset(name: str) -> str:
     return files("onebit.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _picture(regions: Regions) -> str:
-    """Regions as a picture inside the page, where Matplotlib is there to draw it."""
+def _picture(part: Scatter | Regions) -> str:
+    """Draw points or regions as a picture inside the page; a note where Matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         return f'<p class="note">The picture needs Matplotlib: {escape(install_command("experiments"))}</p>'
     from onebit.report.figures import figure
 
     content = io.BytesIO()
-    figure(regions).savefig(content, format="png", dpi=110, metadata={"Software": None})
+    figure(part).savefig(content, format="png", dpi=110, metadata={"Software": None})
     encoded = base64.b64encode(content.getvalue()).decode("ascii")
-    return f'<img class="picture" alt="{escape(regions.title)}" src="data:image/png;base64,{encoded}">'
+    return f'<img class="picture" alt="{escape(part.title)}" src="data:image/png;base64,{encoded}">'

@@ -1,8 +1,7 @@
 """The algorithms, one file a paper. Adding a file with a `RULE` here is all it takes to add one; `auto` has a folder of its own.
 
-Beside those that onebit comes with there are rules of a user's own: those in a file that a command was given (`--rule FILE.py:NAME`), and those
-that installed packages name in the entry-point group `onebit.rules`. The code of either is run, so nobody else's wish brings it in: a
-service takes only what it was started with, and a learner's file never names code.
+Beside those that onebit comes with there are rules of a user's own, in a file that a command was given (`--rule FILE.py:NAME`). Its code is
+run, so nobody else's wish brings it in: a service takes only what it was started with, and a learner's file never names code.
 """
 
 from __future__ import annotations
@@ -10,24 +9,17 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
-import logging
 import pkgutil
 import sys
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief, nearest
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
-LOG = logging.getLogger("onebit.rules")
 DEFAULT = "auto"  # the rule of a learner for which none is named
-GROUP = "onebit.rules"  # of the entry points by which packages name their rules
 
 _added: dict[str, Rule] = {}  # by `add_rule`, in this process
 
@@ -46,63 +38,32 @@ def chosen_rules() -> dict[str, Rule]:
     return {**registry(), **_added}
 
 
-def all_rules() -> dict[str, Rule]:
-    """These, and those of installed packages; a package whose rule cannot be had is left out with a warning."""
-    found = chosen_rules()
-    for name in installed():
-        try:
-            found.setdefault(name, rule_named(name))
-        except InputError as error:
-            LOG.warning("%s", error)
-    return found
-
-
 def is_rule(name: str) -> bool:
-    """Whether a rule has this name; nothing is imported to find out."""
-    return name in registry() or name in _added or name in installed()
+    """Return True if a rule has this name."""
+    return name in chosen_rules()
 
 
 def rule_named(name: str) -> Rule:
-    """The rule with this command-line name: one of onebit's, of this process, or of an installed package.
+    """Return the rule with this command-line name: one of onebit's, or one that this process was given.
 
     >>> rule_named("banditron").title
     'Banditron'
     """
     rules = chosen_rules()
-    if name in rules:
-        return rules[name]
-    if name in installed():
-        return _loaded(name, installed()[name])
-    raise InputError(f"there is no learner {brief(name)}; {nearest(name, [*rules, *installed()])}")
-
-
-def chosen_rule(name: str) -> Rule:
-    """The same where code that nobody has asked for at the start must not be run."""
-    rules = chosen_rules()
-    if name not in rules and name in installed():
-        raise InputError(
-            f"{brief(name)} is a rule of an installed package, and must be named at the start: --rule {name}"
-        )
     if name not in rules:
         raise InputError(f"there is no learner {brief(name)}; {nearest(name, rules)}")
     return rules[name]
 
 
 def add_rule(where: str) -> Rule:
-    """Make a rule of one's own known to this process: `file.py:NAME`, or the name of a rule of an installed package.
+    """Make a rule of one's own known to this process, given as `file.py:NAME`.
 
     The file is run as a module, and what it imports is looked for beside it too.
     """
     path, colon, name = where.rpartition(":")
-    if not colon and where in installed():
-        rule = _loaded(where, installed()[where])
-    elif not colon or not path.endswith(".py") or not name:
-        known = f"; installed are {', '.join(installed())}" if installed() else ""
-        raise InputError(
-            f"a rule is given as file.py:NAME, or by the name of an installed one, and not as {brief(where)}{known}"
-        )
-    else:
-        rule = _rule_in(_module_of(Path(path)), name, path)
+    if not colon or not path.endswith(".py") or not name:
+        raise InputError(f"a rule is given as file.py:NAME, and not as {brief(where)}")
+    rule = _rule_in(_module_of(Path(path)), name, path)
     if rule.name in registry():
         raise InputError(
             f"the rule of {where} is called {brief(rule.name)}, as one of onebit's is: give it another name"
@@ -111,28 +72,6 @@ def add_rule(where: str) -> Rule:
         raise InputError(
             f"the rule of {where} is called {brief(rule.name)}, as another that was given is: give it another name"
         )
-    return rule
-
-
-@cache
-def installed() -> dict[str, EntryPoint]:
-    """What installed packages name as rules, unless onebit has one of that name; nothing of theirs is imported for it."""
-    from importlib.metadata import entry_points  # most processes never look
-
-    return {one.name: one for one in entry_points(group=GROUP) if one.name not in registry()}
-
-
-@cache
-def _loaded(name: str, entry: EntryPoint) -> Rule:
-    try:
-        rule = entry.load()
-    except Exception as error:
-        raise InputError(
-            f"the rule {brief(name)} of an installed package ({entry.value}) cannot be had: {_said(error)}"
-        ) from error
-    if not isinstance(rule, Rule) or rule.name != name:
-        what = f"the rule {brief(rule.name)}" if isinstance(rule, Rule) else f"a {type(rule).__name__}"
-        raise InputError(f"{entry.value} is installed as the rule {brief(name)}, but is {what}")
     return rule
 
 

@@ -18,9 +18,9 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
-from onebit.contract.margins import Variant, binary_step
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+from onebit.contract.steps import Variant, binary_step
 
 
 class BPA(NamedTuple):

@@ -27,13 +27,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from onebit.contract.belief import nearest_distribution
+from onebit.contract.belief import margin_and_score, nearest_distribution
 from onebit.contract.choices import fill, greedy_label, share_greedy
 from onebit.contract.covariance import Covariance, DiagonalForm, Forms, Matrices, Order
 from onebit.contract.draws import OWN, uniform
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
-from onebit.contract.surety import margin_and_score
 
 
 class Projection(IntEnum):

@@ -25,12 +25,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
-from onebit.contract.choices import fill
+from onebit.contract.choices import fill, sort_descending
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
-from onebit.contract.margins import Variant, binary_step, step_size
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
-from onebit.contract.sorting import sort_descending
+from onebit.contract.steps import Variant, binary_step, step_size
 
 SWEEPS = 60  # the printed search of EPABF-I settled long before this in 200,000 random instances
 

@@ -23,14 +23,13 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from onebit.contract.belief import nearest_distribution
+from onebit.contract.belief import nearest_distribution, regressed
 from onebit.contract.choices import fill
 from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.ridge import regress, regress_all, ridge_order
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
-from onebit.contract.surety import regressed
+from onebit.contract.steps import regress, regress_all, ridge_order
 from onebit.errors import InputError
 
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
+from onebit.contract.choices import sort_descending
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
-from onebit.contract.margins import Variant
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
-from onebit.contract.sorting import sort_descending
+from onebit.contract.steps import Variant
 
 
 class ExactPA(NamedTuple):

@@ -20,13 +20,12 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from onebit.contract.belief import regressed_belief
+from onebit.contract.belief import regressed, regressed_belief
 from onebit.contract.choices import greedy_label, share_greedy
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
-from onebit.contract.ridge import optimistic, regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
-from onebit.contract.surety import regressed
+from onebit.contract.steps import optimistic, regress_played, regress_taught, ridge_order
 
 
 class LinUCB(NamedTuple):

@@ -24,13 +24,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
-from onebit.contract.belief import softmax_rows
+from onebit.contract.belief import log_odds, softmax_rows
 from onebit.contract.choices import fill, greedy_label, highest, normalise
 from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
-from onebit.contract.surety import log_odds
 
 
 class Newtron(NamedTuple):

@@ -28,9 +28,9 @@ from onebit.contract.candidates import AS_IT_IS, class_at, how_many, place_of
 from onebit.contract.choices import explored_label, explored_propensity, fill
 from onebit.contract.contrast import Contrast
 from onebit.contract.draws import OWN, PLAY, uniform
-from onebit.contract.margins import Variant, binary_step
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
+from onebit.contract.steps import Variant, binary_step
 from onebit.errors import InputError
 
 GENERAL_EXPLORATION = 0.03  # the best of those tried for the weighted general tree on four of six streams

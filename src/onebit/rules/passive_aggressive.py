@@ -16,9 +16,9 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.choices import fill, rival
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
-from onebit.contract.margins import Variant, hinge, step_size
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
+from onebit.contract.steps import Variant, hinge, step_size
 
 
 class PassiveAggressive(NamedTuple):

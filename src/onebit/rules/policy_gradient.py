@@ -27,10 +27,10 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
+from onebit.contract.belief import log_odds
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
-from onebit.contract.surety import log_odds
 from onebit.errors import InputError
 
 MEAN = OWN  # where the running mean of the answers is kept, 1 for right and 0 for wrong

@@ -18,13 +18,12 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
-from onebit.contract.belief import regressed_belief
+from onebit.contract.belief import regressed, regressed_belief
 from onebit.contract.choices import fill, greedy_label, highest, members, sampled_label, tied_with
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
-from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
-from onebit.contract.surety import regressed
+from onebit.contract.steps import regress_played, regress_taught, ridge_order
 
 
 class SquareCB(NamedTuple):

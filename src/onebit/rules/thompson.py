@@ -20,15 +20,14 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
-from onebit.contract.belief import regressed_belief
+from onebit.contract.belief import regressed, regressed_belief
 from onebit.contract.choices import greedy_label
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.draws import OWN
 from onebit.contract.gaussians import normal, share_largest
 from onebit.contract.parameters import Real
-from onebit.contract.ridge import regress_played, regress_taught, ridge_order
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
-from onebit.contract.surety import regressed
+from onebit.contract.steps import regress_played, regress_taught, ridge_order
 
 
 class Thompson(NamedTuple):

@@ -13,29 +13,29 @@ from typing import Any, TypeVar
 from onebit.errors import OnebitError
 from onebit.serve.clock import Clock
 from onebit.serve.compiling import Compiler
+from onebit.serve.core.commit import GroupCommit
+from onebit.serve.core.follower import LogFollower
+from onebit.serve.core.learner_thread import LearnerThread
+from onebit.serve.core.plan import finished
+from onebit.serve.core.replicas import Replicas
+from onebit.serve.core.served_task import ServedTask
 from onebit.serve.errors import (
     ConflictError,
     NotFoundError,
 )
 from onebit.serve.forgetting import ForgetOrder, taken_out, told
 from onebit.serve.items import Items
-from onebit.serve.learner_thread import LearnerThread
-from onebit.serve.log.database import Row
 from onebit.serve.log.errors import LogError, StaleError
 from onebit.serve.log.folding import DamagedTask
-from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.store import Store
-from onebit.serve.log.tables import NAMES
-from onebit.serve.log.writing import Assumptions, Writer
-from onebit.serve.log_follower import LogFollower
+from onebit.serve.log.records import StoredChange
+from onebit.serve.log.rows import NAMES, ChangeRow
+from onebit.serve.log.store import Appender, Inquiry, Store
+from onebit.serve.log.submission import UNREAD, Assumptions, Submission
 from onebit.serve.neighbours import Neighbours
 from onebit.serve.progress import Progress
-from onebit.serve.recent import Recent
 from onebit.serve.recovery import brought_up
-from onebit.serve.replicas import Replicas
 from onebit.serve.schemas import Change, NewLearner, NewTask
-from onebit.serve.served_task import ServedTask
 from onebit.serve.set_aside import set_aside
 from onebit.serve.settings import Settings
 from onebit.serve.statistics import Statistics
@@ -59,7 +59,7 @@ class Admin:
         store: Store,
         served: dict[str, ServedTask],
         set_aside: dict[str, DamagedTask],
-        writer: Writer,
+        commits: GroupCommit,
         reader: Reader,
         learner_thread: LearnerThread,
         progress: Progress,
@@ -67,7 +67,6 @@ class Admin:
         compiler: Compiler,
         items: Items,
         inquiry: Inquiry,
-        recent: Recent,
         next_task: int,
         last_change: int,
     ) -> None:
@@ -75,7 +74,7 @@ class Admin:
         self._store = store
         self._served = served
         self._set_aside = set_aside
-        self._writer = writer
+        self._commits = commits
         self._reader = reader
         self._learner_thread = learner_thread
         self._progress = progress
@@ -83,12 +82,11 @@ class Admin:
         self._compiler = compiler
         self._items = items
         self._inquiry = inquiry
-        self._recent = recent
         self._next_task = next_task
         self._last_heard_task = 0  # the highest number of a task of other nodes
         self._neighbours = Neighbours(store, inquiry, last_change, self._take)
         self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, and by which token
-        self._trainers = Trainers(self, store, writer, reader, progress, compiler)
+        self._trainers = Trainers(self, store, commits, reader, progress, compiler)
 
     def stop(self) -> None:
         """Give up what is being trained: the next start goes on with it."""
@@ -146,7 +144,7 @@ class Admin:
         served = ServedTask(info, follower)
         self._learner_thread.followers[info.number] = follower
         try:
-            await self.log_change(served, 0, "created", info.detail, token)
+            await self.log_change(served, Assumptions(None), "created", info.detail, token)
         except BaseException:
             if self._learner_thread.followers.get(info.number) is follower:  # else the number is another node's task
                 del self._learner_thread.followers[info.number]
@@ -161,26 +159,26 @@ class Admin:
     async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
         given = given_in(change)
         if given:
-            async with self.change_of(served) as judged:
+            async with self.change_of(served) as assumptions:
                 await in_thread(check_change, served, change, self._settings.max_task_memory)
-                seq = await self.log_change(served, judged, "changed", given, token)
+                seq = await self.log_change(served, assumptions, "changed", given, token)
             await self._progress.until(lambda: served.has_followed(seq))
 
     @contextlib.asynccontextmanager
-    async def change_of(self, served: ServedTask) -> AsyncIterator[int]:
-        """Nobody else changes the task here meanwhile, and it is still there. Yields the seq of its last change, for `log_change`."""
+    async def change_of(self, served: ServedTask) -> AsyncIterator[Assumptions]:
+        """Let nobody else here change a task that is still there. Yields the facts on which a change is judged, for `log_change`."""
         async with served.change_lock:
             if self._served.get(served.info.name) is not served:
                 raise NotFoundError(f"there is no task {served.info.name!r} any more")
-            yield served.info.last_change
+            yield served.assumptions
 
     async def delete(self, served: ServedTask, token: str | None) -> None:
         """End a task. Its rows stay in the log, and its name is free."""
         await _whole(self._again(lambda: self._delete(served, token)))
 
     async def _delete(self, served: ServedTask, token: str | None) -> None:
-        async with self.change_of(served) as judged:
-            await self.log_change(served, judged, "deleted", {}, token)
+        async with self.change_of(served) as assumptions:
+            await self.log_change(served, assumptions, "deleted", {}, token)
 
     async def delete_set_aside(self, name: str, token: str | None) -> None:
         """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
@@ -193,8 +191,8 @@ class Admin:
         self._creating[name] = None  # it is not free before this is on disk
         try:
             async with self._neighbours.writing() as known:
-                rows = [(one.number, self._clock.now(), "deleted", "{}", token)]
-                self._neighbours.wrote((await self._writer.submit("changes", rows, Assumptions(any_change=known))).seq)
+                change = ChangeRow(0, one.number, self._clock.now(), "deleted", "{}", token)
+                self._neighbours.wrote((await self._write(change, Assumptions(UNREAD, known))).seq)
         except BaseException:
             self._set_aside[name] = one
             raise
@@ -208,11 +206,11 @@ class Admin:
         await _whole(self._again(lambda: self._switch(served, new, token)))
 
     async def _switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
-        async with self.change_of(served) as judged:
+        async with self.change_of(served) as assumptions:
             if served.training is not None and served.training.error is None:
                 raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
             asked = {**switch_of(served.info, new, self._settings.max_task_memory), "starts": 1}
-            await self.log_change(served, judged, "changed", {"training": asked}, token)
+            await self.log_change(served, assumptions, "changed", {"training": asked}, token)
             self._trainers.begin(served, asked, token)
 
     def resume(self) -> None:
@@ -222,7 +220,7 @@ class Admin:
     async def erase(self) -> None:
         """Leave nothing of what a node has forgotten that could not do so any more."""
         with contextlib.suppress(OnebitError):  # the log cannot be written now: the next keeper tries again
-            await self._writer.run(lambda appender: appender.erase())
+            await self._run(lambda appender: appender.erase())
 
     async def forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
         """Take decisions of a task out of the log, and what was learnt from them out of its learner where that has rows in it."""
@@ -236,7 +234,7 @@ class Admin:
                 )
             served.forgetting = True
             try:
-                parts = (self._store, self._writer, self._inquiry, self._neighbours)
+                parts = (self._store, self._run, self._inquiry, self._neighbours)
                 found, base = await taken_out(*parts, served, asked, self._clock.now(), token)
             finally:
                 self._remember_nothing(served)
@@ -248,33 +246,32 @@ class Admin:
                 await asyncio.sleep(WRITING_S)
             await asyncio.to_thread(follower.snapshots.remove_before, found.seq)
             await self._progress.until(lambda: follower.revised_from is None or follower.failing is not None)
-        return told(found.decisions, base, await self._writer.run(lambda appender: appender.erase()))
+        return told(found.decisions, base, await self._run(lambda appender: appender.erase()))
 
     def _remember_nothing(self, served: ServedTask) -> None:
         """What is remembered of a task may be of decisions that are gone."""
-        self._recent.remove_task(served.info.number)
+        self._store.cache.remove_task(served.info.number)
         served.forgets += 1
 
     async def log_change(
         self,
         served: ServedTask,
-        judged: int,
+        assumptions: Assumptions,
         kind: str,
         detail: dict[str, Any],
         token: str | None,
-        lease: str | None = None,
     ) -> int:
         """Write a change, and with which token it was asked for; when it is on disk, it holds.
 
-        StaleError where other nodes have changed something since it was judged, when `judged` was the last change of the task (0 where it
-        is created): hear of that, and judge again.
+        StaleError where something has changed since it was judged on these assumptions: hear of that, and judge again.
         """
         info = served.info
         async with self._neighbours.writing() as known:
-            if info.last_change != judged or (kind == "created" and self._is_taken(info)):
-                raise StaleError("another node has changed something meanwhile")
-            rows = [(info.number, self._clock.now(), kind, json.dumps(detail), token)]
-            seq, now = await self._writer.submit("changes", rows, Assumptions(any_change=known, lease=lease))
+            if kind == "created" and self._is_taken(info):
+                raise StaleError("another node has created it meanwhile")
+            row = ChangeRow(0, info.number, self._clock.now(), kind, json.dumps(detail), token)
+            row = await self._write(row, assumptions._replace(any_change=known))
+            seq, now = row.seq, row.time
             self._neighbours.wrote(seq)
             if kind == "created":
                 info.created_at, info.silence_since, info.last_change = now, 0, seq
@@ -285,6 +282,19 @@ class Admin:
             await asyncio.to_thread(served.follower.snapshots.remove)
         LOG.info(f"task {info.name}: {kind}", extra={"event": f"task-{kind}", "task": info.name, "token_id": token})
         return seq
+
+    async def _write(self, change: ChangeRow, assumptions: Assumptions) -> ChangeRow:
+        """Write a change, and return it as it is in the log."""
+        submission = Submission(change.task, assumptions)
+        submission.changes.append(change)
+        await finished(self._commits.submit(submission))
+        return submission.changes[0]
+
+    async def _run(self, work: Callable[[Appender], Any]) -> Any:
+        """Do some work with the appender, between two groups of rows."""
+        job = self._commits.run(work)
+        await finished(job)
+        return job.result
 
     def _is_taken(self, info: TaskInfo) -> bool:
         """Return True if another node has created a task with the name or the number of this one."""
@@ -305,10 +315,10 @@ class Admin:
             self._learner_thread.followers.pop(info.number, None)
             self._progress.wake()
 
-    async def _take(self, row: Row) -> None:
+    async def _take(self, change: StoredChange) -> None:
         """Take a change that another node has made."""
-        seq, task, when, kind_bytes, stored = row
-        kind = kind_bytes.decode(errors="replace")
+        seq, task, when, kind_bytes, stored = change
+        kind = (kind_bytes or b"").decode(errors="replace")
         self._next_task, self._last_heard_task = max(self._next_task, task + 1), max(self._last_heard_task, task)
         served = next((one for one in self._served.values() if one.info.number == task), None)
         aside = next((name for name, one in self._set_aside.items() if one.number == task), None)
@@ -331,24 +341,24 @@ class Admin:
     async def _take_created(self, seq: int, info: TaskInfo) -> None:
         """Bring up a task that another node has created."""
         await in_thread(self._compiler.learner, info.detail, info.classes, info.inputs)
-        while self._writer.last < seq:  # who asks for it may have heard of it before the tail of the log has
+        while self._commits.last < seq:  # who asks for it may have heard of it before the tail of the log has
             if self._store.failing is not None:
                 raise LogError(self._store.failing)
             await asyncio.sleep(TAIL_S)
 
         def up() -> ServedTask:
             with closing(self._store.reader()) as reader:
-                return brought_up(info, self._store, reader, self._writer.last, self._settings, self._items)
+                return brought_up(info, self._store, reader, self._commits.last, self._settings, self._items)
 
         served = await in_thread(up)
         self._served[info.name] = served
         self._learner_thread.followers[info.number] = served.follower
-        self._learner_thread.tell(self._writer.last, dict.fromkeys(((info.number, table) for table in NAMES), 0))
+        self._learner_thread.tell(self._commits.last, dict.fromkeys(((info.number, table) for table in NAMES), 0))
 
     async def sweep_from_here(self, served: ServedTask) -> None:
         """Look after the deadlines of a task from the first decision on that nobody has answered."""
         after = max(served.swept, served.info.silence_since)
-        last = self._writer.last
+        last = self._commits.last
         waiting = await self._inquiry.of(lambda reader: reader.first_unanswered(served.info.number, after))
         served.swept = max(after, last if waiting is None else waiting - 1)
 

@@ -14,24 +14,15 @@ from typing import Any, NamedTuple
 
 from onebit.errors import InputError, OnebitError, brief
 from onebit.serve.inputs import classes_in
-from onebit.serve.log.checks import (
-    DECISION,
-    FEEDBACK,
-    REVISION,
-    Test,
-    of_candidates,
-    of_class,
-    of_probabilities,
-    or_none,
-)
+from onebit.serve.log.checks import Test
 from onebit.serve.log.database import Row
 from onebit.serve.log.errors import DamagedLogError, LogError
 from onebit.serve.log.folding import fold
 from onebit.serve.log.reading import NO_END, PAGE, Reader
-from onebit.serve.log.records import CHANGES, HALF_SHOWN
+from onebit.serve.log.records import CHANGES, HALF_SHOWN, StoredChange, select_list
+from onebit.serve.log.rows import NAMES, DecisionRow, FeedbackRow, RevisionRow, class_checks, plain_checks
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import is_address, store_at
-from onebit.serve.log.tables import NAMES
 from onebit.serve.settings import Settings
 from onebit.serve.tasks import TaskInfo, read_detail
 
@@ -162,16 +153,16 @@ def _paged(reader: Reader, query: str, last: int) -> Iterator[Row]:
 
 
 def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
-    """All records with their tables, in the order of their numbers; those of a number that is there twice in that of the tables."""
+    """Yield all rows with their tables, in the order of their numbers; those of a number that is there twice in that of the tables."""
     queries = {
         "changes": f"{CHANGES} WHERE seq",
-        "decisions": f"SELECT {', '.join(_Decision._fields)} FROM decisions WHERE seq",
+        "decisions": f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE seq",
         "feedback": (
-            f"SELECT f.seq, {', '.join(f'f.{name}' for name in _Feedback._fields[1:-1])}, d.task FROM feedback f "
+            f"SELECT {select_list(FeedbackRow, table='f')}, d.task FROM feedback f "
             "LEFT JOIN decisions d ON d.seq = f.decision WHERE f.seq"
         ),
         "revisions": (
-            f"SELECT r.seq, {', '.join(f'r.{name}' for name in _Revision._fields[1:-1])}, f.task FROM revisions r "
+            f"SELECT {select_list(RevisionRow, table='r')}, f.task FROM revisions r "
             "LEFT JOIN feedback f ON f.seq = r.feedback WHERE r.seq"
         ),
     }
@@ -185,67 +176,8 @@ def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
         yield seq, NAMES[number], row
 
 
-class _Decision(NamedTuple):
-    """A record of decisions."""
-
-    seq: int
-    task: int
-    id: str
-    time: float
-    mode: str
-    generation: int
-    learnt: int
-    label: int
-    greedy: int
-    weight: float
-    note: float
-    second_note: float
-    propensity: float
-    probabilities: bytes
-    x: bytes
-    among: bytes | None
-    complete: int
-    raw: float | None
-    confidence: float | None
-    sure: float | None
-
-
-class _Feedback(NamedTuple):
-    """A record of feedback, and the task of its decision."""
-
-    seq: int
-    task: int
-    time: float
-    source: str
-    right: int
-    late: int
-    learn: int
-    shown: int | None
-    shown_propensity: float | None
-    reward: float | None
-    truth: int | None
-    decision: int
-    task_of_decision: int | None
-
-
-class _Revision(NamedTuple):
-    """A record of a revision, and the task of its feedback."""
-
-    seq: int
-    task: int
-    time: float
-    right: int | None
-    shown: int | None
-    shown_propensity: float | None
-    reward: float | None
-    truth: int | None
-    feedback: int
-    task_of_feedback: int | None
-
-
-def _change(
-    tasks: dict[int, TaskInfo], seq: int, task: int, time: float, kind: bytes | None, detail: bytes
-) -> Iterator[str]:
+def _change(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
+    seq, task, time, kind, detail = StoredChange(*row)
     try:
         fold(tasks, seq, task, time, (kind or b"").decode(errors="replace"), detail)
     except (ValueError, OnebitError) as error:
@@ -253,8 +185,8 @@ def _change(
 
 
 def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
-    one = _Decision(*row)
-    yield from _failed(one, DECISION)
+    one = DecisionRow(*row)
+    yield from _failed(one, plain_checks(DecisionRow))
     if one.propensity == 0.0:
         yield "propensity is 0.0, and what is never played was played"
     known = tasks.get(one.task)
@@ -265,15 +197,15 @@ def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
         yield f"task {one.task} was deleted before it"
     if isinstance(one.generation, int) and one.generation > known.generation:
         yield f"task {one.task} had no learner {one.generation}.{one.learnt} then"
-    classes = len(known.classes)
-    yield from _failed(one, {"label": of_class(classes), "greedy": of_class(classes)})
-    among = list(_failed(one, {"among": or_none(of_candidates(classes))}))
-    yield from among
-    if one.among is not None and not among and not {one.label, one.greedy} <= set(classes_in(one.among).tolist()):
+    faults = {
+        name: list(_failed(one, {name: test})) for name, test in class_checks(DecisionRow, len(known.classes)).items()
+    }
+    for found in faults.values():
+        yield from found
+    is_known = one.among is None or faults["among"] or {one.label, one.greedy} <= set(classes_in(one.among).tolist())
+    if not is_known:
         yield "label or greedy is none of the classes in among"
-    wrong = list(_failed(one, {"probabilities": of_probabilities(classes)}))
-    yield from wrong
-    if not wrong and isinstance(one.label, int) and one.label >= len(one.probabilities) // 8:
+    if not faults["probabilities"] and isinstance(one.label, int) and one.label >= len(one.probabilities) // 8:
         yield f"label is {one.label}, and there are {len(one.probabilities) // 8} probabilities"
     try:
         known.inputs.read([one.x])
@@ -282,20 +214,22 @@ def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
 
 
 def _feedback(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
-    one = _Feedback(*row)
-    yield from _failed(one, FEEDBACK)
-    yield from _misplaced(one, "decision", one.decision, one.task_of_decision)
+    *columns, task = row
+    one = FeedbackRow(*columns)
+    yield from _failed(one, plain_checks(FeedbackRow))
+    yield from _misplaced(one, "decision", one.decision, task)
     yield from _said(tasks, one)
 
 
 def _revision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
-    one = _Revision(*row)
-    yield from _failed(one, REVISION)
-    yield from _misplaced(one, "feedback", one.feedback, one.task_of_feedback)
+    *columns, task = row
+    one = RevisionRow(*columns)
+    yield from _failed(one, plain_checks(RevisionRow))
+    yield from _misplaced(one, "feedback", one.feedback, task)
     yield from _said(tasks, one)
 
 
-def _misplaced(one: _Feedback | _Revision, what: str, row: int, task: int | None) -> Iterator[str]:
+def _misplaced(one: FeedbackRow | RevisionRow, what: str, row: int, task: int | None) -> Iterator[str]:
     """What is wrong with the row that another is about, of which this is the task."""
     if task is None:
         yield f"its {what}, row {row}, is not there"
@@ -303,7 +237,7 @@ def _misplaced(one: _Feedback | _Revision, what: str, row: int, task: int | None
         yield f"its {what}, row {row}, is of another task or came after it"
 
 
-def _said(tasks: dict[int, TaskInfo], one: _Feedback | _Revision) -> Iterator[str]:
+def _said(tasks: dict[int, TaskInfo], one: FeedbackRow | RevisionRow) -> Iterator[str]:
     """What is wrong with the classes that are named."""
     if (one.shown is None) is not (one.shown_propensity is None):
         yield HALF_SHOWN
@@ -311,8 +245,8 @@ def _said(tasks: dict[int, TaskInfo], one: _Feedback | _Revision) -> Iterator[st
     if known is None:
         yield f"task {one.task} was not created before it"
     else:
-        test = or_none(of_class(len(known.classes)))
-        yield from _failed(one, {"shown": test, "truth": test})
+        kind: Any = type(one)
+        yield from _failed(one, class_checks(kind, len(known.classes)))
 
 
 def _failed(record: NamedTuple, tests: dict[str, Test]) -> Iterator[str]:

@@ -13,10 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
-from onebit.engine import elsewhere
-from onebit.engine.compile import loop_for
-from onebit.engine.elsewhere import helped_by
-from onebit.engine.processes import CompilingProcesses, carry_out_order, cores
+from onebit.engine.compile import helped_by, loop_for
+from onebit.engine.processes import CompilingProcesses, cores
 from onebit.engine.stream import lessons, stream
 from onebit.learner import Learner
 from onebit.rules import add_rule
@@ -34,18 +32,17 @@ class Compiler:
     def __init__(self, apart: bool, rules: Sequence[str] = ()) -> None:
         self._apart, self._rules = apart, list(rules)
         self._known: set[str] = set()
-        self._processes = CompilingProcesses("onebit.serve.compiling")
+        self._processes = CompilingProcesses()
 
     def learner(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
         """A new learner, with all that it needs compiled: elsewhere, if it may be new to this machine."""
-        told = {"detail": detail, "classes": classes, "inputs": inputs.said, "rules": self._rules}
-        about = json.dumps(told)
         kind = json.dumps([detail["learner"], detail["parameters"], len(classes), inputs.said])
         if self._apart and kind not in self._known:
             said = {"event": "compiling", "learner": detail["learner"]}
             LOG.info(f"compiling {detail['learner']}, if it is new to this machine", extra=said)
+            told = self._rules, detail, classes, inputs.said
             # Where another process fails, this one compiles.
-            if not self._processes.ask(about.encode(), detail["learner"]) and self._processes.is_closed:
+            if not self._processes.call(compile_task, *told, what=detail["learner"]) and self._processes.is_closed:
                 raise UnavailableError("the service is ending")
             self._known.add(kind)
         learner = learner_of(detail, classes, inputs)
@@ -57,11 +54,11 @@ class Compiler:
         self._processes.close()
 
 
-def _compile_here(order: bytes) -> None:
-    told = json.loads(order)
-    for given in told["rules"]:
-        add_rule(given)
-    detail, classes, inputs = told["detail"], told["classes"], Inputs(**told["inputs"])
+def compile_task(rules: list[str], detail: dict[str, Any], classes: list[ClassName], said: dict[str, Any]) -> None:
+    """Compile all that a task needs, for the process that has asked for it; `rules` are those of users' own files."""
+    for rule in rules:
+        add_rule(rule)
+    inputs = Inputs(**said)
     _compile_side_by_side(check_learner(detail, classes, inputs), inputs)
     Compiler(apart=False).learner(detail, classes, inputs)
 
@@ -80,11 +77,7 @@ def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
 
     # Whoever ends this process ends all in its session.
     with (
-        closing(CompilingProcesses(elsewhere.__name__, max(1, count - 1), own_session=False)) as others,
+        closing(CompilingProcesses(max(1, count - 1), own_session=False)) as others,
         ThreadPoolExecutor(count) as pool,
     ):
         list(pool.map(compile_one, wanted))
-
-
-if __name__ == "__main__":
-    carry_out_order(_compile_here)

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from onebit.auto.change_detector import NUMBERS, SUM, USUAL, detects, initial
 from onebit.errors import InputError
-from onebit.manifest import is_whole
 from onebit.serve.clock import rfc3339
+from onebit.validation import is_whole
 
 KEPT = 20  # alarms, the last ones
 LARGEST = 2**53
@@ -38,7 +38,7 @@ class DriftDetector:
         self.alarms: list[Alarm] = []
 
     def hear(self, seq: int, time: float, worth: float, classes: int, feedback: int) -> None:
-        """One more feedback, with which there are so many. A reward is a bit that is right with that probability, by the number of the row."""
+        """Take in one feedback, the `feedback`-th. A reward is a bit that is right with that probability, drawn by the number of the row."""
         wrong = worth <= _share_of(seq)
         memory = self._memory = self._memory or list(initial(classes))
         usual = memory[USUAL]
@@ -52,12 +52,12 @@ class DriftDetector:
             self.alarms = [*self.alarms[1 - KEPT :], alarm]
 
     def shown(self) -> dict[str, Any]:
-        """As `schemas.DriftStats` has it."""
+        """Return the alarms as `replies.DriftStats` has them."""
         alarms = [{**one._asdict(), "raised_at": rfc3339(one.time)} for one in self.alarms]
         return {"count": self.count, "alarms": alarms}
 
     def to_dict(self) -> dict[str, Any]:
-        """For a snapshot."""
+        """Return the state for a snapshot."""
         return {
             "memory": list(self._memory),
             "since": self._since,
@@ -68,7 +68,7 @@ class DriftDetector:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> DriftDetector:
-        """From a snapshot, which may be anybody's: what could not have been heard is refused."""
+        """Restore from a snapshot, which may be anybody's: what could not have been heard is refused."""
         memory, alarms = kept["memory"], kept["alarms"]
         good = len(memory) in (0, NUMBERS) and all(_is_number(one) for one in memory)
         good = good and (not memory or 0.0 < memory[USUAL] < 1.0)

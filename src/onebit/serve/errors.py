@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from onebit.errors import OnebitError, nearest, short
 
@@ -100,16 +101,6 @@ class NoMemoryError(RequestError):
     status, code = 507, "no_memory"
 
 
-class TooManyRequestsError(RequestError):
-    """More requests than one token may send in this time: nothing was done."""
-
-    status, code = 429, "too_many"
-
-    def __init__(self, message: str, retry_after_s: int) -> None:
-        super().__init__(message)
-        self.retry_after_s = retry_after_s
-
-
 class UnavailableError(RequestError):
     """Not now: nothing was done, and the same request may be sent again."""
 
@@ -130,3 +121,13 @@ class UnfinishedError(RequestError):
     """Nobody knows whether it was done, or is still being done."""
 
     status, code = 504, "unfinished"
+
+
+class ReadinessWarning(NamedTuple):
+    """What does not stop the service, but whoever runs it must know; `/readyz` lists it to those who may see the task."""
+
+    sentence: str
+    task: str | None = None
+
+
+WarningSource = Callable[[], Iterable[ReadinessWarning]]  # what a part of the service has to warn of now

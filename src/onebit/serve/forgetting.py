@@ -6,31 +6,30 @@ the log in their place, and rows are followed from there. Where it unlearns, the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import brief
 from onebit.learner import Learner
+from onebit.serve.core.follower import LogFollower
+from onebit.serve.core.served_task import ServedTask
 from onebit.serve.errors import ConflictError, NotFoundError
 from onebit.serve.inputs import is_storable
 from onebit.serve.log.errors import StaleError, in_words_of_input
 from onebit.serve.log.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
-from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.log_reader import LogReader
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.store import Store
+from onebit.serve.log.store import Appender, Inquiry, Store
 from onebit.serve.log.stores import store_at
-from onebit.serve.log.writing import Writer
-from onebit.serve.log_follower import LogFollower
 from onebit.serve.neighbours import Neighbours
-from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import TaskInfo
 from onebit.serve.threads import in_thread
 from onebit.storage import encode
 
 AT_ONCE = 256  # ids that are looked up
+Run = Callable[[Callable[[Appender], Any]], Awaitable[Any]]  # some work with the appender, between two groups of rows
 
 
 class ForgetOrder(NamedTuple):
@@ -63,7 +62,7 @@ def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> No
     possible, known = [one for one in ids if is_storable(one)], set[str]()
     for start in range(0, len(possible), AT_ONCE):
         some = possible[start : start + AT_ONCE]
-        known |= {row[1] for row in reader.found(info.expected, some)} | set(reader.forgotten(info, some))
+        known |= {one.id for one in reader.found(info, some)} | set(reader.forgotten(info, some))
     for one in ids:
         if one not in known:
             raise NotFoundError(f"there is no decision {brief(one)} in task {info.name!r}", "ids")
@@ -98,14 +97,14 @@ def forget(
         store.take()
         try:
             store.check()
-            with closing(store.writer(lambda *_: None)) as writer:
+            with closing(store.appender(lambda *_: None)) as appender:
                 while True:
                     with LogReader(where) as log:
                         info = log.task(name)
                     with closing(store.reader()) as reader:
                         seen = first(reader, info)
                     try:
-                        return _forgotten(store, writer, info, request, keep, seen)
+                        return _forgotten(store, appender, info, request, keep, seen)
                     except (StaleError, UnseenRowsError):  # another node has just written something
                         continue
         finally:
@@ -113,9 +112,8 @@ def forget(
 
 
 def _forgotten(
-    store: Store, writer: Writer, info: TaskInfo, request: ForgetOrder, keep: bool, seen: int | None
+    store: Store, appender: Appender, info: TaskInfo, request: ForgetOrder, keep: bool, seen: int | None
 ) -> dict[str, Any]:
-    appender = writer.appender
     with closing(store.reader()) as reader:
         known = reader.last_change() if store.shared else None
         if store.shared:
@@ -129,7 +127,7 @@ def _forgotten(
         base = None if request.unlearn or info.deleted is not None else base_of(store, info, reader.last(), keep)
         if base is None and info.deleted is None:
             refuse_kept(info, span[0])
-        now = store.clock(reader, writer.last).now()
+        now = store.clock(reader, appender.last).now()
         found = appender.forget(order._replace(base=base), now, None, known)
         store.snapshots(info.number, 1).remove_before(found.seq)
     return told(found.decisions, base, appender.erase())
@@ -143,7 +141,7 @@ def refuse_training(info: TaskInfo) -> None:
 
 async def taken_out(
     store: Store,
-    writer: Writer,
+    run: Run,
     inquiry: Inquiry,
     neighbours: Neighbours,
     served: ServedTask,
@@ -158,7 +156,7 @@ async def taken_out(
     order = Forgetting(info.number, asked.ids, asked.before, None)
     while True:
         base, judged = None, info.last_change
-        span = await writer.run(lambda appender: appender.span(order))
+        span = await run(lambda appender: appender.span(order))
         if span is None:
             return Forgotten(0, 0, 0), None
         if not asked.unlearn:
@@ -172,7 +170,7 @@ async def taken_out(
                 if info.last_change != judged:
                     continue
                 refuse_training(info)
-                found = await writer.run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
+                found = await run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
                 neighbours.wrote(found.seq)
                 info.apply(found.seq, now, "changed", {"forgotten": {"base": None if base is None else base.position}})
         except UnseenRowsError:  # somebody was saying something of them when this began
@@ -181,5 +179,5 @@ async def taken_out(
 
 
 def told(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:
-    """As `schemas.Forgot` has it."""
+    """As `replies.Forgot` has it."""
     return {"forgotten": decisions, "learner": "unlearnt" if base is None else "kept", "erased": erased}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
@@ -22,9 +23,17 @@ Kind = Literal["numbers", "dict", "text"]
 X = list[float] | dict[str, float] | str
 LONGEST = 50  # bytes of a name or a word, on average over those that an x may have
 _STORED = np.dtype("<f8")
+_DOUBLE = np.dtype(np.float64)
 _CLASS = np.dtype("<u4")
 _NUMBERS = frozenset((float, int))
 _WANTED = {"dict": "an object of feature name and number", "text": "a text"}
+
+
+class ParsedX(NamedTuple):
+    """An x that was checked: as a learner takes it (`Inputs.table`), and the bytes that the log keeps of it."""
+
+    read: Any
+    stored: bytes
 
 
 @dataclass(frozen=True)
@@ -61,17 +70,14 @@ class Inputs:
             return {"features": self.size}
         return {"text": self.kind == "text", "hash_bits": self.hash_bits}
 
-    def stored(self, x: X, field: str = "x", most: int | None = None) -> bytes:
-        """What the log keeps of x: the same bytes for the same x, in whatever order its names come.
+    def parse(self, x: Any, field: str = "x", most: int | None = None) -> ParsedX:
+        """Check x, and return its one canonical form: the same for the same x, in whatever order its names come.
 
-        `most` is how many names a dict, or words a text may have.
+        `most` is how many names a dict, or words a text may have. Whether numbers are finite is for the learner to look at.
         """
         if self.kind == "numbers":
-            if not isinstance(x, list):
-                raise InvalidError(f"{field} is {_named(x)}, but must be a list of {self.size} numbers", field)
-            if len(x) != self.size:
-                raise InvalidError(f"{field} has {len(x)} numbers, but must have {self.size}", field)
-            return self._numbers.pack(*x)
+            stored = self._parse_numbers(x, field)
+            return ParsedX(stored, stored)
         if self.kind == "text":
             if not isinstance(x, str):
                 raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
@@ -84,20 +90,37 @@ class Inputs:
                 words = WORD.finditer(x.lower()) if len(kept) > 2 * most else iter(())
                 if next(itertools.islice(words, most, None), None) is not None:
                     raise TooLargeError(f"{field} has more than {most:,} words, the most that a text may have", field)
-            return kept
+            return ParsedX(x, kept)
         if not isinstance(x, dict):
             raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
         if most is not None and len(x) > most:
             raise TooLargeError(f"{field} has {len(x):,} names, and {most:,} are the most", field)
         try:
-            kept = orjson.dumps(x, option=orjson.OPT_SORT_KEYS)
-        except orjson.JSONEncodeError as error:
+            ordered = {name: x[name] for name in sorted(x)}
+            kept = orjson.dumps(ordered)
+        except (TypeError, orjson.JSONEncodeError) as error:
             raise InvalidError(f"{field} cannot be kept: {error}", field) from None
+        if not (_NUMBERS.issuperset(map(type, ordered.values())) and all(map(math.isfinite, ordered.values()))):
+            raise InvalidError(f"{field} is not {_WANTED[self.kind]}, with numbers that are finite", field)
         if b"\\u0000" in kept and not all(map(is_storable, x)):
             raise InvalidError(f"{field} has a name with NUL in it, which no log keeps", field)
         if most is not None:
             _refuse_bytes(kept, field, most)
-        return kept
+        return ParsedX(ordered, kept)
+
+    def _parse_numbers(self, x: Any, field: str) -> bytes:
+        if isinstance(x, np.ndarray) and x.dtype is _DOUBLE and x.ndim == 1:
+            count, stored = len(x), x.tobytes()
+        elif isinstance(x, list):
+            count, stored = len(x), b""
+        else:
+            raise InvalidError(f"{field} is {_named(x)}, but must be a list of {self.size} numbers", field)
+        if count != self.size:
+            raise InvalidError(f"{field} has {count} numbers, but must have {self.size}", field)
+        try:
+            return stored or self._numbers.pack(*x)
+        except struct.error:
+            raise InvalidError(f"{field} is {brief(x)}, but must be a list of {self.size} numbers", field) from None
 
     def read(self, stored: Sequence[bytes]) -> list[Any]:
         """What the log keeps, read and checked, for `table` and `shown`. ValueError with what is wrong: the disk may have changed it."""
@@ -128,10 +151,6 @@ class Inputs:
         if self.kind == "numbers":
             return numbers_in(b"".join(read)).reshape(len(read), -1)
         return read
-
-    def rows(self, stored: Sequence[bytes]) -> Any:
-        """Rows for a learner, of what was checked before it was stored."""
-        return self.table(stored if self.kind == "numbers" else self.read(stored))
 
     def shown(self, read: Any) -> X:
         """X as it came."""

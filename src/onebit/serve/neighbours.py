@@ -11,10 +11,9 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from onebit.serve.log.database import Row
 from onebit.serve.log.errors import LogError
-from onebit.serve.log.inquiry import Inquiry
-from onebit.serve.log.store import Store
+from onebit.serve.log.records import StoredChange
+from onebit.serve.log.store import Inquiry, Store
 
 LOG = logging.getLogger("onebit.serve")
 
@@ -22,7 +21,9 @@ LOG = logging.getLogger("onebit.serve")
 class Neighbours:
     """The changes that this node knows of. Used on one event loop."""
 
-    def __init__(self, store: Store, inquiry: Inquiry, known: int, take: Callable[[Row], Awaitable[None]]) -> None:
+    def __init__(
+        self, store: Store, inquiry: Inquiry, known: int, take: Callable[[StoredChange], Awaitable[None]]
+    ) -> None:
         self._shared = store.shared
         self._inquiry = inquiry
         self._known = known  # the seq of the last change that holds here
@@ -61,7 +62,7 @@ class Neighbours:
             return False
         before = self._known
         async with self._lock:
-            for row in await self._inquiry.of(lambda reader: reader.changes_after(self._known)):
-                await self._take(row)
-                self._known = row[0]
+            for change in await self._inquiry.of(lambda reader: reader.changes_after(self._known)):
+                await self._take(change)
+                self._known = change.seq
             return self._known != before

@@ -7,10 +7,12 @@ import contextlib
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
+from pydantic import BaseModel
 
 from onebit.decision import Decision
 from onebit.errors import InputError
@@ -19,17 +21,19 @@ from onebit.files import whole_file
 from onebit.learner import Learner, copy_of
 from onebit.offpolicy import Evaluation
 from onebit.rules import DEFAULT
+from onebit.serve.core.answers import as_decision
+from onebit.serve.core.deciding import decide
+from onebit.serve.core.hearing import hear
+from onebit.serve.core.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.serve.errors import InvalidError, NotFoundError, RequestError, TaskSetAsideError, UnavailableError
 from onebit.serve.export import Written, as_object, write
 from onebit.serve.inputs import is_storable
 from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.log_reader import LogReader
-from onebit.serve.made import AS_USUAL, AskedTerms
-from onebit.serve.open_cores import Core, checked
+from onebit.serve.open_log import OpenLog, ProgramRequest, checked, parsed_terms, plain_input, refuse_no_id
 from onebit.serve.replay import evaluation
 from onebit.serve.schemas import Change, FeedbackRequest, NewLearner
-from onebit.serve.served_task import classes_of, shown, summary_of
 from onebit.serve.task_changes import given_in
 from onebit.validation import ClassName
 
@@ -38,6 +42,8 @@ Named = (
     Decision | str | int
 )  # a decision, or its id, which is a text: as the id of a decision it may be a number to a type checker
 Format = Literal["ndjson", "parquet", "vw"]
+Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
 _OPEN: set[OpenTask] = set()  # which keeps them: a task that nobody closes is closed when the process ends
 
 
@@ -57,8 +63,9 @@ class OpenTask:
     process fewer.
     """
 
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, log: OpenLog, served: ServedTask) -> None:
+        self._log = log
+        self._task = served
         self._closed: str | None = None
         self._closing = threading.Lock()
         _OPEN.add(self)
@@ -68,34 +75,34 @@ class OpenTask:
     @property
     def name(self) -> str:
         """The name of the task."""
-        return self._core.served.info.name
+        return self._task.info.name
 
     @property
     def classes(self) -> list[ClassName]:
         """The classes, including retired ones."""
-        return list(self._core.served.info.classes)
+        return list(self._served.info.classes)
 
     @property
     def where(self) -> str:
         """The folder of the task, or the address of its database without secrets."""
-        return self._core.where
+        return self._log.where
 
     @property
     def learner(self) -> Learner:
         """A copy of the current learner."""
-        with self._reading(), self._core.whole():
-            copy, _ = self._core.served.follower.replicas.look(copy_of)
-            for name in self._core.served.info.retired:
+        with self._whole():
+            copy, _ = self._served.follower.replicas.look(copy_of)
+            for name in self._served.info.retired:
                 copy.remove_class(name)
             return copy
 
     def info(self) -> dict[str, Any]:
         """The current state of the task, as the service shows it."""
-        with self._reading(), self._core.whole():
-            return shown(self._core.served).model_dump()
+        with self._whole():
+            return asdict(shown(self._served))
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{self._core.served.info.learner}"
+        state = "closed" if self._closed else f"{self._served.info.learner}"
         return f"<onebit task {self.name!r} in {self.where}, {state}>"
 
     # --- deciding and hearing --------------------------------------------------------------------------------------
@@ -116,14 +123,12 @@ class OpenTask:
         lists the candidates, and `complete` says that the right class is one of them. The decision is `unsure` below a confidence of
         `sure`, or of what keeps the `risk`; the defaults are those of the task.
         """
-        asked = AS_USUAL
+        if id is not None:
+            refuse_no_id(id)
+        request = ProgramRequest(plain_input(self._task, x), id)
         if among is not None or complete or sure is not None or risk is not None:
-            asked = AskedTerms(None if among is None else list(among), complete, sure, risk)
-        try:
-            self._refuse_closed()
-            return self._core.decide(x, id, asked)
-        except (LogError, BadRecordError) as error:
-            raise self._unreadable(error) from None
+            request = request._replace(**parsed_terms(among, complete, sure, risk))
+        return self._decide((request,), single=True)[0]
 
     def decide_many(
         self,
@@ -140,9 +145,14 @@ class OpenTask:
         rows = list(X)
         if ids is not None and len(ids) != len(rows):
             raise InputError(f"there are {len(ids)} ids for {len(rows)} rows")
-        asked = AskedTerms(None if among is None else list(among), complete, sure, risk)
-        with self._reading():
-            return self._core.decide_many(rows, ids or [None] * len(rows), asked) if rows else []
+        for one in ids or ():
+            refuse_no_id(one)
+        terms = parsed_terms(among, complete, sure, risk)
+        given: Sequence[str | None] = ids or [None] * len(rows)
+        requests = [
+            ProgramRequest(plain_input(self._task, x), one, **terms) for x, one in zip(rows, given, strict=True)
+        ]
+        return self._decide(requests, single=False) if rows else []
 
     def feedback(
         self,
@@ -163,12 +173,7 @@ class OpenTask:
         more: dict[str, Any] = {}
         if shown is not None or shown_propensity is not None or revise:
             more = {"shown": shown, "shown_propensity": shown_propensity, "revise": revise}
-        said = _said(id, right, reward, truth, **more)
-        try:
-            self._refuse_closed()
-            return Hearing(*self._core.hear(said))  # type: ignore[arg-type]
-        except (LogError, BadRecordError) as error:
-            raise self._unreadable(error) from None
+        return self._hear((_said(id, right, reward, truth, **more),), single=True)[0]
 
     def feedback_many(
         self,
@@ -188,35 +193,33 @@ class OpenTask:
             if len(column) != len(ids):
                 raise InputError(f"there are {len(column)} answers for {len(ids)} decisions")
         said = [_said(one, *answers, revise=revise) for one, *answers in zip(ids, *columns, strict=True)]
-        with self._reading():
-            return [Hearing(*one) for one in self._core.hear_many(said)] if said else []  # type: ignore[arg-type]
+        return self._hear(said, single=False) if said else []
 
     def withdraw(self, id: Named) -> Hearing:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
-        with self._reading():
-            return Hearing(*self._core.hear(_said(id, withdraw=True)))  # type: ignore[arg-type]
+        return self._hear((_said(id, withdraw=True),), single=True)[0]
 
     # --- what there is to see --------------------------------------------------------------------------------------
 
     def stats(self, window: int = 1000) -> dict[str, Any]:
         """Errors, rates, delays and classes, as in the service; the error is that of the last `window` feedbacks."""
-        with self._reading(), self._core.whole():
-            served = self._core.served
-            everything = summary_of(served, window, self._core.clock.now())
+        with self._whole():
+            served = self._served
+            everything = summary_of(served, window, self._log.clock.now())
             return {**everything, "classes": classes_of(served, 0, len(served.info.classes))}
 
     def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest decisions of the log, or the newest before a `seq`."""
-        with self._reading(), self._core.whole():
-            served = self._core.served
-            return [as_object(one, served.texts) for one in self._core.reader.newest(served.info, limit, before)]
+        with self._whole():
+            served = self._served
+            return [as_object(one, served.texts) for one in self._log.reader.newest(served.info, limit, before)]
 
     def decision(self, id: Named) -> dict[str, Any]:  # noqa: A002
         """One decision of the log, with its feedback if there is any."""
         identity = _identity(id)
-        with self._reading(), self._core.whole():
-            served = self._core.served
-            logged = self._core.reader.decision(served.info, identity) if is_storable(identity) else None
+        with self._whole():
+            served = self._served
+            logged = self._log.reader.decision(served.info, identity) if is_storable(identity) else None
             if logged is None:
                 raise NotFoundError(f"there is no decision {identity!r} in task {self.name!r}", "id")
             return as_object(logged, served.texts)
@@ -225,7 +228,7 @@ class OpenTask:
         """Write the log of the task to a file, as `onebit export` does; returns the number of decisions written."""
         if format not in ("ndjson", "parquet", "vw"):
             raise InputError(f"format is {format!r}, but must be 'ndjson', 'parquet' or 'vw'")
-        with self._log() as log, whole_file(Path(path)) as file:
+        with self._copy() as log, whole_file(Path(path)) as file:
             info = log.task(self.name)
             return write(file, format, log.logged(info), info)
 
@@ -238,7 +241,7 @@ class OpenTask:
         seed: int = 0,
     ) -> Evaluation:
         """Estimate what another learner would have scored on the log, beside the task's own, as `onebit evaluate` does."""
-        with self._log() as log:
+        with self._copy() as log:
             return evaluation(log, log.task(self.name), learner, parameters or {}, exploration_floor, seed)
 
     # --- changes, and the end --------------------------------------------------------------------------------------
@@ -248,7 +251,7 @@ class OpenTask:
         change = checked(Change, what)
         with self._reading():
             if given_in(change):
-                self._core.change(change)
+                self._log.change(self._task, change)
         return self.info()
 
     def switch(
@@ -267,13 +270,13 @@ class OpenTask:
         asked = {"learner": learner, "exploration_floor": exploration_floor, "seed": seed}
         new = checked(NewLearner, asked if parameters is None else {**asked, "parameters": dict(parameters)})
         with self._reading():
-            self._core.switch(new)
+            self._log.switch(self._task, new)
         return self.info()
 
     def flush(self) -> None:
         """Return once everything is on disk."""
         with self._reading():
-            self._core.flush()
+            self._log.flush()
 
     def close(self) -> None:
         """Write what is not on disk yet, save a snapshot, and release the log, if this was its last open task. Closing twice does no harm."""
@@ -284,7 +287,7 @@ class OpenTask:
                 return
             self._closed = f"task {self.name!r} is closed: open it again with onebit.open({self.where!r})"
             _OPEN.discard(self)
-            self._core.close(self._closed)
+            self._log.leave(self._task)
 
     def __enter__(self) -> OpenTask:
         return self
@@ -293,6 +296,24 @@ class OpenTask:
         self.close()
 
     # --- within ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _served(self) -> ServedTask:
+        """The task as it is now."""
+        self._task = self._log.current(self._task)
+        return self._task
+
+    def _decide(self, requests: Sequence[ProgramRequest], *, single: bool) -> list[Decision]:
+        with self._reading():
+            made = self._log.run(self._task, lambda served: decide(self._log.core, served, requests, single))
+            served = self._served
+            return [as_decision(served, one) for one in made]
+
+    def _hear(self, requests: Sequence[FeedbackRequest], *, single: bool) -> list[Hearing]:
+        with self._reading():
+            core = self._log.core
+            answers = self._log.run(self._task, lambda served: hear(core, served, requests, single), learns=True)
+            return [Hearing(*one) for one in answers]  # type: ignore[arg-type]
 
     def _is_closed(self) -> bool:
         return self._closed is not None
@@ -313,16 +334,22 @@ class OpenTask:
         """What cannot be read now is no fault of whoever asks; a row that is damaged sets the task aside."""
         if isinstance(error, LogError):
             return UnavailableError(f"the log cannot be read: {error}")
-        self._core.served.follower.set_aside(error)
+        self._served.follower.set_aside(error)
         return TaskSetAsideError(str(error))
 
     @contextlib.contextmanager
-    def _log(self) -> Iterator[LogReader]:
+    def _whole(self) -> Iterator[None]:
+        """Everything that was said is written and learnt, and no other thread looks at it meanwhile."""
+        with self._reading(), self._log.whole(self._task):
+            yield
+
+    @contextlib.contextmanager
+    def _copy(self) -> Iterator[LogReader]:
         """The log as it is now, which goes on meanwhile."""
         with self._reading():
-            with self._core.whole():
+            with self._log.whole(self._task):
                 pass
-            with LogReader(self._core.log) as log:
+            with LogReader(self._log.address) as log:
                 yield log
 
     def _forked(self) -> None:
@@ -330,7 +357,7 @@ class OpenTask:
         self._closed = (
             f"task {self.name!r} was opened by another process, of which this one is a fork: open a log of its own here"
         )
-        self._core.forked()
+        self._log.forked()
 
 
 def _identity(given: Named) -> str:

@@ -26,11 +26,11 @@ from onebit.serve.items import Items
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.stores import is_address, store_at
-from onebit.serve.open_cores import checked
+from onebit.serve.log.submission import Assumptions
 from onebit.serve.open_folder import OpenFolder
+from onebit.serve.open_log import checked
 from onebit.serve.open_task import OpenTask
 from onebit.serve.recovery import brought_up
-from onebit.serve.replicas import OneCopy
 from onebit.serve.schemas import Mode, NewTask, Silence
 from onebit.serve.settings import Settings
 from onebit.serve.task_changes import check_new, task_of
@@ -142,9 +142,9 @@ def _joined(settings: Settings, name: str | None, given: dict[str, Any], soon: b
     """Become a node of a database."""
     assert settings.log is not None
     store_at(settings.log)  # which says what is not installed
-    from onebit.serve.open_node import Node, NodeCore, create
+    from onebit.serve.open_node import OpenNode
 
-    node = Node(settings, soon)
+    node = OpenNode(settings, soon)
     try:
         info: TaskInfo | None = None
         while info is None:
@@ -156,14 +156,14 @@ def _joined(settings: Settings, name: str | None, given: dict[str, Any], soon: b
                         f"there is no task in {node.store.name} yet: give task=..., the name of the new one"
                     )
                 with suppress(ConflictError):  # another node was faster
-                    create(node, checked(NewTask, {"name": name, **given}))
+                    node.create(checked(NewTask, {"name": name, **given}))
         _refuse_contradictions(info, given)
-        return OpenTask(NodeCore(node, info.name))
+        return OpenTask(node, node.find(info.name))
     except LogError as error:
-        node.stop("it could not be opened")
+        node.leave()
         raise InputError(f"{node.store.name} cannot be used: {error}") from None
     except BaseException:
-        node.stop("it could not be opened")
+        node.leave()
         raise
 
 
@@ -173,14 +173,15 @@ def _opened(folder: OpenFolder, name: str | None, given: dict[str, Any]) -> Open
         info = _found(reader, folder.where, name, given)
         if info is None:
             info = _created(reader, folder, name, given)
-        elif info.number in folder.cores:
+        elif info.number in folder.tasks:
             raise InputError(
                 f"task {info.name!r} of {folder.where} is open in this process already: one task, one owner"
             )
         _refuse_contradictions(info, given)
         last = folder.commits.last
-        served = brought_up(info, folder.store, reader, last, folder.settings, Items(), OneCopy)
-        return OpenTask(folder.add(served))
+        served = brought_up(info, folder.store, reader, last, folder.settings, Items(), copies=1)
+        folder.add(served)
+        return OpenTask(folder, served)
 
 
 def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
@@ -237,8 +238,8 @@ def _created(reader: Reader, folder: OpenFolder, name: str | None, given: dict[s
     with about("parameters"):
         Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
     with folder.whole():
-        folder.log_change(number, "created", info.detail)
-    folder.commits.sync()
+        folder.log_change(number, Assumptions(None), "created", info.detail)
+    folder.flush()
     created = reader.task(number, folder.commits.last)
     assert created is not None, "a task that was created is in the log"
     return created

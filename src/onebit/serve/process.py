@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import json
 import logging
@@ -22,27 +23,28 @@ from onebit.errors import InputError
 from onebit.serve.clock import rfc3339
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import store_at
-from onebit.serve.log_throttle import LogThrottle
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from onebit.serve.threads import some_work
 from onebit.serve.tokens import Tokens
 from onebit.serve.web.app import App
-from onebit.serve.web.connections import KEEP_ALIVE_S, LARGEST_HEAD, Connections
+from onebit.serve.web.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, guarded
 
 LOG = logging.getLogger("onebit.serve")
 BACKLOG = 2048  # connections that wait to be taken
 MOST_FILES = 65_536  # connections and files open at once, where the system allows it
+# Objects after which Python looks for circles among the new ones. Requests make few, and 700, its own number, are made by every list of decisions:
+# a list of 100 takes a fifth less processor time so, a single decision a tenth (`python -m benchmarks serve`).
+GARBAGE = 50_000
 SIGNALS = (signal.SIGTERM, signal.SIGINT)  # that end the service
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
 
 
 def serve(settings: Settings) -> int:
-    """Run a service until it is told to end; the exit code."""
+    """Run a service until it is told to end, and return the exit code."""
     began = time.perf_counter()
-    throttle = LogThrottle()
     form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
-    with _logging(form, throttle), _private():
+    with _logging(form), _private():
         if settings.token_file is not None and not settings.token_file.exists():
             raise InputError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
         if settings.log is None and settings.data.exists() and not settings.data.is_dir():
@@ -55,7 +57,7 @@ def serve(settings: Settings) -> int:
                 f"there have been tokens for {settings.data}, and {settings.tokens} is gone: bring it back, make a new token, or "
                 f"remove {settings.closed} to let everybody on this machine in"
             )
-        address = _address(settings.host, settings.port)
+        address = _resolve_address(settings.host, settings.port)
         if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
             raise InputError(
                 f"there are no tokens, so that only this machine may use the service, and --host {settings.host} is more than this "
@@ -63,10 +65,11 @@ def serve(settings: Settings) -> int:
             )
         if not is_open:
             tokens.listed()  # a damaged file is told of now, and not by the first request
-        listening = _bound(*address)
+        listening = _bind_socket(*address)
         _allow_many_files()
+        gc.set_threshold(GARBAGE)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
-            code = runner.run(_serve(settings, store, tokens, listening, is_open, began, throttle))
+            code = runner.run(_serve(settings, store, tokens, listening, is_open, began))
     if some_work():  # Python would wait for the compiler, or fall over it
         sys.stdout.flush()
         sys.stderr.flush()
@@ -75,7 +78,7 @@ def serve(settings: Settings) -> int:
 
 
 def _option(settings: Settings) -> str:
-    """Which option of `onebit token` names the tokens of this service."""
+    """Return the option of `onebit token` that names the tokens of this service."""
     return f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
 
 
@@ -86,15 +89,13 @@ async def _serve(
     listening: socket.socket,
     is_open: bool,
     began: float,
-    throttle: LogThrottle,
 ) -> int:
     LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
     service = Service(settings, compiles_apart=True, store=store)
     app = App(service, settings, tokens)
-    if not await _started(service):
+    if not await _start(service):
         LOG.info("ended before it was ready", extra={"event": "ended"})
         return 0
-    reporting = asyncio.create_task(throttle.report_for_ever())
     try:
         config = uvicorn.Config(
             app,
@@ -112,11 +113,9 @@ async def _serve(
         server = uvicorn.Server(config)
         listening.listen(BACKLOG)
         with _ended_by_signals(server):
-            _say(store, listening, is_open, service.task_names(), began)
+            _log_addresses(store, listening, is_open, service.task_names(), began)
             await server.serve(sockets=[listening])
     finally:
-        reporting.cancel()
-        throttle.report()
         await service.stop()
     LOG.info("ended", extra={"event": "ended"})
     return 0
@@ -125,7 +124,7 @@ async def _serve(
 def _connection_settings(connections: Connections) -> dict[str, Any]:
     """Return what bounds connections: our own guard, or with a uvicorn that it does not fit only the settings of uvicorn."""
     try:
-        from onebit.serve.web.guard import guarded
+        return {"http": guarded(connections)}
     except ImportError as error:
         LOG.warning(
             f"uvicorn {uvicorn.__version__} is not known ({error}): heads that take long and answers that are not read are not ended, the number "
@@ -134,11 +133,10 @@ def _connection_settings(connections: Connections) -> dict[str, Any]:
         )
         # Here each connection beyond the most is answered 503, and the others go on.
         return {"http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "limit_concurrency": connections.most + 1}
-    return {"http": guarded(connections)}
 
 
-async def _started(service: Service) -> bool:
-    """Start a service; whether it has, and was not told to end before. What the log has it will find there again."""
+async def _start(service: Service) -> bool:
+    """Start a service, and return False if it was told to end before it was ready."""
     starting = asyncio.ensure_future(service.start())
     loop = asyncio.get_running_loop()
     for one in SIGNALS:
@@ -168,7 +166,7 @@ def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
             signal.signal(one, handler)
 
 
-def _say(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
+def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
     host, port = listening.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     seconds = round(time.perf_counter() - began, 3)
@@ -179,7 +177,7 @@ def _say(store: Store, listening: socket.socket, is_open: bool, tasks: list[str]
         extra={"event": "listening", **about},
     )
     LOG.info(
-        f"to play, open {address}/play/digits in a browser; all tasks are at {address}/ and the API is described at {address}/docs",
+        f"to play, open {address}/play/digits in a browser; all tasks are at {address}/",
         extra={"event": "pages", "play": f"{address}/play/digits"},
     )
     if is_open:
@@ -189,8 +187,8 @@ def _say(store: Store, listening: socket.socket, is_open: bool, tasks: list[str]
         )
 
 
-def _address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
-    """The family and the address of a host."""
+def _resolve_address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
+    """Return the family and the address of a host."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
@@ -199,8 +197,8 @@ def _address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
     return family, address
 
 
-def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """A socket that is this process's; it listens when the service is ready."""
+def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
+    """Return a bound socket; it listens when the service is ready."""
     made = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":  # elsewhere this would share a port that is in use
@@ -215,7 +213,7 @@ def _bound(family: int, address: tuple[Any, ...]) -> socket.socket:
 
 
 def _allow_many_files() -> None:
-    """As many connections as the system lets us have; the usual limit is 1,024."""
+    """Raise the limit on open files, and so on connections, as far as the system allows; it is usually 1,024."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -237,7 +235,7 @@ class _JsonLines(logging.Formatter):
     """One JSON object a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A record as JSON."""
+        """Return a record as JSON."""
         message = record.getMessage().strip()
         line = {
             "time": rfc3339(record.created),
@@ -252,10 +250,10 @@ class _JsonLines(logging.Formatter):
 
 
 class _TextLines(logging.Formatter):
-    """For people."""
+    """Lines of text for people."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """A record as a line."""
+        """Return a record as a line of text."""
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
         line = f"{rfc3339(record.created)} {level}{record.getMessage()}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
@@ -263,7 +261,7 @@ class _TextLines(logging.Formatter):
 
 @contextlib.contextmanager
 def _private() -> Iterator[None]:
-    """What users send is nobody else's on this machine: no file is."""
+    """Make files that nobody else on this machine can read: they hold what users sent."""
     before = os.umask(0o077)
     try:
         yield
@@ -272,17 +270,16 @@ def _private() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _logging(form: str, throttle: LogThrottle) -> Iterator[None]:
-    """Everything that is logged goes to stderr, in one form; uvicorn's own words only where something is wrong."""
+def _logging(form: str) -> Iterator[None]:
+    """Write everything that is logged to stderr, in one form; of uvicorn only errors, since strangers can cause its warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
-    handler.addFilter(throttle)
     root, ours = logging.getLogger(), logging.getLogger("onebit")
     uvicorn_own = logging.getLogger("uvicorn")
     levels = root.level, ours.level, uvicorn_own.level
     root.addHandler(handler)
     ours.setLevel(logging.INFO)
-    uvicorn_own.setLevel(logging.WARNING)
+    uvicorn_own.setLevel(logging.ERROR)
     logging.captureWarnings(True)
     try:
         yield

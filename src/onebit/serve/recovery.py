@@ -14,16 +14,15 @@ from typing import NamedTuple
 
 from onebit.errors import InputError, OnebitError
 from onebit.serve.clock import Clock
+from onebit.serve.core.follower import LogFollower
+from onebit.serve.core.learner_thread import LearnerThread
+from onebit.serve.core.served_task import ServedTask
 from onebit.serve.items import Items
-from onebit.serve.learner_thread import LearnerThread
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.store import Store
-from onebit.serve.log.writing import Keys, Writer
-from onebit.serve.log_follower import LogFollower
-from onebit.serve.replicas import Replicas
-from onebit.serve.served_task import ServedTask
+from onebit.serve.log.store import Appender, Store
+from onebit.serve.log.submission import Keys
 from onebit.serve.set_aside import free_name, set_aside
 from onebit.serve.settings import Settings
 from onebit.serve.tasks import TaskInfo, warm
@@ -35,7 +34,7 @@ MOST_TASKS = 2**53
 class Recovered(NamedTuple):
     """What a service goes on with: neither thread is started yet."""
 
-    writer: Writer
+    appender: Appender
     learner_thread: LearnerThread
     clock: Clock
     next_task: int  # the number of the next one that is created
@@ -63,9 +62,9 @@ def recover(
         if any(table == "changes" for _, table in counts):
             changed()
 
-    writer = store.writer(committed)
+    appender = store.appender(committed)
     with closing(store.reader()) as reader:
-        clock = store.clock(reader, writer.last)
+        clock = store.clock(reader, appender.last)
         warn_of(clock)
         last_change = reader.last_change()
         tasks, damaged = reader.tasks(last_change)
@@ -75,11 +74,11 @@ def recover(
             try:
                 if info.name in served:
                     raise InputError(f"its name is that of task number {served[info.name].info.number} too")
-                task = brought_up(info, store, reader, writer.last, settings, items)
+                task = brought_up(info, store, reader, appender.last, settings, items)
             except LogError:  # the log, and not a record
                 raise
             except Exception as error:
-                reason = set_aside(info.name, error, writer.last)
+                reason = set_aside(info.name, error, appender.last)
                 _put(aside, DamagedTask(info.number, info.name, reason, False), served)
             else:
                 served[info.name] = task
@@ -90,7 +89,7 @@ def recover(
                 _put(aside, gone, served)
     numbers = [info.number for info in tasks] + [gone.number for gone in damaged]
     next_task = 1 + max((one for one in numbers if one < MOST_TASKS), default=0)
-    return Recovered(writer, learner_thread, clock, next_task, last_change)
+    return Recovered(appender, learner_thread, clock, next_task, last_change)
 
 
 def warn_of(clock: Clock) -> None:
@@ -118,7 +117,7 @@ def brought_up(
     last: int,
     settings: Settings,
     items: Items,
-    copies: type[Replicas] = Replicas,
+    copies: int = 2,
 ) -> ServedTask:
     """A task with its learner, which has followed the log to its end."""
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The bodies of requests and replies: the contract of the HTTP interface, and what its OpenAPI page is made from."""
+"""The bodies of requests: the contract of the HTTP interface, with `onebit.replies`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from onebit.rules import DEFAULT
-from onebit.serve.stats_parts import (
-    ClassStats,
-    Curve,
-    Delays,
-    DriftStats,
-    Exploration,
-    Rates,
-    ShadowStats,
-    SureStats,
-    Window,
-)
 
 STORABLE = r"^[^\x00]*$"  # a pattern: PostgreSQL holds no NUL; half a character is no text in JSON
 ClassName = (
@@ -40,6 +29,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**53)]
 MOST_CLASSES = 10_000
 MOST_FEATURES = 1_000_000
 Candidates = Annotated[list[ClassName], Field(min_length=1, max_length=MOST_CLASSES, fail_fast=True)]
+MOST_IDS = 10_000  # that are forgotten at once
 FEW = 100  # values whose faults may all be told
 
 
@@ -134,57 +124,6 @@ class Change(Strict):
     risk: Risk | None = None
 
 
-class Training(BaseModel):
-    """A learner that is being trained from the log, to take over."""
-
-    learner: str
-    done: int
-    of: int
-    error: str | None = None
-
-
-class Task(BaseModel):
-    """The current state of a task. The classes in `retired` are never played again."""
-
-    name: str
-    classes: list[str | int]
-    retired: list[str | int]
-    learner: str
-    parameters: dict[str, Any]
-    exploration_floor: float
-    features: FeaturesOf
-    mode: Mode
-    deadline_s: float | None
-    silence: Silence
-    revise_within: float | None
-    sure: float | None
-    risk: float | None
-    display: Image | None
-    items: str | None
-    created: float
-    created_at: str | None
-    deleted: float | None
-    deleted_at: str | None
-    generation: int
-    learnt: int
-    position: int
-    training: Training | None
-
-
-class TaskAside(BaseModel):
-    """A task that is set aside, and why: its routes answer 503, and it can be deleted."""
-
-    name: str
-    reason: str
-
-
-class Tasks(BaseModel):
-    """All tasks that the token may see."""
-
-    tasks: list[Task]
-    set_aside: list[TaskAside]
-
-
 class DecideRequest(Strict):
     """One x to decide on. The same id again gives the same answer; by default an id is generated.
 
@@ -216,178 +155,9 @@ class FeedbackRequest(Strict):
     withdraw: bool = False
 
 
-class Decided(BaseModel):
-    """A decision. `version` is the generation of the learner, and how many feedbacks it had learnt.
+class Forget(Strict):
+    """Which decisions are to be forgotten: those with some ids, or those made before a time, in seconds since 1970. With `unlearn` also what was learnt from them."""
 
-    `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
-    before there was any feedback; `unsure` says that it is below the required one.
-    """
-
-    id: str
-    label: str | int
-    greedy: str | int
-    propensity: float
-    probabilities: dict[str, float]
-    version: str
-    among: list[str | int] | None
-    confidence: float | None
-    unsure: bool
-
-
-class Heard(BaseModel):
-    """The outcome of one feedback."""
-
-    id: str
-    status: Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
-    message: str | None = None
-
-
-class LoggedDecision(Decided):
-    """A decision in the log, with its feedback if there is any."""
-
-    seq: int
-    time: float
-    weight: float
-    notes: Annotated[list[float], Field(min_length=2, max_length=2)]
-    decided_at: str | None
-    mode: Mode
-    x: list[float] | dict[str, float] | str
-    right: bool | None
-    feedback_time: float | None
-    feedback_at: str | None
-    late: bool
-    source: Source | None
-    shown: str | int | None
-    shown_propensity: float | None
-    reward: float | None
-    truth: str | int | None
-    revised_time: float | None
-    revised_at: str | None
-    complete: bool
-    raw: float | None
-    sure: float | None
-
-
-class LoggedDecisions(BaseModel):
-    """Decisions, the newest first."""
-
-    decisions: list[LoggedDecision]
-
-
-class ExplainedPart(BaseModel):
-    """What one value of x adds to the lead of a label. Names of this x that share a hashed column count together."""
-
-    names: list[str | int]
-    value: float
-    contribution: float
-
-
-class Explained(BaseModel):
-    """Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest."""
-
-    id: str
-    label: str | int
-    rival: str | int
-    lead: float
-    parts: list[ExplainedPart]
-    constant: float
-    rest: float
-    left_out: int
-    version: str
-
-
-class Item(BaseModel):
-    """An item of the data of a task, to play with."""
-
-    number: int
-    of: int
-    x: list[float] | dict[str, float] | str
-    truth: str | int
-
-
-class Stats(BaseModel):
-    """The statistics of a task."""
-
-    task: str
-    mode: Mode
-    learner: str
-    generation: int
-    learnt: int
-    position: int
-    queue: int
-    decisions: int
-    feedback: int
-    right: int
-    late: int
-    silences: int
-    revised: int
-    withdrawn: int
-    refused: int
-    rewards: int
-    truths: int
-    mean_reward: float | None
-    window: Window
-    rates: Rates
-    delays: Delays
-    classes: list[ClassStats]
-    exploration: Exploration
-    curve: Curve
-    shadow: ShadowStats | None
-    drift: DriftStats
-    certainty: SureStats
-
-
-class Health(BaseModel):
-    """The process answers."""
-
-    status: Literal["ok"]
-
-
-class Readiness(BaseModel):
-    """Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings."""
-
-    ready: bool
-    reason: str | None
-    set_aside: list[TaskAside]
-    warnings: list[str]
-
-
-class Version(BaseModel):
-    """The versions and the CPU that the service runs on."""
-
-    version: str
-    python: str
-    numba: str
-    numpy: str
-    cpu: str
-
-
-class Session(BaseModel):
-    """What a token may do; tasks of null means all of them. `open`: the service has no tokens."""
-
-    scopes: list[Literal["decide", "feedback", "read", "admin"]]
-    tasks: list[str] | None
-    open: bool
-
-
-class LearnerParameter(BaseModel):
-    """A parameter of a learner."""
-
-    name: str
-    default: Any
-    range: str
-    meaning: str
-
-
-class LearnerKind(BaseModel):
-    """A learner that a task can have."""
-
-    name: str
-    summary: str
-    parameters: list[LearnerParameter]
-
-
-class Learners(BaseModel):
-    """All learners with bandit feedback."""
-
-    learners: list[LearnerKind]
+    ids: Annotated[list[Identity], Field(min_length=1, max_length=MOST_IDS)] | None = None
+    before: Number | None = None
+    unlearn: bool = False

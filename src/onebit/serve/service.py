@@ -7,38 +7,42 @@ has changed nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from onebit.errors import InputError
+from onebit.replies import Task, TaskAside
 from onebit.rules import add_rule
 from onebit.serve.admin import Admin
 from onebit.serve.compiling import Compiler
-from onebit.serve.cooperative_lock import CooperativeLock
-from onebit.serve.decide import DecideHandler
+from onebit.serve.core.answers import as_reply
+from onebit.serve.core.commit import CommitThread, GroupCommit
+from onebit.serve.core.deciding import PROBABILITIES_AT_ONCE, decide
+from onebit.serve.core.hearing import hear, sweep
+from onebit.serve.core.plan import HeavyWork, Plan, Turn, run_plan
+from onebit.serve.core.served_task import ServedTask, shown
+from onebit.serve.core.serving import ServingCore
 from onebit.serve.errors import (
     ConflictError,
     InvalidError,
     NotFoundError,
+    ReadinessWarning,
     TooLargeError,
     UnavailableError,
+    WarningSource,
 )
-from onebit.serve.feedback import FeedbackHandler
 from onebit.serve.forgetting import ForgetOrder
 from onebit.serve.log.errors import LogError, TaskChangedError
 from onebit.serve.log.health import LogHealth
 from onebit.serve.log.reading import NO_END
-from onebit.serve.log.records import Logged
 from onebit.serve.log.store import Store
 from onebit.serve.log.stores import store_at
 from onebit.serve.progress import Progress
-from onebit.serve.readiness import ReadinessWarning, WarningSource
-from onebit.serve.recent import Recent
 from onebit.serve.recovery import recover
-from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask, Task, TaskAside
-from onebit.serve.served_task import ServedTask, shown
+from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.serve.settings import Settings
 from onebit.serve.sweeping import sweep_for_ever
 from onebit.serve.task_views import TaskViews
@@ -46,6 +50,9 @@ from onebit.serve.threads import in_thread
 
 LOG = logging.getLogger("onebit.serve")
 FAILED_SNAPSHOTS = 3  # in a row, of which it warns
+MOST_PROBABILITIES = 10**6  # in one reply
+MOST_BYTES = 16 * 2**20  # of the reply, about
+NUMBER_BYTES = 22  # of a probability in JSON, with what is around it and without the name of its class
 T = TypeVar("T")
 
 
@@ -64,7 +71,7 @@ class Service(TaskViews):
             self._task_warnings,
             self._clock_warnings,
         ]  # whoever has something to warn of adds itself
-        self.heavy_work = CooperativeLock()
+        self.heavy_work = HeavyWork()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -98,19 +105,26 @@ class Service(TaskViews):
         except BaseException:
             self.store.release()
             raise
-        self._writer, self._learner_thread, self._clock, next_task, last_change = recovered
+        appender, self._learner_thread, self._clock, next_task, last_change = recovered
         self._reader = self.store.reader()
         self._inquiry = self.store.inquiry(self._reader)
-        self._recent = Recent()
-        parts = (self._writer, self._inquiry, self._recent, self._clock, self.store.shared)
-        self._decide = DecideHandler(*parts, self.heavy_work, self.settings.max_values)
-        self._feedback = FeedbackHandler(*parts)
+
+        def deliver(work: Callable[[], None]) -> None:
+            """Called on the thread that writes."""
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all who waited
+                loop.call_soon_threadsafe(work)
+
+        self._commits = GroupCommit(appender, deliver=deliver)
+        self._writer = CommitThread(self._commits, "onebit-writer")
+        self.core = ServingCore(
+            self._commits, self.store.cache, self._clock, self.store.shared, self.settings.max_values
+        )
         self._admin = Admin(
             self.settings,
             self.store,
             self._served,
             self._set_aside,
-            self._writer,
+            self._commits,
             self._reader,
             self._learner_thread,
             self._progress,
@@ -118,7 +132,6 @@ class Service(TaskViews):
             self._compiler,
             self._items,
             self._inquiry,
-            self._recent,
             next_task,
             last_change,
         )
@@ -128,7 +141,7 @@ class Service(TaskViews):
         keeps = self.store.lease is not None
         self._admin.resume()
         self._sweeper = asyncio.create_task(
-            sweep_for_ever(self.store, self.log_health, self._served, self._feedback, self._admin, keeps)
+            sweep_for_ever(self.store, self.log_health, self._served, self.sweep, self._admin, keeps)
         )
 
     async def stop(self) -> None:
@@ -143,7 +156,7 @@ class Service(TaskViews):
         await asyncio.to_thread(self._learner_thread.stop)
         self._inquiry.close()
         self._reader.close()
-        self._writer.close()
+        self._commits.appender.close()
         self.store.release()
 
     @property
@@ -151,10 +164,10 @@ class Service(TaskViews):
         """Why the service cannot do its work now; None where it can."""
         if self._stopping:
             return "the service is ending"
-        return self._writer.failing or self.store.failing or self._learner_thread.failing or self.log_health.failing
+        return self._commits.failing or self.store.failing or self._learner_thread.failing or self.log_health.failing
 
     def readiness(self, sees: Callable[[str], bool]) -> dict[str, Any]:
-        """Whether the service can do its work, as `schemas.Readiness` has it, for somebody who sees some of the tasks.
+        """Whether the service can do its work, as `replies.Readiness` has it, for somebody who sees some of the tasks.
 
         Tasks that are set aside, and warnings, leave it ready: all other tasks are served.
         """
@@ -265,7 +278,7 @@ class Service(TaskViews):
         self._find(name)
 
     async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
-        """Forget decisions, as `forget_schemas.Forgot` has it."""
+        """Forget decisions, as `replies.Forgot` has it."""
         if (asked.ids is None) is (asked.before is None):
             raise InvalidError("give ids, or before, and one of them", "ids")
 
@@ -289,26 +302,43 @@ class Service(TaskViews):
     async def decide(
         self, name: str, requests: Sequence[DecideRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
-        """Decide on many x, all or none, as `schemas.Decided` has it. An id that was decided before is answered from the log."""
+        """Decide on many x, all or none, as `replies.Decided` has it. An id that was decided before is answered as then."""
         self._refuse_many(len(requests))
+        return await self.run(name, lambda served: self._decide(served, requests, single))
 
-        async def work() -> list[dict[str, Any]]:
-            served = self._find(name)
-            with self._reading(served):
-                return await self._decide.decide(served, requests, single)
-
-        return await self._current(work)
+    def _decide(
+        self, served: ServedTask, requests: Sequence[DecideRequest], single: bool
+    ) -> Plan[list[dict[str, Any]]]:
+        _refuse_large(served, requests)
+        made = yield from decide(self.core, served, requests, single)
+        replies, at_once = list[dict[str, Any]](), max(1, PROBABILITIES_AT_ONCE // len(served.info.classes))
+        for index, one in enumerate(made):
+            if index and index % at_once == 0:
+                yield Turn.ANY
+            replies.append(as_reply(served, one))
+        return replies
 
     async def feedback(
         self, name: str, requests: Sequence[FeedbackRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
-        """Record whether decisions were right, what they were worth, or what would have been right, as `schemas.Heard` has it."""
+        """Record whether decisions were right, what they were worth, or what would have been right, as `replies.Heard` has it."""
         self._refuse_many(len(requests))
+        answers = await self.run(name, lambda served: hear(self.core, served, requests, single))
+        return [
+            {"id": one.id, "status": one.status} | ({"message": one.message} if one.message else {}) for one in answers
+        ]
 
-        async def work() -> list[dict[str, Any]]:
+    async def sweep(self, served: ServedTask, lease: str) -> bool:
+        """Answer for those who were silent until their deadline; return True if there may be more of them."""
+        return await run_plan(sweep(self.core, served, lease), self._inquiry, self.heavy_work)
+
+    async def run(self, name: str, plan: Callable[[ServedTask], Plan[T]]) -> T:
+        """Run a plan of the core for a task; again where the task has changed meanwhile."""
+
+        async def work() -> T:
             served = self._find(name)
             with self._reading(served):
-                return await self._feedback.record(served, requests, single)
+                return await run_plan(plan(served), self._inquiry, self.heavy_work)
 
         return await self._current(work)
 
@@ -317,13 +347,6 @@ class Service(TaskViews):
         served = self._served.get(name)
         if served is not None:
             await self._progress.until(lambda: served.has_followed(served.heard))
-
-    async def logged(self, name: str, ids: Sequence[str]) -> list[Logged]:
-        """Decisions that are in the log, by their ids."""
-        served = self._find(name)
-        with self._reading(served):
-            found = {one.id: one for one in await self._inquiry.of(lambda reader: reader.decisions(served.info, ids))}
-        return [found[one] for one in ids]
 
     def _refuse_many(self, count: int) -> None:
         if count > self.settings.max_batch:
@@ -339,9 +362,9 @@ class Service(TaskViews):
         """
         now = time.monotonic()
         return {
-            "position": self._writer.last,
-            "transactions": self._writer.transactions,
-            "commit_seconds": self._writer.seconds,
+            "position": self._commits.last,
+            "transactions": self._commits.transactions,
+            "commit_seconds": self._commits.seconds,
             "clock_ahead_s": self._clock.ahead,
             "lag_s": self.store.lag_s,
             "tasks": {
@@ -352,3 +375,20 @@ class Service(TaskViews):
                 for name, served in self._served.items()
             },
         }
+
+
+def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None:
+    """Refuse requests whose answer would be too large."""
+    classes = len(served.info.classes)
+    if len(requests) * classes > MOST_PROBABILITIES:
+        raise TooLargeError(
+            f"{len(requests)} decisions among {classes} classes have {len(requests) * classes:,} probabilities, and "
+            f"{MOST_PROBABILITIES:,} are the most in one request"
+        )
+    named = sum(len(request.among) for request in requests if request.among is not None)
+    size = len(requests) * (served.names_bytes + NUMBER_BYTES * classes) + named * served.names_bytes // classes
+    if len(requests) > 1 and size > MOST_BYTES:
+        raise TooLargeError(
+            f"{len(requests)} decisions among {classes} classes with their names are an answer of some {size:,} bytes, and "
+            f"{MOST_BYTES:,} are the most"
+        )

@@ -22,7 +22,6 @@ class Settings:
     max_body: int = 16 * 2**20  # bytes of one request
     max_batch: int = 10_000  # decisions or feedbacks in one request
     max_values: int = 10_000  # names of a dict, or words of a text
-    max_rate: int | None = None  # requests a second of one token
     max_connections: int = 2_000  # at once
     cors_origin: tuple[str, ...] = ()  # whose pages may use the service, by scripts that have a token
     snapshot_every: int = 10_000  # events of a task
@@ -33,11 +32,11 @@ class Settings:
     max_task_memory: int = 2**30  # bytes of the learner of a task, in its two copies
     drain_s: float = 10.0  # for requests under way when the service is told to end
     log_format: str | None = None  # text where people look on, or else json
-    rule: tuple[str, ...] = ()  # of the user's own, file.py:NAME, or by the names of installed ones
+    rule: tuple[str, ...] = ()  # of the user's own, file.py:NAME
 
     @property
     def where(self) -> Path | str:
-        """Where the log is."""
+        """Location of the log: a folder, or the address of a database."""
         return self.data if self.log is None else self.log
 
     @property
@@ -47,5 +46,5 @@ class Settings:
 
     @property
     def tokens(self) -> Path:
-        """Where the tokens are."""
+        """The file of the tokens."""
         return self.token_file or self.data / TOKENS

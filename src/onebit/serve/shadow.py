@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 
 from onebit.errors import InputError
-from onebit.offpolicy.estimates import Scores, snips
-from onebit.offpolicy.model import Trust
-from onebit.offpolicy.scoring import LEAST, RoundBlock, scored
+from onebit.offpolicy.estimates import LEAST, RoundBlock, Scores, Trust, scored, snips
+from onebit.serve.history import Ring
 from onebit.serve.inputs import numbers_in
 from onebit.serve.log.records import Event
-from onebit.serve.ring import Ring
 
 KEPT = ("weight", "reward", "missing", "squares", "cubes")  # of the numbers of a round
 
@@ -38,7 +36,7 @@ class ShadowRounds:
             ring.add(getattr(scores, name))
 
     def shown(self, window: int) -> dict[str, Any]:
-        """As `stats_parts.ShadowStats` has it."""
+        """Return the estimate as `replies.ShadowStats` has it."""
         last = {name: ring.last(window) for name, ring in self._rings.items()}
         none = np.zeros(len(last["weight"]))  # there is no model here, which would predict
         found = snips(Scores(**last, expected=none, predicted=none, missing_expected=none))
@@ -53,12 +51,12 @@ class ShadowRounds:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """For a snapshot."""
+        """Return the state for a snapshot."""
         return {name: ring.to_dict() for name, ring in self._rings.items()}
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> ShadowRounds:
-        """From a snapshot, which may be anybody's."""
+        """Restore from a snapshot, which may be anybody's."""
         made = cls()
         highest = {"reward": 1.0, "missing": 1.0 + LEAST, "weight": 2.0 / LEAST, "squares": 2.0 / LEAST}
         made._rings = {name: Ring.from_dict(kept[name], float, highest.get(name, 2.0 / LEAST**2)) for name in KEPT}
@@ -69,7 +67,7 @@ class ShadowRounds:
 
 
 def _scored(events: Sequence[Event], classes: int) -> Scores:
-    """The numbers of each round."""
+    """Return the scores of each round."""
     count = len(events)
     target, offered = np.zeros((count, classes)), np.ones((count, classes), dtype=bool)
     for row, event in enumerate(events):

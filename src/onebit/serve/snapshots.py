@@ -16,14 +16,13 @@ from typing import Any, NamedTuple, Protocol
 from onebit.errors import InputError, OnebitError, brief
 from onebit.files import owned_as_its_folder
 from onebit.learner import Learner, learner_on
-from onebit.manifest import is_whole
-from onebit.rules import chosen_rule
+from onebit.rules import rule_named
 from onebit.serve.log.reading import Mark, Reader
-from onebit.serve.log.tables import NAMES
+from onebit.serve.log.rows import NAMES
 from onebit.serve.statistics import Statistics
 from onebit.state import from_state, state_of
 from onebit.storage import Arrays, decode, naming, read, write
-from onebit.validation import ClassName
+from onebit.validation import ClassName, is_whole
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.serve")
@@ -98,9 +97,9 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
     if not isinstance(mark, list):
         raise InputError(f"the field 'service.mark' of the manifest is {brief(mark)}, but must be a list")
     learner = learner_on(from_state(manifest, arrays))
-    retired = tuple(learner.classes[place] for place in sorted(learner.runtime.retired))
+    retired = tuple(learner.classes[place] for place in sorted(learner.runtime.names.retired))
     # Here the log says what is played, and the learner goes on hearing of what was played before it was retired.
-    learner.runtime.retired = frozenset()
+    learner.runtime.names.retired = frozenset()
     if statistics.classes != len(learner.classes):
         raise InputError(
             f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
@@ -122,7 +121,7 @@ def _checked(
     if then is None:
         raise InputError(f"{where} is of a task that the log does not know there")
     ours = (found.generation, found.learner.runtime.rule.name, tuple(found.learner.classes), found.statistics.classes)
-    if ours != (then.generation, chosen_rule(then.learner).name, tuple(then.classes), len(then.classes)):
+    if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes), len(then.classes)):
         raise InputError(f"{where} and the log disagree on which learner it is, or on its classes")
     return found
 

@@ -1,4 +1,4 @@
-"""What there is to see of a task: counts, rates, intervals. A function of the log, kept while it is followed."""
+"""The statistics of a task: counts, rates, intervals. A function of the log, updated while it is followed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import numpy as np
 
 from onebit.contract.description import share
 from onebit.errors import InputError
+from onebit.serve.core.terms import is_unsure
 from onebit.serve.drift import DriftDetector
-from onebit.serve.feedback_curve import REWARD, SURE, SURE_WRONG, FeedbackCurve
+from onebit.serve.history import REWARD, SURE, SURE_WRONG, WINDOW, FeedbackCurve, Ring, refuse_uncountable
 from onebit.serve.log.records import Event, Played
-from onebit.serve.ring import WINDOW, Ring, refuse_uncountable
 from onebit.serve.shadow import ShadowRounds
-from onebit.serve.terms import is_unsure
 from onebit.validation import ClassName
 
 SECONDS = 120
@@ -61,16 +60,16 @@ class Statistics:
 
     @property
     def classes(self) -> int:
-        """Of how many classes these are."""
+        """Number of classes."""
         return int(self._classes.shape[1])
 
     def add_class(self) -> None:
-        """One class more."""
+        """Add a class."""
         with self._lock:
             self._classes = np.concatenate([self._classes, np.zeros((3, 1), dtype=np.int64)], axis=1)
 
     def decided(self, made: Sequence[Played]) -> None:
-        """Decisions were made."""
+        """Count decisions that were made."""
         _, times, labels, greedy, *_ = zip(*made, strict=True)
         played = np.array(labels, dtype=np.int64)
         asked = [one for one in made if one.sure is not None]
@@ -83,7 +82,7 @@ class Statistics:
             self._count_seconds(times, 0)
 
     def heard(self, events: Sequence[Event]) -> None:
-        """Feedback came. What was withdrawn is only counted as such; the delay is that of the first word."""
+        """Count feedbacks. What was withdrawn is only counted as such; the delay is that of the first feedback."""
         heard = [event for event in events if event.right is not None]
         delays = [event.time - event.decided for event in heard if event.source == "caller"]
         counted = [event for event in heard if not event.late]
@@ -130,7 +129,7 @@ class Statistics:
             self._shadow.add(events, self.classes)
 
     def refused(self, count: int) -> None:
-        """A learner could not learn from so many."""
+        """Count feedbacks that a learner could not learn from."""
         with self._lock:
             self._counts["refused"] += count
 
@@ -148,17 +147,17 @@ class Statistics:
         return [(second, counts) for second, counts in sorted(self._seconds.items()) if second > newest - SECONDS]
 
     def count(self, name: str) -> int:
-        """One of the counts."""
+        """Return one of the counts."""
         return self._counts[name]
 
     def by_class(self, classes: Sequence[ClassName], first: int, count: int) -> list[dict[str, Any]]:
-        """So many classes from one on, as `schemas.ClassStats` has them."""
+        """Return `count` classes from `first` on, as `replies.ClassStats` has them."""
         with self._lock:
             counts = self._classes[:, first : first + count].T.tolist()
         return [_of_class(name, *of_class) for name, of_class in zip(classes[first:], counts, strict=False)]
 
     def shown(self, window: int, now: float) -> dict[str, Any]:
-        """Everything but the classes, which may be many, as `schemas.Stats` has it."""
+        """Return everything but the classes, which may be many, as `replies.Stats` has it."""
         with self._lock:
             last = self._wrong.last(window)
             wrong = int(last.sum())
@@ -200,7 +199,7 @@ class Statistics:
             }
 
     def _certainty(self) -> dict[str, Any]:
-        """What `schemas.SureStats` has, but for the risk, which the task knows, and the curves."""
+        """Return what `replies.SureStats` has, but for the risk, which the task knows, and the curves."""
         heard, wrong = int(self._curve.total(SURE)), self._curve.total(SURE_WRONG)
         asked, sure = self._counts["asked"], self._counts["sure"]
         return {
@@ -213,7 +212,7 @@ class Statistics:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """For a snapshot."""
+        """Return the state for a snapshot."""
         with self._lock:
             return {
                 "counts": self._counts.copy(),
@@ -230,7 +229,7 @@ class Statistics:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Statistics:
-        """From a snapshot, which may be anybody's: what could not have been counted is refused."""
+        """Restore from a snapshot, which may be anybody's: what could not have been counted is refused."""
         for name in ("counts", "classes", "delays", "seconds"):
             refuse_uncountable(name, kept[name])
         if not _fits(kept) or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
@@ -254,7 +253,7 @@ class Statistics:
 
 
 def _fits(kept: dict[str, Any]) -> bool:
-    """Whether the parts have the lengths that they must have, and agree with each other."""
+    """Return True if the parts have the lengths that they must have, and agree with each other."""
     if len(kept["classes"]) != 3 or any(len(one) != 3 for one in kept["seconds"]):
         return False
     played, heard, right = kept["classes"]

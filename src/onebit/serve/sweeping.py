@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from onebit.errors import OnebitError
 from onebit.serve.admin import Admin
-from onebit.serve.feedback import FeedbackHandler
+from onebit.serve.core.served_task import ServedTask
 from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.health import LogHealth
 from onebit.serve.log.store import Store
-from onebit.serve.served_task import ServedTask
 
 SWEEP_S = 0.5  # how often
 LOG = logging.getLogger("onebit.serve")
@@ -23,7 +22,7 @@ async def sweep_for_ever(
     store: Store,
     health: LogHealth,
     tasks: Mapping[str, ServedTask],
-    feedback: FeedbackHandler,
+    sweep: Callable[[ServedTask, str], Awaitable[bool]],
     admin: Admin,
     keeps: bool,
 ) -> None:
@@ -43,9 +42,7 @@ async def sweep_for_ever(
             try:
                 if new:
                     await admin.sweep_from_here(served)
-                while (
-                    (lease := store.lease) and served.follower.failing is None and await feedback.sweep(served, lease)
-                ):
+                while (lease := store.lease) and served.follower.failing is None and await sweep(served, lease):
                     await asyncio.sleep(0)
             except BadRecordError as error:
                 served.follower.set_aside(error)

@@ -6,9 +6,9 @@ import secrets
 from typing import Any
 
 from onebit.errors import OnebitError
+from onebit.serve.core.served_task import ServedTask
 from onebit.serve.errors import InvalidError
 from onebit.serve.schemas import Change, NewLearner, NewTask
-from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import (
     TaskInfo,
     about,

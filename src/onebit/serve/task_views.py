@@ -8,22 +8,22 @@ from collections.abc import Iterator
 from typing import Any
 
 from onebit.errors import OnebitError, short
+from onebit.replies import Task
 from onebit.serve.clock import Clock
-from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.core.judging import refuse_forgotten
+from onebit.serve.core.plan import HeavyWork
+from onebit.serve.core.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.serve.errors import InvalidError, NotFoundError, TaskSetAsideError, UnavailableError, UnknownTaskError
 from onebit.serve.export import as_object
 from onebit.serve.inputs import is_storable
 from onebit.serve.items import Items
-from onebit.serve.judging import refuse_forgotten
 from onebit.serve.log.checks import BadRecordError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.folding import DamagedTask
 from onebit.serve.log.health import LogHealth
-from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.reading import MOST_BYTES, Reader
 from onebit.serve.log.records import Logged
-from onebit.serve.schemas import Task
-from onebit.serve.served_task import ServedTask, classes_of, shown, summary_of
+from onebit.serve.log.store import Inquiry
 from onebit.serve.threads import in_thread
 
 DECISIONS_AT_ONCE = 50  # read from the log before others get a turn, or fewer where they are wide
@@ -43,7 +43,7 @@ class TaskViews:
         self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self._items = Items()
         self._explaining = asyncio.Lock()
-        self._long_reads = CooperativeLock()  # of the log: one at a time, so that a hundred readers hold nobody up
+        self._long_reads = HeavyWork()  # of the log: one at a time, so that a hundred readers hold nobody up
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
@@ -56,7 +56,7 @@ class TaskViews:
         return [shown(self._served[name]) for name in self.task_names()]
 
     def set_aside(self) -> list[dict[str, str]]:
-        """The tasks that are set aside, and why, as `schemas.TaskAside` has it."""
+        """The tasks that are set aside, and why, as `replies.TaskAside` has it."""
         failing = {name: why for name, one in self._served.items() if (why := one.follower.failing) is not None}
         reasons = {**failing, **{name: one.reason for name, one in self._set_aside.items()}}
         return [{"name": name, "reason": reason} for name, reason in reasons.items()]
@@ -108,11 +108,11 @@ class TaskViews:
     # --- what there is to see ----------------------------------------------------------------------------------------
 
     def stats(self, name: str, window: int = 1000) -> dict[str, Any]:
-        """What there is to see of a task, as `schemas.Stats` has it."""
+        """What there is to see of a task, as `replies.Stats` has it."""
         return {**self.summary(name, window), "classes": self.class_stats(name, 0, self.classes(name))}
 
     def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
-        """So many classes of a task from one on, as `schemas.ClassStats` has them."""
+        """So many classes of a task from one on, as `replies.ClassStats` has them."""
         return classes_of(self._find(name), first, count)
 
     def summary(self, name: str, window: int) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class TaskViews:
         return summary_of(self._find(name), window, self._clock.now())
 
     async def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        """Return the newest decisions of a task, or those before a seq, as `schemas.LoggedDecision` has them; fewer where they are large."""
+        """Return the newest decisions of a task, or those before a seq, as `replies.LoggedDecision` has them; fewer where they are large."""
         served = self._find(name)
         at_once = max(1, min(DECISIONS_AT_ONCE, MOST_BYTES // VALUE_BYTES // self.decision_values(name)))
         found: list[dict[str, Any]] = []
@@ -156,7 +156,7 @@ class TaskViews:
         return as_object(logged, served.texts)
 
     async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:
-        """What speaks for the label of a decision to the learner of now, as `schemas.Explained` has it.
+        """What speaks for the label of a decision to the learner of now, as `replies.Explained` has it.
 
         It is worked out in a thread, one at a time: a long x takes a while.
         """

@@ -14,12 +14,12 @@ from onebit.contract.parameters import refuse_unknown
 from onebit.engine.stream import LABEL
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner import Learner, copy_of
-from onebit.manifest import is_version
-from onebit.offpolicy.training import usual_floor
-from onebit.rules import chosen_rule
+from onebit.offpolicy.rounds import usual_floor
+from onebit.rules import rule_named
 from onebit.serve.errors import InvalidError, RequestError
 from onebit.serve.inputs import Inputs
-from onebit.serve.log.checks import Expected, detail_in
+from onebit.serve.log.checks import detail_in
+from onebit.serve.log.rows import Expected
 from onebit.serve.schemas import (
     MOST_CLASSES,
     Change,
@@ -36,7 +36,7 @@ from onebit.serve.schemas import (
 from onebit.serve.schemas import ClassName as ShownClass
 from onebit.spaces.routing import ROWS
 from onebit.validation import ClassName, checked_classes, listed
-from onebit.version import VERSION
+from onebit.version import VERSION, is_version
 
 MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
 OPTIONS = ("bias", "dtype", "kernel", "max_support")  # of a learner, beside the parameters of its rule
@@ -247,7 +247,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
     The learner without its features, which knows how much it would take.
     """
     with about("learner"):
-        rule = chosen_rule(detail["learner"])
+        rule = rule_named(detail["learner"])
     with about("parameters"):
         refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
         own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
@@ -334,7 +334,7 @@ def floor_of(rule_name: str, wanted: float | None) -> float:
     if wanted is not None:
         return wanted
     with about("learner"):
-        rule = chosen_rule(rule_name)
+        rule = rule_named(rule_name)
     return usual_floor(rule)
 
 
@@ -357,7 +357,7 @@ def warm(learner: Learner, inputs: Inputs) -> None:
     copy = copy_of(learner)
     copy.runtime.disable_ledger()
     row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
-    rows = inputs.rows([row])
+    rows = inputs.table(inputs.read([row]))
     _decide_and_learn(copy, rows)
     routing = copy.runtime.model.routing
     if routing is not None and routing.may_move(inputs.columns):

@@ -30,8 +30,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from onebit.errors import InputError, OnebitError, brief, nearest
 from onebit.files import owned_as_its_folder, write_atomically
-from onebit.serve.errors import UnauthorizedError, UnavailableError
-from onebit.serve.readiness import ReadinessWarning
+from onebit.serve.errors import ReadinessWarning, UnauthorizedError, UnavailableError
 from onebit.serve.schemas import TaskName
 
 Scope = Literal["decide", "feedback", "read", "admin"]
@@ -56,7 +55,6 @@ class Token(BaseModel):
     created: float
     revoked: float | None
     expires: float | None
-    max_rate: int | None = Field(ge=1)
 
 
 class _File(BaseModel):
@@ -74,10 +72,9 @@ class Principal:
     scopes: frozenset[str]
     tasks: frozenset[str] | None  # None: all of them
     expires: float | None = None
-    max_rate: int | None = None  # requests a second; None: as many as the service lets any token send
 
     def sees(self, task: str) -> bool:
-        """Whether this task is any of their business."""
+        """Return True if they may know of this task."""
         return self.tasks is None or task in self.tasks
 
 
@@ -100,12 +97,12 @@ class Tokens:
         self._trouble: str | None = None  # why the file that is there now was not read
         self._failed: tuple[tuple[int, ...], float] | None = None  # the stamp of what could not be read, and when
         self._why = ""  # what the system says of it, for the log alone
-        self._since = 0.0  # when the trouble began
         self._said = -math.inf  # when the log was told of trouble
+        self._is_told = False  # the log, of the trouble that there is now
 
     @property
     def name(self) -> str:
-        """Where they are, for people."""
+        """Location of the tokens, for people."""
         return str(self.path)
 
     def create(
@@ -114,9 +111,8 @@ class Tokens:
         tasks: Iterable[str] = (),
         name: str | None = None,
         expires: float | None = None,
-        max_rate: int | None = None,
     ) -> str:
-        """A new token, in the only moment in which its text is known; it is good until a time, or until it is revoked."""
+        """Create a token and return its text, which is stored nowhere; it is valid until `expires`, or until it is revoked."""
         wanted, allowed = list(dict.fromkeys(scopes)), list(dict.fromkeys(tasks))
         for scope in wanted:
             if scope not in SCOPES:
@@ -141,23 +137,22 @@ class Tokens:
             created=time.time(),
             revoked=None,
             expires=expires,
-            max_rate=max_rate,
         )
         with self._locked():
             self._write([*self.listed(), token])
         return f"{PREFIX}_{identity}_{secret}"
 
     def replace(self, tokens: list[Token]) -> None:
-        """Put these in the place of all that there are."""
+        """Replace all tokens by these."""
         with self._locked():
             self._write(tokens)
 
     def listed(self) -> list[Token]:
-        """All tokens, the revoked ones too."""
+        """Return all tokens, the revoked ones too."""
         return self._read()
 
     def revoke(self, identity: str) -> Token:
-        """Let a token be good for nothing, from now on; it is named by its id, or by its whole text."""
+        """Revoke a token, named by its id or by its whole text."""
         if identity.startswith(f"{PREFIX}_"):
             identity = identity.split("_")[1]
         with self._locked():
@@ -171,12 +166,12 @@ class Tokens:
 
     @property
     def open(self) -> bool:
-        """Whether everybody may do everything."""
+        """Return True if everybody may do everything."""
         self._look()
         return self._stamp is None and self._trouble is None
 
     def warnings(self) -> Iterator[ReadinessWarning]:
-        """What to warn of."""
+        """Yield what to warn of."""
         if self.trouble is not None:
             yield ReadinessWarning(self.trouble)
 
@@ -186,13 +181,8 @@ class Tokens:
         self._look()
         return self._trouble
 
-    @property
-    def unread_s(self) -> float:
-        """For how long the file could not be read; 0 where it can."""
-        return 0.0 if self.trouble is None else time.monotonic() - self._since
-
     def check(self, text: str | None) -> Principal:
-        """Who shows this token; refused where it is not a good one."""
+        """Return the principal of a token; refused where it is not valid."""
         self._look()
         self._say()
         if self._stamp is None:
@@ -267,21 +257,19 @@ class Tokens:
 
     def _fail(self, trouble: str, why: str = "") -> None:
         """Note what is wrong."""
-        if self._trouble is None:
-            self._since = time.monotonic()
         self._trouble, self._why = trouble, why or self.name
 
     def _say(self) -> None:
         """Tell the log of trouble once a minute, however many ask meanwhile."""
         now = time.monotonic()
         if self._trouble is not None and now >= self._said + SAID_S:
-            self._said = now
+            self._said, self._is_told = now, True
             LOG.error(f"{self._trouble} ({self._why})", extra={"event": "tokens-unread"})
 
     def _recover(self) -> None:
-        if self._trouble is not None and self._said >= self._since:
+        if self._is_told:
             LOG.info("the file of the tokens was read", extra={"event": "tokens-read"})
-        self._trouble = None
+        self._trouble, self._is_told = None, False
 
     def _mark(self) -> None:
         """Let the folder say that there were tokens; where it cannot now, the next request tries again."""
@@ -336,7 +324,7 @@ def _digest(secret: str) -> str:
 def _principal(token: Token) -> Principal:
     scopes = frozenset(SCOPES) if "admin" in token.scopes else frozenset(token.scopes)
     tasks = None if token.tasks is None else frozenset(token.tasks)
-    return Principal(token.id, scopes, tasks, token.expires, token.max_rate)
+    return Principal(token.id, scopes, tasks, token.expires)
 
 
 def _check_name(task: str) -> None:

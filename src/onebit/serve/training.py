@@ -17,15 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from onebit.errors import OnebitError
 from onebit.serve.compiling import Compiler
+from onebit.serve.core.commit import GroupCommit
+from onebit.serve.core.served_task import ServedTask, TrainingProgress
+from onebit.serve.core.trainee import Trainee, first_classes
 from onebit.serve.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
 from onebit.serve.log.errors import LogError, StaleError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.store import Store
-from onebit.serve.log.writing import Writer
-from onebit.serve.log_follower import Trainee, first_classes
 from onebit.serve.progress import Progress
-from onebit.serve.schemas import Training
-from onebit.serve.served_task import ServedTask
 from onebit.serve.tasks import TaskInfo, learner_of, refuse_rule
 from onebit.serve.threads import in_thread
 
@@ -41,11 +40,11 @@ class Trainers:
     """The trainings that are under way, on one event loop."""
 
     def __init__(
-        self, admin: Admin, store: Store, writer: Writer, reader: Reader, progress: Progress, compiler: Compiler
+        self, admin: Admin, store: Store, commits: GroupCommit, reader: Reader, progress: Progress, compiler: Compiler
     ) -> None:
         self._admin = admin
         self._store = store
-        self._writer = writer
+        self._commits = commits
         self._reader = reader
         self._progress = progress
         self._compiler = compiler
@@ -80,7 +79,7 @@ class Trainers:
             return
         counts = served.follower.statistics
         of = counts.count("feedback") + counts.count("late")
-        served.training = Training(learner=asked["learner"], done=0, of=of)
+        served.training = TrainingProgress(learner=asked["learner"], done=0, of=of)
         if self._store.lease is not None:
             training = asyncio.create_task(self._train(served, asked, token, again))
             self._under_way[key] = training
@@ -135,7 +134,9 @@ class Trainers:
             ended.set()
             self._progress.wake()
 
-    async def _log_failed(self, served: ServedTask, training: Training, asked: dict[str, Any], why: str) -> None:
+    async def _log_failed(
+        self, served: ServedTask, training: TrainingProgress, asked: dict[str, Any], why: str
+    ) -> None:
         """Write that a learner will not take over, so that the next start does not try again."""
         training.error = why
         LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
@@ -161,10 +162,11 @@ class Trainers:
             lease = self._store.lease
             try:
                 if lease is not None:
-                    async with self._admin.change_of(served) as judged:
+                    async with self._admin.change_of(served) as assumptions:
                         if check is not None:
                             await check()
-                        return await self._admin.log_change(served, judged, kind, detail, token, lease)
+                        judged = assumptions._replace(lease=lease)
+                        return await self._admin.log_change(served, judged, kind, detail, token)
             except StaleError:
                 with contextlib.suppress(LogError):
                     await self._admin.hear()
@@ -186,10 +188,10 @@ class Trainers:
         except (LogError, OnebitError) as error:
             LOG.warning(f"what was trained cannot be handed over: {error}", extra={"event": "training-not-kept"})
 
-    def _train_near(self, trainee: Trainee, training: Training, ended: threading.Event) -> None:
+    def _train_near(self, trainee: Trainee, training: TrainingProgress, ended: threading.Event) -> None:
         """Come near to the end of the log; the rest was learnt by the one that decides."""
         with closing(self._store.reader()) as reader:
-            for training.done in trainee.approach(reader, lambda: self._writer.last):
+            for training.done in trainee.approach(reader, lambda: self._commits.last):
                 if ended.is_set():
                     return
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief
+from onebit.options import USUAL, Options
 from onebit.spaces.dense import Dense
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.diagonal_sparse import DiagonalSparse
@@ -30,7 +31,6 @@ from onebit.spaces.layout import SpaceLayout
 from onebit.spaces.sparse import Sparse
 
 SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
-USUAL = "usual"
 USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every round
 MOST_SUPPORT = 2**31
 FITTING_WITH_BALL = 10**4  # which takes factorisations
@@ -218,7 +218,7 @@ class CompositeChoice(SpaceChoice):
     def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
         """The members that fit the form of the rows."""
         assert self.rule.composite is not None
-        make, layout = self.rule.composite(params, form, heads, planned, self.seed)
+        make, layout = self.rule.composite.space(params, form, heads, planned, self.seed)
         return Blueprint(make, layout)
 
     def settled(self, params: Any, space: Any) -> Any:
@@ -241,8 +241,9 @@ class CompositeChoice(SpaceChoice):
         return matrix if space.has_views else matrix[:, :known]
 
 
-def choose(rule: Rule, bias: bool, seed: int, kernel: str | None, max_support: object) -> SpaceChoice:
-    """The kind of space for a rule and what was said of a kernel; what does not fit together is refused."""
+def choose(rule: Rule, options: Options) -> SpaceChoice:
+    """The kind of space for a rule and the options of a learner; what does not fit together is refused."""
+    bias, seed, kernel, max_support = options.bias, options.seed, options.kernel, options.max_support
     if bias and rule.composite:
         raise InputError(f"{rule.title} has a constant feature in every view, and takes no bias")
     if kernel is None:

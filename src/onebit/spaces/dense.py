@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.rule import Vector
 from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.scaled import moved, needs_room, refreshed_norm, shrink
-from onebit.spaces.space import Space
+from onebit.spaces.space import Space, moved, needs_room, refreshed_norm, shrink
 
 __all__ = ["Dense", "DenseRows", "DenseSpace", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 

@@ -15,8 +15,7 @@ from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.scaled import moved, needs_room, refreshed_norm
-from onebit.spaces.variances import ball_factor, shrunk, stepped
+from onebit.spaces.space import ball_factor, moved, needs_room, refreshed_norm, shrunk, stepped
 
 __all__ = ["DiagonalDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.scaled import moved, needs_room, refreshed_norm
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.space import moved, needs_room, refreshed_norm
 
 __all__ = ["FullDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
 
@@ -47,13 +47,12 @@ class FullDense(FullDenseArrays, DenseSpace):
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> FullDense:
         """All weights 0, all matrices as they start."""
-        weights = np.zeros((heads, features + bias), dtype=dtype)
-        triangles = _started(1 if order.shared else heads, features + bias, order.start)
-        ways = (int(bias), int(not order.shared), int(order.sums), float(order.start))
-        images = np.zeros((len(triangles), features + bias))
-        return cls(
-            weights, triangles, np.ones(1), np.zeros(1, dtype=np.int64), np.zeros(features + bias), images, *ways
-        )
+        arrays = allocate(cls.layout(heads, features, bias, dtype, order).arrays)
+        diagonal = np.arange(1, features + bias + 1)
+        arrays["triangles"][:, diagonal * (diagonal + 1) // 2 - 1] = order.start
+        arrays["scale"][0] = 1.0
+        own, start = int(not order.shared), float(order.start)
+        return cls(**arrays, bias=int(bias), own=own, sums=int(order.sums), start=start)
 
     def fresh(self, heads: int, features: int) -> FullDense:
         """All weights 0, all matrices as they start."""
@@ -73,13 +72,6 @@ class FullDense(FullDenseArrays, DenseSpace):
             "images": ArraySpec((matrices, size), NUMBERS),
         }
         return SpaceLayout.of(arrays, FullDense.SAVED, width=2 * heads)
-
-
-def _started(matrices: int, size: int, start: float) -> Matrix:
-    triangles = np.zeros((matrices, size * (size + 1) // 2))
-    diagonal = np.arange(1, size + 1)
-    triangles[:, diagonal * (diagonal + 1) // 2 - 1] = start
-    return triangles
 
 
 def score(space: FullDense, rows: DenseRows, row: int, scores: Vector) -> float:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.scaled import moved, needs_room, refreshed_norm
+from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.space import moved, needs_room, refreshed_norm
 
 __all__ = ["JointDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
@@ -48,20 +48,11 @@ class JointDense(JointDenseArrays, DenseSpace):
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> JointDense:
         """All weights 0, the matrix as it starts."""
-        size = heads * (features + bias)
-        ball = size if order.radius < math.inf else 0
-        return cls(
-            np.zeros((heads, features + bias), dtype=dtype),
-            order.start * np.eye(size),
-            np.eye(ball) / order.start,
-            np.zeros((heads, features + bias)),
-            np.ones(1),
-            np.zeros(1, dtype=np.int64),
-            np.zeros((4 + ball, size)),
-            int(bias),
-            float(order.start),
-            float(order.radius),
-        )
+        arrays = allocate(cls.layout(heads, features, bias, dtype, order).arrays)
+        np.fill_diagonal(arrays["inverse"], order.start)
+        np.fill_diagonal(arrays["precision"], 1.0 / order.start)
+        arrays["scale"][0] = 1.0
+        return cls(**arrays, bias=int(bias), start=float(order.start), radius=float(order.radius))
 
     def fresh(self, heads: int, features: int) -> JointDense:
         """All weights 0, the matrix as it starts."""

@@ -21,7 +21,7 @@ import numpy as np
 from onebit.contract.rule import Vector
 from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
 from onebit.spaces.layout import NUMBERS, SCALE, ArraySpec
-from onebit.spaces.scaled import LARGEST, SMALLEST
+from onebit.spaces.space import LARGEST, SMALLEST
 
 LANES = 128
 NOWHERE = -1  # in place of the slot of a row: none, or the new one
@@ -41,26 +41,6 @@ class Plan(NamedTuple):
 
 
 # --- in Python: arrays are made, grow, and are kept -----------------------------------------------------------------------
-
-
-def empty_parts(heads: int, plan: Plan, dtype: Any) -> dict[str, Any]:
-    """The parts that both kernel spaces have, with room for one block."""
-    return {
-        "weights": np.zeros((1, heads, LANES), dtype=dtype),
-        "norms": np.zeros(LANES),
-        "selves": np.zeros(LANES),
-        "values": np.zeros(LANES),
-        "others": np.zeros(LANES),
-        "last": np.zeros(heads),
-        "gone": np.zeros(heads),
-        "moved": np.zeros(1),
-        "counts": np.zeros(2, dtype=np.int64),
-        "scale": np.ones(1),
-        "code": int(plan.kernel.code),
-        "number": float(plan.kernel.number),
-        "budget": int(plan.budget),
-        "follows_norm": int(plan.follows_norm),
-    }
 
 
 def parts_layout(heads: int, dtype: Any, plan: Plan) -> tuple[dict[str, ArraySpec], int]:

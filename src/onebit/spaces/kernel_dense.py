@@ -16,7 +16,6 @@ from onebit.spaces.kernel import (
     STORED,
     Plan,
     absorb,
-    empty_parts,
     more_blocks,
     more_heads,
     moved,
@@ -57,13 +56,6 @@ class KernelDense(KernelDenseArrays, KernelSpace):
 
     __slots__ = ()
     example_rows = staticmethod(DenseSpace.example_rows)
-
-    @classmethod
-    def planned(cls, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> KernelDense:
-        """Nothing stored."""
-        return cls(
-            supports=np.zeros((1, features, LANES), dtype=dtype), bias=int(bias), **empty_parts(heads, plan, dtype)
-        )
 
     def roomier(self, rows: DenseRows) -> KernelDense:
         """A copy with room for more rows."""

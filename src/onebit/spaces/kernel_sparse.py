@@ -17,7 +17,6 @@ from onebit.spaces.kernel import (
     STORED,
     Plan,
     absorb,
-    empty_parts,
     more_blocks,
     more_heads,
     moved,
@@ -66,20 +65,6 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
 
     __slots__ = ()
     example_rows = staticmethod(SparseSpace.example_rows)
-
-    @classmethod
-    def planned(cls, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> KernelSparse:
-        """Nothing stored."""
-        return cls(
-            columns=np.zeros(ENTRIES, dtype=np.int32),
-            entries=np.zeros(ENTRIES, dtype=dtype),
-            starts=np.zeros(LANES, dtype=np.int64),
-            ends=np.zeros(LANES, dtype=np.int64),
-            used=np.zeros(1, dtype=np.int64),
-            spread=np.zeros(features),
-            bias=int(bias),
-            **empty_parts(heads, plan, dtype),
-        )
 
     def roomier(self, rows: SparseRows) -> KernelSparse:
         """A copy without holes, with room for more rows, the longest of these among them."""

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
-from onebit.spaces.scaled import LARGEST, SMALLEST
+from onebit.spaces.space import LARGEST, SMALLEST
 
 ANY = -1  # in a shape: as many as there are
 
@@ -63,6 +63,11 @@ class SpaceLayout(NamedTuple):
     def nbytes(self) -> int:
         """How much memory the arrays take, as large as they may become."""
         return sum(one.nbytes for one in self.arrays.values())
+
+
+def allocate(arrays: Mapping[str, ArraySpec]) -> dict[str, NDArray[Any]]:
+    """Allocate arrays as they are described, all 0."""
+    return {name: np.zeros(spec.shape, spec.dtype) for name, spec in arrays.items()}
 
 
 def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, ArraySpec]) -> None:

@@ -1,14 +1,20 @@
-"""What Python does with a space between runs of the loop, where most spaces do the same.
+"""What spaces share: what Python does with one between runs of the loop, and functions that are compiled.
 
-A space is a NamedTuple of arrays and numbers, which is all that compiled code sees of it. The classes here are mixed in.
+A space is a NamedTuple of arrays and numbers, which is all that compiled code sees of it. `Space` is mixed in. Linear spaces keep their weights
+as `scale * weights`, so that shrinking all of them is one multiplication; diagonal ones move a weight and its variance alike.
 """
 
 from __future__ import annotations
 
+import math
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from numpy.typing import NDArray
+
+from onebit.contract.rule import Vector
+
+SMALLEST, LARGEST = 1e-6, 1e6  # a scale outside of this is multiplied into the weights
 
 
 class Space:
@@ -48,3 +54,75 @@ class Space:
     def restored(self, kept: Any) -> Self:
         """Undo what was learnt since."""
         return self.loaded(kept)
+
+
+# --- compiled: weights up to a factor ------------------------------------------------------------------------------------
+
+
+class Scaled(Protocol):
+    """A space that keeps its weights up to a factor."""
+
+    @property
+    def weights(self) -> NDArray[Any]:
+        """The weights before the factor."""
+
+    @property
+    def scale(self) -> Vector:
+        """The factor, in a vector of one."""
+
+
+def shrink(space: Scaled, factor: float) -> None:
+    """Multiply all weights by a factor."""
+    space.scale[0] *= factor
+    if SMALLEST < space.scale[0] < LARGEST:
+        return
+    weights = space.weights
+    exact = weights.dtype.type(space.scale[0])
+    for first in range(weights.shape[0]):
+        for second in range(weights.shape[1]):
+            weights[first, second] *= exact
+    space.scale[0] = 1.0
+
+
+def needs_room(space: Scaled, rows: Any, row: int) -> bool:
+    """Linear spaces have room for every step."""
+    return False
+
+
+def moved(space: Scaled) -> float:
+    """A step changes ||W||^2 by what it adds, and by nothing else."""
+    return 0.0
+
+
+def refreshed_norm(space: Scaled, kept: float) -> float:
+    """||W||^2, summed afresh."""
+    weights = space.weights
+    total = 0.0
+    for first in range(weights.shape[0]):
+        for second in range(weights.shape[1]):
+            total += float(weights[first, second]) * float(weights[first, second])
+    return float(total * space.scale[0] * space.scale[0])
+
+
+# --- compiled: a weight and its variance, and the ball -------------------------------------------------------------------
+
+
+def shrunk(variance: float, amount: float, value: float) -> float:
+    """The variance after evidence of this amount along this value: 1/(1/S + rho x^2)."""
+    return variance / (1.0 + amount * variance * value * value)
+
+
+def stepped(weight: float, old: float, new: float, step: float, sums: int, root: int) -> float:
+    """The weight after a step, where its variance went from `old` to `new`.
+
+    The step of the sums, w = S' (w/S + step), is the step of the weights and then the factor by which the variance shrank.
+    """
+    if root == 1:
+        return weight + step * math.sqrt(new)
+    weight += step * old
+    return weight * (new / old) if sums == 1 and old > 0.0 else weight
+
+
+def ball_factor(squared: float, radius: float) -> float:
+    """What takes weights of this squared length into the ball."""
+    return radius / math.sqrt(squared) if squared > radius * radius else 1.0

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
-from onebit.spaces.kernel import GONE, LANES, STORED
-from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec
+from onebit.spaces.kernel import GONE, LANES, STORED, Plan
+from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec, allocate
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +60,20 @@ class KernelSpace:
 
     __slots__ = ()
     KEEPS_ROWS = True
+
+    @classmethod
+    def planned(cls: Any, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> Any:
+        """Return a space in which nothing is stored, with room for one block."""
+        arrays = allocate(cls.layout(heads, features, dtype, plan._replace(budget=0)).arrays)
+        arrays["scale"][0] = 1.0
+        return cls(
+            **arrays,
+            bias=int(bias),
+            code=int(plan.kernel.code),
+            number=float(plan.kernel.number),
+            budget=int(plan.budget),
+            follows_norm=int(plan.follows_norm),
+        )
 
     def support(self: Any) -> Support:
         """What is stored, as a copy."""

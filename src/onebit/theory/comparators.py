@@ -12,7 +12,7 @@ L-BFGS looks for U; the losses given are the exact ones. For the logistic loss t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
@@ -109,6 +109,21 @@ def minimised(function: Callable[[Numbers], tuple[float, Numbers]], start: Numbe
     options = {"maxiter": ITERATIONS, "maxcor": 20, "ftol": 1e-8, "gtol": 1e-6}
     found = needed("scipy.optimize").minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x, dtype=np.float64).reshape(start.shape)
+
+
+def fit_path(
+    loss: Callable[[Numbers], tuple[float, Numbers]], start: Numbers, penalties: Iterable[float]
+) -> Iterator[Numbers]:
+    """Yield `start`, and for each penalty the U that minimises a loss plus penalty/2 ||U||^2; `loss` gives its value and gradient."""
+    yield start
+    for penalty in penalties:
+
+        def penalised(U: Numbers, penalty: float = penalty) -> tuple[float, Numbers]:
+            value, gradient = loss(U)
+            return float(value + 0.5 * penalty * np.square(U).sum()), gradient + penalty * U
+
+        start = minimised(penalised, start)
+        yield start
 
 
 def fit_in_ball(loss: ComparatorLoss, rounds: Rounds, penalty: float, radius: float) -> Comparator:

@@ -7,17 +7,25 @@ and must be at least the margin.
 from __future__ import annotations
 
 import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.errors import InputError, MissingExtraError
+from onebit.errors import InputError, MissingExtraError, OnebitError
 from onebit.features import Features
 from onebit.installation import install_command
 from onebit.rows import squared_lengths
+from onebit.spaces.kernels import LINEAR, Kernel
 from onebit.spaces.sparse import SparseRows
+
+if TYPE_CHECKING:
+    from onebit.theory.programs import Solution
+
+MOST_KERNEL_ROWS = 3_000  # the matrix of their kernel values is taken apart
 
 Numbers = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -85,29 +93,80 @@ class MarginRows:
         return np.column_stack([vectors, weights.sum(axis=0)]) if self.bias else vectors
 
 
-class Constraints(Protocol):
-    """What all constraints of one program have in common."""
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows, their labels, and in a kernel's space the matrix that the coordinates of the rows come from.
 
-    @property
-    def columns(self) -> int:
-        """How many constraints a row has."""
+    A kernel's space has too many dimensions for vectors: there they are sums of rows. The eigenvectors of the matrix of kernel values
+    give every row as many coordinates as there are rows, at most, with the same dot products.
+    """
 
-    def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
-        """The value of every constraint (rows, columns); infinite where there is none."""
+    rows: MarginRows
+    labels: Labels
+    classes: int
+    kernel: str | None = None
+    matrix: Numbers | None = None
 
-    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
-        """How these constraints depend on the scores of their row, and on the thresholds."""
+    @classmethod
+    def read(cls, X: Any, labels: Labels, classes: int, bias: bool, kernel: str | None) -> LabelledRows:
+        """From what a user gives; what is no table, or not for this kernel, is refused."""
+        rows = MarginRows.read(X, bias)
+        chosen = None if kernel is None else Kernel.read(kernel, int(rows.values.shape[1]))
+        if chosen is None or chosen.code == LINEAR:
+            return cls(rows, labels, classes)
+        if rows.height > MOST_KERNEL_ROWS:
+            raise InputError(
+                f"there are {rows.height:,} rows, and a kernel's space takes {MOST_KERNEL_ROWS:,} at most: "
+                f"say rounds={MOST_KERNEL_ROWS} (--rounds {MOST_KERNEL_ROWS}) for a sample"
+            )
+        dense = rows.values if isinstance(rows.values, np.ndarray) else rows.values.toarray()
+        with np.errstate(over="ignore", invalid="ignore"):
+            matrix = _checked(chosen, dense) + float(bias)
+        if not np.isfinite(matrix).all():
+            raise InputError(f"the {chosen} kernel of these rows leaves the range of float64; scale the rows")
+        values, vectors = np.linalg.eigh(matrix)
+        kept = values > len(matrix) * np.finfo(np.float64).eps * values[-1]
+        coordinates = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
+        longest = float(np.sqrt(matrix.diagonal().max()))
+        return cls(MarginRows(coordinates, False, longest), labels, classes, str(chosen), matrix)
 
-    def some(self, count: int) -> Labels:
-        """About `count` constraints to begin with, of all kinds, as row * columns + column."""
+    def vectors(self, solutions: Sequence[Solution | None], scales: Sequence[float]) -> Numbers:
+        """The vectors of solutions, so many times and one below the other: by columns, or in a kernel's space by rows."""
+        found = []
+        for solution, scale in zip(solutions, scales, strict=True):
+            heads = 1 if solution is None else len(solution.vectors)
+            if self.matrix is None:
+                vectors = np.zeros((heads, self.rows.width))
+                if solution is not None:
+                    vectors = scale * solution.vectors
+            else:
+                vectors = np.zeros((heads, self.rows.height))
+                if solution is not None:
+                    np.add.at(vectors.T, solution.rows, scale * solution.weights)
+            found.append(vectors)
+        return np.vstack(found)
 
-    def middles(self, scores: Numbers) -> Numbers:
-        """The best thresholds for these scores."""
+    def scores(self, vectors: Numbers) -> tuple[Numbers, float]:
+        """The scores of all rows, and the sum of the squared lengths of the vectors, from the rows or the kernel alone."""
+        if self.matrix is None:
+            return self.rows.scores(vectors), float(np.square(vectors).sum())
+        scores = self.matrix @ vectors.T
+        return scores, float((vectors.T * scores).sum())
+
+
+def _checked(kernel: Kernel, dense: Numbers) -> Numbers:
+    """The matrix of kernel values; where a row is not for this kernel, the longest is named."""
+    try:
+        return kernel.matrix(dense, dense)
+    except OnebitError as error:
+        lengths = np.sqrt(np.square(dense).sum(axis=1))
+        longest = int(lengths.argmax())
+        raise InputError(f"row {longest} has length {lengths[longest]:g}; {error}") from None
 
 
 @dataclass(frozen=True)
-class _Labelled:
-    """Constraints that depend on the label of their row."""
+class Constraints(ABC):
+    """The constraints of one program, which depend on the label of their row."""
 
     labels: Labels
 
@@ -116,8 +175,16 @@ class _Labelled:
         """How many constraints a row has."""
         return 1
 
+    @abstractmethod
+    def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
+        """The value of every constraint (rows, columns); infinite where there is none."""
+
+    @abstractmethod
+    def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
+        """How these constraints depend on the scores of their row, and on the thresholds."""
+
     def middles(self, scores: Numbers) -> Numbers:
-        """There are no thresholds."""
+        """The best thresholds for these scores; most constraints have none."""
         return np.zeros(0)
 
     def has(self, label: int, column: int) -> bool:
@@ -125,7 +192,7 @@ class _Labelled:
         return True
 
     def some(self, count: int) -> Labels:
-        """Rows of every label at equal distances, in every column."""
+        """About `count` constraints to begin with, as row * columns + column: rows of every label at equal distances, in every column."""
         names = np.unique(self.labels)
         each = max(2, count // (len(names) * self.columns))
         found = []
@@ -136,7 +203,7 @@ class _Labelled:
         return np.sort(np.concatenate(found))
 
 
-class Against(_Labelled):
+class Against(Constraints):
     """One class against all others, through the origin: the score is positive for the rows with label 1, else negative."""
 
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
@@ -149,7 +216,7 @@ class Against(_Labelled):
 
 
 @dataclass(frozen=True)
-class Leading(_Labelled):
+class Leading(Constraints):
     """The score of the label leads all others."""
 
     heads: int
@@ -177,7 +244,7 @@ class Leading(_Labelled):
 
 
 @dataclass(frozen=True)
-class Ordered(_Labelled):
+class Ordered(Constraints):
     """The labels lie one after the other along one score, with a threshold between any two neighbours."""
 
     count: int

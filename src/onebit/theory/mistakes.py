@@ -22,10 +22,10 @@ from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves
 from onebit.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.theory.bound import Bound
-from onebit.theory.gap import LossName, figure1
-from onebit.theory.promises import check_theorems, promised
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting
+from onebit.theory.theorems import check_theorems, promised
+from onebit.theory.theorems.hoeven2020 import LossName, figure1
 from onebit.trials.trial import Progress, entry_of
 from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 
@@ -212,15 +212,15 @@ class Bounds:
     def _cells(self, one: CheckedBound) -> list[Cell]:
         bound, tones = one.bound, {"proved": "good", "false": "bad"}
         numbers = ", ".join(f"{name} {value:,.4g}" for name, value in bound.assumptions.items())
-        about = "" if bound.of == "mistakes" else f"{bound.of}; "
+        about = "" if bound.of == "mistakes" else f"{bound.of}, "
         return [
             f"{bound.name} ({bound.paper})",
-            f"{bound.statement}; {bound.setting}",
+            f"{bound.statement}; {about}{bound.setting}",
             Number(bound.log_value, bound.promised),
             Number(one.mean.mean if bound.applies else None, one.said),
             Badge(bound.holds, tones.get(bound.holds, "plain")),  # type: ignore[arg-type]
             "" if one.held is None else Badge("yes", "good") if one.held else Badge("no", "bad"),
-            "; ".join(part for part in (about + bound.why, numbers) if part),
+            "; ".join(part for part in (bound.why, numbers) if part),
         ]
 
     def curves(self) -> Curves:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,7 @@ from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
 from onebit.errors import InputError
 from onebit.rows import is_sparse
-from onebit.theory.constraints import needed
+from onebit.theory.constraints import MarginRows, needed
 from onebit.validation import ClassName
 
 
@@ -69,30 +68,29 @@ class Rounds:
         return Rounds(np.hstack([self.X, ones]), self.y, self.classes, self.name)
 
 
+@dataclass(frozen=True)
 class _FixedRounds:
     """The rows and labels of a stream with one seed, in the order in which they come; made when first asked for."""
 
-    def __init__(self, given: Stream, seed: int) -> None:
-        self._given, self._seed = given, seed
-        self._lock = threading.Lock()
-        self._made: Dataset | None = None
+    given: Stream
+    seed: int
 
-    def __getstate__(self) -> tuple[Stream, int]:
-        return self._given, self._seed
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Send what the rounds are made of to other processes, and not the rounds."""
+        return type(self), (self.given, self.seed)
 
-    def __setstate__(self, state: tuple[Stream, int]) -> None:
-        self.__init__(*state)  # type: ignore[misc]
+    @cached_property
+    def _dataset(self) -> Dataset:
+        rounds = rounds_of(self.given, None, self.seed, {})
+        return Dataset(rounds.X, rounds.y, rounds.classes)
 
-    def __call__(self, total: int, seed: int) -> Dataset:
-        with self._lock:
-            if self._made is None:
-                rounds = rounds_of(self._given, None, self._seed, {})
-                self._made = Dataset(rounds.X, rounds.y, rounds.classes)
-            return self._made
+    def make(self, total: int, seed: int) -> Dataset:
+        """Return the same rounds for every seed."""
+        return self._dataset
 
     def describe(self) -> dict[str, Any]:
         """What makes these rounds what they are."""
-        return {"rounds_of": self._given.described(), "rounds_seed": self._seed}
+        return {"rounds_of": self.given.described(), "rounds_seed": self.seed}
 
 
 def fixed_rounds(given: Stream, seed: int) -> Stream:
@@ -103,8 +101,8 @@ def fixed_rounds(given: Stream, seed: int) -> Stream:
     True
     """
     refuse_late(given)
-    made = _FixedRounds(given, seed)
-    return stream(Source(given.name, True, given.rounds, made, made.describe), order="file")
+    fixed = _FixedRounds(given, seed)
+    return stream(Source(given.name, True, given.rounds, fixed.make, fixed.describe), order="file")
 
 
 def refuse_late(given: Stream) -> None:
@@ -127,24 +125,9 @@ def rounds_of(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
     refuse_late(given)
     data = given.data(seed)
     schedule = given.schedule(data, seed)
-    rows = _table(data.X)
+    if isinstance(data.X, list | tuple):
+        raise InputError("bounds are computed for rows of numbers, and these are dicts or texts")
+    rows = MarginRows.read(data.X, bias=False).values
     order = schedule.order if len(schedule.order) else np.arange(given.rounds) % data.rows
     in_order = len(order) == data.rows and np.array_equal(order, np.arange(data.rows))
     return Rounds(rows if in_order else rows[order], schedule.labels, data.classes, given.name)
-
-
-def _table(X: Any) -> Any:
-    if is_sparse(X):
-        parts = (np.asarray(X.data, dtype=np.float64), np.asarray(X.indices), np.asarray(X.indptr))
-        return needed("scipy.sparse").csr_array(parts, shape=X.shape)
-    try:
-        rows = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("bounds are computed for rows of numbers, and these are dicts or texts") from None
-    if rows.ndim != 2:
-        raise InputError(f"X has shape {rows.shape}, but must be a matrix with one row for each label")
-    bad = np.argwhere(~np.isfinite(rows))
-    if len(bad):
-        row, column = bad[0]
-        raise InputError(f"row {row}, column {column} of X is {rows[row, column]}, but must be a finite number")
-    return np.ascontiguousarray(rows)

@@ -1,4 +1,4 @@
-"""What the runs of an experiment took: on what, how many rounds, how long, and how long one core would have been at it."""
+"""What the runs of an experiment took: on what, how many rounds, and how long."""
 
 from __future__ import annotations
 
@@ -22,23 +22,20 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """What was run now, and how many runs were there already; `core_seconds` is None where nobody has measured a core."""
+    """What was run now, and how many runs were there already."""
 
     resources: tuple[Resource, ...] = ()
     rounds: int = 0
     seconds: float = 0.0
-    core_seconds: float | None = 0.0
     found: int = 0
 
     def __add__(self, other: Cost) -> Cost:
         """Both together, one after the other."""
-        known = self.core_seconds is not None and other.core_seconds is not None
         ran = [cost.resources for cost in (self, other) if cost.rounds]
         return Cost(
             together(*(ran or [self.resources, other.resources])),
             self.rounds + other.rounds,
             self.seconds + other.seconds,
-            (self.core_seconds or 0.0) + (other.core_seconds or 0.0) if known else None,
             self.found + other.found,
         )
 
@@ -51,8 +48,8 @@ class Cost:
     def said(self) -> str:
         """It in a sentence; empty where nothing was run and nothing was there.
 
-        >>> Cost((Resource("NVIDIA H200"),), 1_440_000_000, 3.1, 240.0, 12).said
-        'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; one core would have taken about 4 minutes in the loop alone; 12 runs were there already'
+        >>> Cost((Resource("NVIDIA H200"),), 1_440_000_000, 3.1, 12).said
+        'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; 12 runs were there already'
         """
         words = []
         if self.rounds:
@@ -60,9 +57,6 @@ class Cost:
             words.append(
                 f"{self.where}: {self.rounds:,} rounds in {duration(self.seconds)}, {quantity(rate)} rounds a second"
             )
-            if self.core_seconds is not None:
-                rest = ": the rest was data and compiling" if self.core_seconds < self.seconds else ""
-                words.append(f"one core would have taken about {duration(self.core_seconds)} in the loop alone{rest}")
         if self.found:
             runs = "1 run was" if self.found == 1 else f"{self.found:,} runs were"
             words.append(f"{runs} there already" if words else f"no new runs; {runs} there already")

@@ -85,7 +85,7 @@ class _TrialWalk:
         if self._learner is None:
             self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest)
             rounds = trial.stream.rounds
-            self._learner.runtime.next_ids(rounds)
+            self._learner.runtime.ledger.next_ids(rounds)
             different = rounds if piece.schedule.part.own_rows else min(rounds, data.rows)
             self._learner.runtime.model.refuse_unstorable(different)
         learner, schedule = self._learner, _as_named(self._learner, data, piece.schedule)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,107 +32,108 @@ REWARDS = ("reward", "greedy_reward")  # fields of a record whose stream has rew
 HEADER = {"onebit": "rows", "format": 1}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Record:
-    """What is known of a trial that was run."""
+    """A trial that was run, with all that is needed to repeat it: one line of a result folder."""
 
-    fields: dict[str, Any]
+    id: str  # a hash of what was run
+    learner: str
+    options: dict[str, Any]
+    params: dict[str, Any]
+    stream: dict[str, Any]
+    seed: int
+    feedback: str | None
+    why: str | None  # why it failed
+    error: float  # the share of rounds in which the label played was wrong; NaN where it failed
+    greedy_error: float  # the share of rounds in which the label thought best was wrong
+    curve: dict[str, NDArray[Any]] | None  # `rounds`, and up to each of them the mistakes `played` and `greedy`
+    seconds: float
+    on: str  # `CPU`, or the name of a GPU
+    version: str
+    code: str
+    written: str
+    reward: float | None = None  # the mean reward of the labels played, where the stream has rewards
+    greedy_reward: float | None = None
+    measured: dict[str, Any] = field(
+        default_factory=dict
+    )  # on the learner in the end, where the trial has a measurement
 
     @property
     def failed(self) -> str | None:
         """Why it failed, or None."""
-        return self.fields["why"]  # type: ignore[no-any-return]
-
-    @property
-    def error(self) -> float:
-        """The share of rounds in which the label played was wrong."""
-        return float(self.fields["error"])
-
-    @property
-    def greedy_error(self) -> float:
-        """The share of rounds in which the label thought best was wrong."""
-        return float(self.fields["greedy_error"])
+        return self.why
 
     @property
     def rewarded(self) -> bool:
         """Whether classes were worth something from 0 to 1, and not just right or wrong."""
-        return self.fields.get("reward") is not None
-
-    @property
-    def reward(self) -> float:
-        """The mean reward of the labels played; right is worth 1 where there are no others."""
-        return float(self.fields["reward"]) if self.rewarded else 1.0 - self.error
-
-    @property
-    def greedy_reward(self) -> float:
-        """The mean reward of the labels thought best."""
-        return float(self.fields["greedy_reward"]) if self.rewarded else 1.0 - self.greedy_error
+        return self.reward is not None
 
     @property
     def full_information(self) -> bool:
         """Whether the class was revealed to the learner in every round."""
-        return bool(self.fields["feedback"] == "full information")
-
-    @property
-    def on(self) -> str:
-        """What ran it: `CPU`, or the name of a GPU."""
-        return str(self.fields["on"])
+        return self.feedback == "full information"
 
     @property
     def rounds(self) -> int:
         """How many there were."""
-        return int(self.fields["stream"]["rounds"])
+        return int(self.stream["rounds"])
 
     @property
     def marks(self) -> NDArray[np.int64]:
         """The rounds at which the curve has its points."""
-        return self.fields["curve"]["rounds"]  # type: ignore[no-any-return]
+        assert self.curve is not None
+        return self.curve["rounds"]
 
-    @property
-    def measured(self) -> dict[str, Any]:
-        """What was measured on the learner in the end; its trial has a measurement."""
-        return self.fields["measured"]  # type: ignore[no-any-return]
-
-    def curve(self, measure: str) -> NDArray[np.float64]:
+    def curve_of(self, measure: str) -> NDArray[np.float64]:
         """The error up to each mark, of the labels `played` or of the `greedy` ones; or their mean `reward`, and `greedy_reward`."""
-        return self.fields["curve"][measure] / self.marks  # type: ignore[no-any-return]
+        assert self.curve is not None
+        return self.curve[measure] / self.marks
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written: null is what a failed run lacks, and what only some trials have is left out elsewhere."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.why is not None:
+            found["error"] = found["greedy_error"] = None
+        return {name: value for name, value in found.items() if name not in SOMETIMES or value not in (None, {})}
+
+
+SOMETIMES = (*REWARDS, "measured")
 
 
 def record_of(outcome: Outcome) -> Record:
     """The record of an outcome, as it is written."""
-    trial, rounds = outcome.trial, outcome.trial.stream.rounds
-    learner = outcome.learner
-    settings = trial.entry.settings if learner is None else {**trial.entry.settings, **learner.settings}
-    fields: dict[str, Any] = {
-        "id": trial.identity,
-        "learner": trial.entry.rule.name,
-        "options": trial.entry.options,
-        "params": settings,
-        "stream": trial.stream.described(),
-        "seed": trial.seed,
-        "feedback": None if learner is None else "full information" if learner.runtime.needs_labels else "bandit",
-        "why": None if outcome.why is None else str(outcome.why),
-        "error": None,
-        "greedy_error": None,
-        "curve": None,
-        "seconds": outcome.seconds,
-        "on": outcome.on,
-        "version": VERSION,
-        "code": trial.entry.described["code"],
-        "written": datetime.now(UTC).isoformat(timespec="seconds"),
-    }
+    trial, learner = outcome.trial, outcome.learner
+    rewards: dict[str, float] = {}
+    error = greedy_error = math.nan
+    curve = None
     if learner is not None:
-        fields["error"], fields["greedy_error"] = (outcome.mistakes / rounds).tolist()
+        error, greedy_error = (outcome.mistakes / trial.stream.rounds).tolist()
         if trial.curve:
-            played, greedy = outcome.curve
-            fields["curve"] = {"rounds": outcome.marks, "played": played, "greedy": greedy}
+            curve = {"rounds": outcome.marks, "played": outcome.curve[0], "greedy": outcome.curve[1]}
         if outcome.rewards is not None:
-            fields["reward"], fields["greedy_reward"] = (outcome.rewards.total / rounds).tolist()
-            if trial.curve:
-                fields["curve"]["reward"], fields["curve"]["greedy_reward"] = outcome.rewards.curve
-    if outcome.measured is not None:
-        fields["measured"] = outcome.measured
-    return Record(fields)
+            rewards = dict(zip(REWARDS, (outcome.rewards.total / trial.stream.rounds).tolist(), strict=True))
+            if curve is not None:
+                curve |= dict(zip(REWARDS, outcome.rewards.curve, strict=True))
+    return Record(
+        id=trial.identity,
+        learner=trial.entry.rule.name,
+        options=trial.entry.options,
+        params=trial.entry.settings if learner is None else {**trial.entry.settings, **learner.settings},
+        stream=trial.stream.described(),
+        seed=trial.seed,
+        feedback=None if learner is None else "full information" if learner.runtime.needs_labels else "bandit",
+        why=None if outcome.why is None else str(outcome.why),
+        error=error,
+        greedy_error=greedy_error,
+        curve=curve,
+        seconds=outcome.seconds,
+        on=outcome.on,
+        version=VERSION,
+        code=trial.entry.code,
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        measured=outcome.measured or {},
+        **rewards,
+    )
 
 
 class Records:
@@ -149,7 +151,7 @@ class Records:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for record in read_records(path) if path.exists() else ():
-                self._known[record.fields["id"]] = record
+                self._known[record.id] = record
             self._file = path.open("ab")
             if path.stat().st_size == 0:
                 self._write(HEADER)
@@ -161,15 +163,15 @@ class Records:
     def get(self, trial: Trial) -> Record | None:
         """The record of a trial, where it was run; one that failed is run again, and one whose curve is wanted and was not kept."""
         record = self._known.get(trial.identity)
-        lacking = record is None or record.failed or (trial.curve and record.fields["curve"] is None)
+        lacking = record is None or record.failed or (trial.curve and record.curve is None)
         return None if lacking else record
 
     def add(self, record: Record) -> Record:
         """Keep a record; it is on disk when this returns, or the sentence says why not."""
-        self._known[record.fields["id"]] = record
+        self._known[record.id] = record
         if self._file is not None:
             try:
-                self._write(record.fields)
+                self._write(record.to_dict())
             except OSError as error:
                 raise InputError(
                     f"the results cannot be written to {self.folder}: {error.strerror or error}; those before are kept"
@@ -217,17 +219,17 @@ def read_records(path: Path) -> Iterator[Record]:
             raise InputError(f"{path} was written by another version of onebit (format {header.get('format')})")
         for line in file:
             try:
-                fields = json.loads(line)
-                if not isinstance(fields["id"], str) or "why" not in fields:
-                    continue
-                if fields["curve"] is not None:
-                    fields["curve"] = {
+                found = json.loads(line)
+                if found["curve"] is not None:
+                    found["curve"] = {
                         name: np.array(points, dtype=np.float64 if name in REWARDS else np.int64)
-                        for name, points in fields["curve"].items()
+                        for name, points in found["curve"].items()
                     }
+                if found["why"] is not None:
+                    found["error"] = found["greedy_error"] = math.nan
+                yield Record(**found)
             except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
                 continue
-            yield Record(fields)
 
 
 def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
@@ -243,13 +245,11 @@ def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
         path = Path(source) / FILE
         if not path.is_file():
             raise InputError(f"there are no results in {source}: it has no {FILE}")
-        source = list(
-            {record.fields["id"]: record for record in read_records(path)}.values()
-        )  # of a trial run again, the last
+        source = list({record.id: record for record in read_records(path)}.values())  # of a trial run again, the last
     flat = []
     for record in source:
-        fields = dict(record.fields)
+        found = record.to_dict()
         for group in ("params", "stream"):
-            fields.update({f"{group}.{name}": value for name, value in fields.pop(group).items()})
-        flat.append(fields)
+            found.update({f"{group}.{name}": value for name, value in found.pop(group).items()})
+        flat.append(found)
     return pandas.DataFrame(flat)

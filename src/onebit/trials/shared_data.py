@@ -1,12 +1,14 @@
 """What the trials of one stream and one seed share: the rows and their schedule.
 
 Trials on the same stream with the same seed share its rows, its order and its noise, so that learners can be compared in pairs. Where
-that takes little memory it is made once; longer streams are walked in pieces of bounded size, by some trials side by side.
+that takes little memory it is made once; longer streams are walked in pieces of bounded size, by some trials side by side. Whether
+there is memory for what is held at once, whichever way streams are walked, is asked before the first of them begins.
 """
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.data.sources import Source
+from onebit.data.streams import Stream
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
 from onebit.features import Features
@@ -39,7 +42,7 @@ class Tables:
 
     def rows(self, learner: Learner) -> Rows:
         """The rows as this learner reads them."""
-        if learner.runtime.reads_names:  # a learner's vocabulary is its own
+        if learner.runtime.features.named:  # a learner's vocabulary is its own
             return learner.runtime.table(self.data.given)
         space = learner.runtime.table_form(self.data.given)
         form = (*learner.runtime.features.options, space, learner.runtime.feature_names)
@@ -165,3 +168,37 @@ def by_shared_data(trials: Iterable[Trial]) -> list[list[Trial]]:
     for trial in trials:
         groups.setdefault((trial.stream.key, trial.seed), []).append(trial)
     return list(groups.values())
+
+
+def refuse_what_does_not_fit(streams: Iterable[Stream], threads: int) -> None:
+    """Refuse streams, one for each seed, as many as there are threads at a time, that need more memory than there is."""
+    by_key: dict[str, Stream] = {}
+    seeds = Counter(by_key.setdefault(stream.key, stream).key for stream in streams)
+    for key, count in seeds.items():
+        stream, at_once = by_key[key], min(count, threads)
+        shared, own = stream.least_bytes
+        many = f", {at_once} runs of it at a time" if at_once > 1 and own else ""
+        refuse_beyond_memory(
+            shared + at_once * own,
+            f"{stream.name} with {stream.rounds:,} rounds{many}, {_why(stream)}",
+            _instead(stream, at_once > 1 and own > 0),
+        )
+
+
+def _why(stream: Stream) -> str:
+    if stream.source.columns and not stream.drawn_in_order:
+        return "whose rows must all be there at once,"
+    return "whose feedback comes late," if stream.delay is not None else "whose rows are shuffled,"
+
+
+def _instead(stream: Stream, fewer_at_a_time: bool) -> str:
+    ways = ["fewer rounds"]
+    if stream.source.columns and not stream.drawn_in_order:
+        ways.append("fresh rows in the order in which they are drawn")
+    elif stream.order == "shuffle":
+        ways.append("order resample or file")
+    if stream.delay is not None:
+        ways.append("a shorter delay")
+    if fewer_at_a_time:
+        ways.append("fewer threads")
+    return f"take {', or '.join(ways)}"

@@ -65,14 +65,14 @@ class ComparisonEntry:
         return {**self.rule.defaults, **self.rule.plain(own), **common}
 
     @cached_property
-    def described(self) -> dict[str, Any]:
-        """What makes it what it is: its rule by name and by code, and all parameters."""
-        return {"learner": self.rule.name, "code": code_mark(self.rule), "params": self.settings}
+    def code(self) -> str:
+        """A hash of the code of its rule and of the loop."""
+        return code_mark(self.rule)
 
     @cached_property
-    def spelt(self) -> dict[str, str]:
-        """The same with each value as JSON: thousands of trials have it in common."""
-        return {name: _spelt(value) for name, value in self.described.items()}
+    def key(self) -> str:
+        """What makes it what it is, as text: its rule by name and by code, and all parameters."""
+        return json.dumps([self.rule.name, self.code, self.settings], sort_keys=True)
 
     def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner, ready for these rows."""
@@ -151,15 +151,9 @@ class Trial:
     @cached_property
     def identity(self) -> str:
         """A hash of what it is: the code, the learner, the stream and the seed, wherever it stands in whichever list."""
-        what = {"version": f'"{VERSION}"', **self.entry.spelt, "stream": self.stream.spelt, "seed": str(self.seed)}
-        if self.measurement is not None:
-            what["measurement"] = _spelt(self.measurement.described)
-        text = "{" + ", ".join([f'"{name}": {what[name]}' for name in sorted(what)]) + "}"
-        return hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
-
-
-def _spelt(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
+        measured = None if self.measurement is None else self.measurement.described
+        what = [VERSION, self.entry.key, self.stream.key, str(self.seed), json.dumps(measured, sort_keys=True)]
+        return hashlib.blake2b("\n".join(what).encode(), digest_size=12).hexdigest()
 
 
 class RewardSums(NamedTuple):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 
-from onebit.auto.heard import HEARD, LABEL, REWARD, RIGHT
+from onebit.auto import HEARD, LABEL, REWARD, RIGHT
 from onebit.auto.sparse import arrays
 from onebit.auto.sparse.learning import bound
 from onebit.auto.sparse.scoring import raised

@@ -11,13 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onebit.contract.choices import highest
-from onebit.contract.sorting import sort_descending
+from onebit.contract.choices import highest, sort_descending
 from onebit.engine import generic
 from onebit.engine.gpu import build, device, kernel, ranks
 from onebit.engine.gpu import layout as layout_module
-from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.build import KernelError, bound, layout_for, record_maker
+from onebit.engine.gpu.build import Binding, KernelError, bound, layout_for, record_maker
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.errors import OnebitError
 from onebit.executors import executor_of

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from onebit.engine.gpu import build, device, kept
-from onebit.engine.gpu.kept import KeptKernel
+from onebit.engine.gpu import build, device
+from onebit.engine.gpu.build import KeptKernel
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.rules import rule_named
 
@@ -49,7 +49,7 @@ def test_a_kernel_is_kept_by_all_that_goes_into_it(monkeypatch: pytest.MonkeyPat
         place_of(shape, Layout(4, "registers", 64)),
         place_of(shape, capability=(8, 0)),
     ]
-    monkeypatch.setattr(kept, "versions", lambda: (("numba-cuda", "99"),))
+    monkeypatch.setattr(build, "versions", lambda: (("numba-cuda", "99"),))
     others.append(place_of(shape))
     monkeypatch.undo()
     monkeypatch.setenv("ONEBIT_CACHE", str(others[0].parents[2]))

@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 
 from onebit.contract.rule import LEARNT, NORM, OWN, RIGHT, Choice, Rule, RuleInput
 from onebit.engine import generic
-from onebit.engine.gpu import build, exchange, launch
+from onebit.engine.gpu import build, launch
 from onebit.engine.gpu import layout as layout_module
-from onebit.engine.gpu.binding import Binding
-from onebit.engine.gpu.exchange import find_sums, gather
+from onebit.engine.gpu import round as round_module
+from onebit.engine.gpu.build import Binding
 from onebit.engine.gpu.layout import Layout, Shape
+from onebit.engine.gpu.round import find_sums, gather
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import stream
 from onebit.learner import Learner, learner_class
 from onebit.rules import rule_named
-from onebit.spaces.scaled import SMALLEST
+from onebit.spaces.space import SMALLEST
 from tests.engine.gpu.agreement import agreement
 from tests.engine.gpu.imagined import Device, imagine
 from tests.engine.gpu.lanes import Kernel, Lanes
@@ -77,7 +78,7 @@ def assert_agree(cpu: Walk, launched: Launched) -> None:
 
 def in_python(learner: Learner) -> None:
     """Let the loop of the CPU run as it is written, without compiling it."""
-    learner.runtime.model._loop = stream
+    learner.runtime.model.loop = stream
 
 
 def assert_learns_alike(
@@ -480,8 +481,8 @@ def test_every_head_is_summed_on_one_lane(heads: int, lanes: int, seed: int) -> 
     parts = parts[:, twin]  # some heads are equal
     module = Lanes(seed)
     shape = Shape(rule_named("banditron"), (heads,), heads, OWN, lanes, False)
-    names = build.bound(shape, Layout(lanes, "registers", lanes), module, module.wrap).names[exchange.__name__]
-    binding = Binding({exchange.__name__: names, __name__: names}, {}, module.wrap)
+    names = build.bound(shape, Layout(lanes, "registers", lanes), module, module.wrap).names[round_module.__name__]
+    binding = Binding({round_module.__name__: names, __name__: names}, {}, module.wrap)
     slots = names["SLOTS"]
     sums, places = np.zeros((lanes, slots), np.float32), np.zeros((lanes, slots), np.int64)
     module.launch(module.wrap(binding.plain(sums_alone)), 1, lanes, 0, (parts, sums, places))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.engine.gpu.binding import Binding
+from onebit.engine.gpu.build import Binding
 from tests.engine.gpu.lanes import Lanes, Race, Stuck
 
 cuda: Any = None

@@ -159,6 +159,30 @@ def test_data_that_are_lost_with_all_workers_are_sent_again(
     assert (tmp_path / "first").exists()
 
 
+def test_a_worker_that_is_lost_while_data_are_sent_to_it_costs_nothing(
+    executor: ClusterExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sends, scatter = list[int](), distributed.Client.scatter
+
+    def lose_one(client: Any, *given: Any, **options: Any) -> Any:
+        sends.append(1)
+        if len(sends) == 1:
+            raise ConnectionError("Stream is closed")  # as Dask raises it, an OSError
+        return scatter(client, *given, **options)
+
+    monkeypatch.setattr(distributed.Client, "scatter", lose_one)
+    trials = trials_on(stream(X, Y), 2)
+    assert come(executor, trials) == on_threads(trials)
+    assert len(sends) == 2
+
+    def lose_all(*given: Any, **options: Any) -> Any:
+        raise ConnectionError("Stream is closed")
+
+    monkeypatch.setattr(distributed.Client, "scatter", lose_all)
+    with pytest.raises(NetworkError, match="does not answer, or has no workers: Stream is closed"):
+        come(executor, trials)
+
+
 def test_closing_stops_a_long_trial_and_keeps_what_came(two: Any, executor: ClusterExecutor) -> None:
     table = np.ones((4, 4000), dtype=np.float32)
     long = stream(table, [0, 1, 2, 3], rounds=5_000_000)  # about a minute
@@ -167,7 +191,7 @@ def test_closing_stops_a_long_trial_and_keeps_what_came(two: Any, executor: Clus
         came = [next(found), next(found)]
         running = "lambda dask_worker: len(dask_worker.state.executing)"
         assert until(lambda: sum(two.run(eval(running)).values()) == 1)
-    assert {row.fields["id"] for row in came} == {trial.identity for trial in trials[:2]}
+    assert {row.id for row in came} == {trial.identity for trial in trials[:2]}
     assert until(lambda: sum(two.run(eval(running)).values()) == 0)
 
 

@@ -95,7 +95,7 @@ def test_an_error_of_ours_comes_out_with_its_text_and_the_trial(
 def test_closing_keeps_what_came_and_the_next_run_finds_workers(executor: ClusterExecutor) -> None:
     trials = trials_on(stream(X, Y), 30)
     with closing(executor.run(grouped(trials), lambda count: None)) as found:
-        assert next(found).fields["id"] in {trial.identity for trial in trials}
+        assert next(found).id in {trial.identity for trial in trials}
     assert come(executor, trials[:9]) == on_threads(trials[:9])
 
 

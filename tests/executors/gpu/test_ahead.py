@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +14,6 @@ from typing import Any
 import pytest
 
 from onebit.engine.gpu.layout import Layout, Shape
-from onebit.engine.processes import CompilingProcesses
 from onebit.executors.gpu import ahead
 from onebit.executors.gpu.ahead import Kernel, KernelBuilder
 from onebit.rules import rule_named
@@ -37,16 +39,17 @@ class Processes:
         self.asked, self.going, self.stopped = threading.Event(), threading.Event(), threading.Event()
         self.going.set()
 
-    def __call__(self, module: str, most: int) -> Processes:
-        assert module == ahead.__name__
+    def __call__(self, most: int) -> Processes:
         return self
 
-    def ask(self, order: bytes, what: str) -> bool:
+    def call(self, function: Callable[..., None], *arguments: Any, what: str) -> bool:
+        assert function is ahead.build_known
         self.asked.set()
         while not self.going.wait(0.01):
             if self.stopped.is_set():
                 return False
-        self.built.append(ahead.unpack_kernel(order))
+        name, shape, layout = pickle.loads(pickle.dumps(arguments))
+        self.built.append((Shape(rule_named(name), *shape), layout))
         return True
 
     def close(self) -> None:
@@ -62,8 +65,12 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, kernel_of("banditron", 4, 5000, sparse=True)])
-def test_another_process_reads_the_same_kernel(kernel: Kernel) -> None:
-    assert ahead.unpack_kernel(ahead.pack_kernel(kernel)) == kernel
+def test_another_process_reads_the_same_kernel(kernel: Kernel, processes: Processes) -> None:
+    builder = KernelBuilder(1)
+    builder.build([kernel])
+    builder.wait(kernel)
+    builder.close()
+    assert processes.built == [kernel]
 
 
 def test_each_is_built_once_and_in_order(processes: Processes) -> None:
@@ -131,9 +138,9 @@ def test_rules_of_others_are_built_in_this_process(processes: Processes) -> None
     assert processes.built == []
 
 
-@pytest.mark.parametrize("refusal", [None, "", "module"])
+@pytest.mark.parametrize("refusal", ["start", "device", "death"])
 def test_a_kernel_that_no_other_process_builds_is_built_when_it_is_used_and_that_is_said(
-    refusal: str | None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    refusal: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """No process can be started, or the one that is has no GPU, or dies."""
 
@@ -141,10 +148,10 @@ def test_a_kernel_that_no_other_process_builds_is_built_when_it_is_used_and_that
         raise OSError(11, "too many processes")
 
     monkeypatch.setattr(ahead, "kept_for", lambda shape, layout: SimpleNamespace(is_there=False))
-    if refusal is None:
+    if refusal == "start":
         monkeypatch.setattr(subprocess, "Popen", refuse)
-    elif refusal:
-        monkeypatch.setattr(ahead, "CompilingProcesses", lambda module, most: CompilingProcesses("json.nothing", most))
+    elif refusal == "death":
+        monkeypatch.setattr(sys, "executable", "false")
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     builder = KernelBuilder(1)

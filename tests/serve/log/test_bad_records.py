@@ -19,12 +19,12 @@ from onebit.cli import main
 from onebit.client import Client
 from onebit.errors import OnebitError
 from onebit.learner import learner_on
+from onebit.serve.core.follower import LogFollower
 from onebit.serve.errors import RequestError, TaskSetAsideError, UnavailableError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
 from onebit.serve.log.sqlite.schema import FILE
 from onebit.serve.log.sqlite.store import SqliteStore
-from onebit.serve.log_follower import LogFollower
 from onebit.serve.schemas import NewLearner
 from onebit.serve.service import Service
 from onebit.serve.snapshots import Snapshot, packed

@@ -10,8 +10,8 @@ import pytest
 
 from onebit.serve.errors import ConflictError, NotFoundError
 from onebit.serve.log.copying import _pages
+from onebit.serve.log.rows import NAMES
 from onebit.serve.log.stores import store_at
-from onebit.serve.log.tables import NAMES, TIME
 from onebit.serve.service import Service
 from onebit.serve.settings import Settings
 from tests.serve.driving import (
@@ -41,12 +41,12 @@ def rows_of_all(settings: Settings) -> list[tuple[Any, ...]]:
     """All rows in their order, without their times."""
     with closing(store_at(settings.where).reader()) as reader:
         found = [
-            (row[0], table, *row[1 : 1 + TIME[table]], *row[2 + TIME[table] :])
+            (table, row._replace(time=0.0))
             for table in NAMES
             for page in _pages(reader, table, reader.last())
             for row in page
         ]
-    return sorted(found, key=lambda row: row[0])
+    return sorted(found, key=lambda one: one[1].seq)
 
 
 async def script(service: Service) -> None:

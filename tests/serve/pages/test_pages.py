@@ -147,15 +147,15 @@ def test_logging_in_and_out(reader: Reader) -> None:
             text = {"text": "\r"} if kind == "keyDown" else {}
             browser.send("Input.dispatchKeyEvent", type=kind, key="Enter", windowsVirtualKeyCode=13, **text)
 
-    reader.visit("/docs")
+    reader.visit("/play/digits")
     assert browser.run("document.activeElement.id") == "token"
     enter("onebit_000000000000_wrong")
     browser.until(f"{text_of('#problem')}.includes('does not know this token')")
     enter("two words")
     browser.until(f"{text_of('#problem')}.includes('no spaces')")
     enter(reader.token)
-    browser.until(f"!!{one('.route')}")
-    assert browser.run("location.pathname") == "/docs"
+    browser.until(f"!!{one('#log-out')}")
+    assert browser.run("location.pathname") == "/play/digits"
     assert browser.run("document.cookie") == ""  # no script can read the token
     browser.run(f"{one('#log-out')}.click()")
     browser.until(f"!!{one('#token')}")
@@ -504,7 +504,7 @@ def test_the_theme_is_switched_and_remembered(reader: Reader) -> None:
     darkness, lightness = (sum(map(int, re.findall(r"\d+", colour))) for colour in (dark, light))
     assert darkness < 150
     assert lightness > 600
-    reader.visit("/docs")
+    reader.visit("/play/digits")
     browser.until(f"!!{one('#theme')}")
     assert browser.run(ground) == dark
     browser.click(one("#theme"))
@@ -559,7 +559,7 @@ def test_what_the_token_may_not_do_is_not_offered(reader: Reader) -> None:
     play = f"{named('#top a', 'Play')}.getAttribute('href')"
     browser.until(f"{play} === '/play/digits'")
     reader.become(tokens.create(["decide", "feedback"], ["mine", "theirs"]))
-    reader.visit("/docs")
+    reader.visit("/play/theirs")
     browser.until(f"{play} === '/play/mine'")  # of theirs there is nothing to show
     reader.become(tokens.create(["decide"], ["mine"]))
     reader.visit("/")

@@ -20,7 +20,7 @@ from onebit.errors import OnebitError
 from onebit.serve.errors import RequestError, UnavailableError, UnfinishedError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.tables import NAMES
+from onebit.serve.log.rows import NAMES
 from onebit.serve.service import Service
 from tests.serve.driving import (
     PATIENCE_S,
@@ -175,7 +175,7 @@ def test_it_is_said_and_it_goes_on_when_the_cause_is_gone(tmp_path: Path, kind: 
 def test_causes_that_come_and_go_under_traffic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Whatever was acknowledged is there; whatever was refused is not, and its id can be used again."""
     chance = random.Random(kind)
-    monkeypatch.setattr("onebit.serve.log.writing.RETRY_S", 0.02)
+    monkeypatch.setattr("onebit.serve.core.commit.RETRY_S", 0.02)
     monkeypatch.setattr("onebit.serve.log.sqlite.schema.BUSY_S", 0.02)
 
     async def work() -> None:
@@ -300,7 +300,7 @@ def test_a_learner_that_cannot_read_the_log_for_a_while(tmp_path: Path, monkeypa
 
                 return method
 
-            monkeypatch.setattr("onebit.serve.learner_thread.RETRY_S", 0.01)
+            monkeypatch.setattr("onebit.serve.core.learner_thread.RETRY_S", 0.01)
             monkeypatch.setattr(Reader, "events", failing(events))
             monkeypatch.setattr(Reader, "played", failing(played))
             monkeypatch.setattr(Reader, "changes", failing(changes))
@@ -328,7 +328,7 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_no_fault_of_whoever_asks(
             await service.create(new_task())
             await decided(service, "a")
             with monkeypatch.context() as patched:
-                for name in ("known", "found", "decision", "newest"):
+                for name in ("rows_of", "found", "decision", "newest"):
                     patched.setattr(Reader, name, fail)
                 for request in (decided, heard):
                     one = await outcome(request(service, "b"))

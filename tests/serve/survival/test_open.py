@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from onebit.learner import Learner
 from onebit.serve.errors import UnavailableError, UnfinishedError
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.sqlite.appending import Doubt
+from onebit.serve.log.submission import Submission
 from tests.serve.driving import (
+    PATIENCE_S,
     crash_image,
     decided,
     hint,
@@ -31,7 +34,7 @@ from tests.serve.driving import (
     service_in,
     without_snapshots,
 )
-from tests.serve.test_open import DURABLE, core_of, known_by, small
+from tests.serve.test_open import DURABLE, folder_of, known_by, small
 
 pytestmark = pytest.mark.long
 
@@ -46,6 +49,41 @@ for number in range(int(sys.argv[3]), 10**6):
         task.flush()
     if sys.argv[2] == "always" or number % 100 == 99:
         print(number, flush=True)
+"""
+
+
+# Ctrl-C at random moments; what was acknowledged and learnt is compared with what the log says afterwards.
+INTERRUPTED = """
+import json, os, random, signal, sys
+import onebit
+rng, armed, acknowledged, interrupts = random.Random(5), False, {}, 0
+def interrupt(number, frame):
+    if armed:
+        raise KeyboardInterrupt
+signal.signal(signal.SIGINT, interrupt)
+signal.signal(signal.SIGALRM, lambda number, frame: os.kill(os.getpid(), signal.SIGINT))
+task = onebit.open(sys.argv[1], "fruit", classes=["a", "b", "c"], features=2, learner="banditron", seed=1, durable=sys.argv[2])
+for number in range(1500):
+    name = f"r{rng.randrange(400)}"
+    try:
+        armed = True
+        signal.setitimer(signal.ITIMER_REAL, rng.random() ** 3 * 0.004 + 1e-5)
+        if number % 2:
+            decision = task.decide([len(name), 1.0], id=name)
+            armed = False
+            assert acknowledged.setdefault(name, decision.label) == decision.label
+        elif acknowledged:
+            task.feedback(rng.choice(list(acknowledged)), right=True)
+        armed = False
+    except KeyboardInterrupt:
+        armed, interrupts = False, interrupts + 1
+    finally:
+        armed = False
+        signal.setitimer(signal.ITIMER_REAL, 0)
+task.flush()
+learner = task.learner
+task.close()
+print(json.dumps([acknowledged, interrupts, learner.learnt, [learner.scores([x, 1.0]).tolist() for x in (2, 3, 4)]]))
 """
 
 
@@ -117,22 +155,22 @@ class Failing:
     """A disk that fails so many times, before or after it has taken what it was given."""
 
     def __init__(self, task: onebit.OpenTask, times: int, after: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._left, self._after, self._appender = times, after, core_of(task).folder.appender
+        self._left, self._after, self._appender = times, after, folder_of(task).appender
         self._commit = self._appender._commit
         monkeypatch.setattr(self._appender, "_commit", self)
 
-    def __call__(self, insert: Any, inserted: Any = ()) -> None:
+    def __call__(self, insert: Any, accepted: Any) -> None:
         if self._left and self._after:
             self._left -= 1
             last = self._appender._last
-            self._commit(insert, inserted)
+            self._commit(insert, accepted)
             self._appender._doubt = Doubt(self._appender._last, {(1, "feedback"): 1})
             self._appender._last = last
             raise LogError("the disk is tired", unknown=True)
         if self._left:
             self._left -= 1
             raise LogError("the disk is full")
-        self._commit(insert, inserted)
+        self._commit(insert, accepted)
 
 
 def test_a_full_disk_with_always(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +214,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
     """What was answered waits for the disk, and is tried again; nothing more is taken meanwhile."""
     folder = tmp_path / "fruit"
     with small(folder, durable="soon") as task:
-        core_of(task).folder.keeper.stop()
+        folder_of(task).keeper.stop()
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
         Failing(task, 2 if not after else 1, after, monkeypatch)
         with pytest.raises(UnavailableError, match="2 rows wait for the disk and are tried again"):
@@ -194,7 +232,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
 def test_what_is_lost_at_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "fruit"
     task = small(folder, durable="soon")
-    core_of(task).folder.keeper.stop()
+    folder_of(task).keeper.stop()
     task.decide([1.0, 2.0], id="one")
     Failing(task, 10**6, False, monkeypatch)
     with pytest.raises(
@@ -216,7 +254,7 @@ def test_a_change_that_the_disk_takes_later(tmp_path: Path, monkeypatch: pytest.
     """Whoever asked for it was told that it waits; once it is in the log, it holds here too."""
     folder = tmp_path / "fruit"
     with small(folder, durable="soon") as task:
-        core_of(task).folder.keeper.stop()
+        folder_of(task).keeper.stop()
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
         task.flush()
         Failing(task, 1, False, monkeypatch)
@@ -230,19 +268,19 @@ def test_a_change_that_the_disk_takes_later(tmp_path: Path, monkeypatch: pytest.
 
 
 def _go_on_and_be_interrupted(task: onebit.OpenTask, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C, when the learner learns or its follower counts."""
+    """Ctrl-C, when the learner learns or its follower counts what was written."""
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Learner if where == "learn" else type(task._core.served.follower), where, interrupted)
+        patch.setattr(Learner if where == "learn" else type(task._served.follower), where, interrupted)
         with pytest.raises(KeyboardInterrupt):
             _go_on(task)
 
 
 @pytest.mark.parametrize("durable", DURABLE)
-@pytest.mark.parametrize("where", ["learn", "count"])
+@pytest.mark.parametrize("where", ["learn", "follow"])
 def test_an_interrupt(tmp_path: Path, durable: str, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever presses Ctrl-C at the wrong moment: the learner is made again from the log."""
     folder = tmp_path / "fruit"
@@ -257,7 +295,7 @@ def test_an_interrupt(tmp_path: Path, durable: str, where: str, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("durable", DURABLE)
-@pytest.mark.parametrize("where", ["learn", "count"])
+@pytest.mark.parametrize("where", ["learn", "follow"])
 def test_an_interrupt_that_ends_the_program(
     tmp_path: Path, durable: str, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -310,13 +348,18 @@ def test_a_log_that_another_program_wrote_to(tmp_path: Path) -> None:
                 task.decide([1.0, 2.0], id="two")
 
 
-def test_one_commit_for_threads_that_wait_together(tmp_path: Path) -> None:
+def test_one_commit_for_threads_that_wait_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Threads that wait for the disk share what it does."""
     with small(tmp_path / "fruit") as task:
-        commits, written = core_of(task).commits, list[int]()
-        before = commits._written
-        commits._written = lambda group: (written.append(group.count), before(group))[1]  # type: ignore[func-returns-value]
-        with commits._writing:  # somebody is writing
+        commits, written = folder_of(task).commits, list[int]()
+        append = commits.appender.append
+
+        def count(group: Sequence[Submission]) -> Any:
+            written.append(len(group))
+            return append(group)
+
+        monkeypatch.setattr(commits.appender, "append", count)
+        with commits.writing:  # somebody is writing
             threads = [threading.Thread(target=task.decide, args=([1.0, float(one)],)) for one in range(8)]
             for one in threads:
                 one.start()
@@ -336,16 +379,29 @@ def test_the_folder_of_a_task_must_be_one(tmp_path: Path) -> None:
 
 
 def test_who_comes_while_the_log_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows that were added after those that could not be written are refused with them, and their numbers are given again."""
+    """Rows that wait together with those that cannot be written are refused with them, and their numbers are given again."""
     folder = tmp_path / "fruit"
     with small(folder) as task:
         Failing(task, 1, False, monkeypatch)
-        commits = core_of(task).commits
-        with pytest.raises(UnavailableError, match="the disk is full"):
-            task.decide([1.0, 2.0], id="one")
-        monkeypatch.setattr(commits, "refuse_failing", lambda: None)  # somebody had looked before
-        with pytest.raises(UnavailableError, match="could not be written a moment ago; try it again"):
-            task.decide([1.0, 2.0], id="two")
+        commits, refused = folder_of(task).commits, list[UnavailableError]()
+
+        def ask(identity: str) -> None:
+            try:
+                task.decide([1.0, 2.0], id=identity)
+            except UnavailableError as error:
+                refused.append(error)
+
+        with commits.writing:  # somebody is writing
+            threads = [threading.Thread(target=ask, args=(identity,)) for identity in ("one", "two")]
+            for one in threads:
+                one.start()
+            until_s = time.monotonic() + 60
+            while commits.waiting < 2:
+                assert time.monotonic() < until_s
+                time.sleep(0.001)
+        for one in threads:
+            one.join()
+        assert ["the disk is full" in str(error) for error in refused] == [True, True]
         for identity in ("two", "three"):
             task.feedback(task.decide([1.0, 2.0], id=identity), right=True)
         known = known_by(task)
@@ -404,3 +460,40 @@ def test_a_real_service_goes_on_with_the_folder_of_a_program(tmp_path: Path) -> 
     with onebit.open(folder) as task:
         assert task.feedback("two", right=False).status == "accepted"
         assert task.stats()["learnt"] == 2
+
+
+def test_a_task_that_was_closed_while_the_disk_failed_knows_its_rows_when_it_is_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "fruit"
+    options: dict[str, Any] = {"classes": ["a", "b"], "features": 2, "learner": "banditron", "durable": "soon"}
+    with onebit.open(folder, "other", **options) as other:
+        task = onebit.open(folder, "task", **options)
+        appender, keeper = folder_of(other).commits.appender, folder_of(other).keeper
+        keeper.stop()  # which would try again by itself
+        with monkeypatch.context() as failing:
+            failing.setattr(appender, "append", lambda group: _fail())
+            task.feedback(task.decide([1.0, 1.0], id="one"), right=False)
+            with pytest.raises(UnavailableError, match="2 rows wait for the disk"):
+                task.close()
+        with onebit.open(folder, "task", durable="soon") as again:
+            again.feedback(again.decide([2.0, 1.0], id="two"), right=True)
+            known = known_by(again)
+    assert run(restarted(without_snapshots(folder)))["task"] == known
+
+
+def _fail() -> None:
+    raise LogError("no space left on device")
+
+
+@pytest.mark.parametrize("durable", DURABLE)
+def test_interrupts_at_random_moments_lose_nothing(tmp_path: Path, durable: str) -> None:
+    folder = tmp_path / "fruit"
+    command = [sys.executable, "-c", INTERRUPTED, str(folder), durable]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S).stdout
+    acknowledged, interrupts, learnt, scores = json.loads(printed)
+    assert interrupts > 100
+    with onebit.open(without_snapshots(folder)) as task:
+        assert {name: task.decision(name)["label"] for name in acknowledged} == acknowledged
+        assert task.learner.learnt == learnt
+        assert [task.learner.scores([x, 1.0]).tolist() for x in (2, 3, 4)] == scores

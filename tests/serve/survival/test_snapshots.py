@@ -271,7 +271,7 @@ def test_what_a_killed_process_left_is_cleared_away(folder: Path) -> None:
 def test_snapshots_are_written_every_so_many_rows_and_few_are_kept(
     where: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onebit.serve.learner_thread.WRITING_SHARE", math.inf)  # however long a write takes
+    monkeypatch.setattr("onebit.serve.core.learner_thread.WRITING_SHARE", math.inf)  # however long a write takes
 
     async def work() -> None:
         async with service_in(where, snapshot_every=20, keep_snapshots=3) as service:

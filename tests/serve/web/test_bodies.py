@@ -12,10 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
+from onebit.replies import Decided
 from onebit.serve import schemas
-from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.core.plan import HeavyWork
 from onebit.serve.errors import RequestError
 from onebit.serve.settings import Settings
 from onebit.serve.web.bodies import BodyReader
@@ -66,13 +67,7 @@ SENTENCES = [
     (DECIDE, "{'x': [1, 2, 3]}", 400, None, "not JSON"),
     (DECIDE, '{"x": [1, 2, 1%s]}' % ("0" * 5000), 400, None, "number out of range"),
     (DECIDE, '{"x": ' + "[" * 10_000 + "]" * 10_000 + "}", 400, None, "recursion limit exceeded"),
-    (
-        DECIDE,
-        '{"x": ' + '{"a":' * 20_000 + "1" + "}" * 20_001,
-        400,
-        None,
-        "more than 32 lists and objects in each other",
-    ),
+    (DECIDE, '{"x": ' + '{"a":' * 20_000 + "1" + "}" * 20_001, 400, None, "recursion limit exceeded"),
     (DECIDE, '{"x": "\\ud800"}', 422, None, "half a character"),
     (DECIDE, b'{"x": "\xff"}', 400, None, "not JSON"),
     (DECIDE, b'\xef\xbb\xbf{"x": [1, 2, 3]}', 400, None, "not JSON"),
@@ -233,7 +228,7 @@ def test_one_or_many(site: Site) -> None:
     one = site.ask("POST", DECIDE, json={"id": "one", "x": [1, 2, 3]}).json()
     many = site.ask("POST", DECIDE, json=[{"id": "one", "x": [1, 2, 3]}, {"x": [3, 2, 1]}]).json()
     assert many[0] == one
-    assert schemas.Decided.model_validate(many[1])
+    assert TypeAdapter(Decided).validate_python(many[1])
     assert site.ask("POST", DECIDE, json=[]).json() == []
     heard = [{"id": "one", "right": True}, {"id": "one", "right": True}, {"id": "nobody", "right": True}]
     answer = site.ask("POST", "/v1/tasks/fruit/feedback", json=heard)
@@ -242,7 +237,7 @@ def test_one_or_many(site: Site) -> None:
 
 
 def reader(declared: Any) -> BodyReader:
-    return BodyReader(declared, Settings(data=Path()), CooperativeLock())
+    return BodyReader(declared, Settings(data=Path()), HeavyWork())
 
 
 READERS: dict[str, BodyReader] = {

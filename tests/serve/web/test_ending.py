@@ -23,7 +23,7 @@ SOON_S = 45.0  # on a busy machine; what is waited for here sleeps for ten minut
 # A process that compiles for ever, does not hear SIGTERM, and has started another.
 COMPILES = """
 import os, signal, subprocess, sys, time
-if "onebit.serve.compiling" in sys.orig_argv:
+if "onebit.engine.processes" in sys.orig_argv:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     other = subprocess.Popen(["sleep", "600"])
     open(os.environ["MARK"] + ".part", "w").write(f"{os.getpid()} {other.pid}")
@@ -57,7 +57,7 @@ def patched(tmp_path: Path) -> Callable[[str], dict[str, str]]:
         folder = tmp_path / "patch"
         folder.mkdir()
         (folder / "sitecustomize.py").write_text(program)
-        return {"PYTHONPATH": str(folder), "MARK": str(tmp_path / "mark")}
+        return {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path]), "MARK": str(tmp_path / "mark")}
 
     return make
 
@@ -107,7 +107,7 @@ def test_a_process_that_compiles_is_ended_with_all_that_it_started(
     ("module", "name", "path", "body"),
     [
         ("onebit.serve.compiling", "warm", "/v1/tasks", {**NEW, "name": "other"}),
-        ("onebit.serve.log_follower", "Trainee.advance", "/v1/tasks/fruit/learner", {"learner": "bpa"}),
+        ("onebit.serve.core.follower", "Trainee.advance", "/v1/tasks/fruit/learner", {"learner": "bpa"}),
     ],
     ids=["compiling in this process", "training from the log"],
 )

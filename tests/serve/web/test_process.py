@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 from onebit.cli import main
-from onebit.cli.serve import OPTIONS
+from onebit.cli.serve import OPTIONS, variable
 from onebit.installation import install_command
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
@@ -294,8 +294,8 @@ def test_tokens_are_heard_of_while_it_runs(tmp_path: Path) -> None:
 
 def test_every_setting_is_an_option_and_a_variable() -> None:
     assert set(OPTIONS) == {field.name for field in fields(Settings)}
-    for name, option in OPTIONS.items():
-        assert option.variable == f"ONEBIT_SERVE_{name.upper()}"
+    for name in OPTIONS:
+        assert variable(name) == f"ONEBIT_SERVE_{name.upper()}"
 
 
 @pytest.mark.parametrize(
@@ -329,8 +329,8 @@ def test_what_it_does_not_start_with(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "file").write_text("")
-    for option in OPTIONS.values():
-        monkeypatch.delenv(option.variable, raising=False)
+    for option in OPTIONS:
+        monkeypatch.delenv(variable(option), raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(f"ONEBIT_SERVE_{name}", value)
     monkeypatch.setenv("ONEBIT_SERVE_PORT", environment.get("PORT", "0"))
@@ -406,7 +406,7 @@ def test_words_for_people(tmp_path: Path) -> None:
     assert f"starting on {tmp_path}" in lines[0]
     assert "listening on http://127.0.0.1:" in lines[1]
     address = lines[1].partition("listening on ")[2].partition(" ")[0]
-    assert f"to play, open {address}/play/digits in a browser; all tasks are at {address}/ and" in lines[2]
+    assert f"to play, open {address}/play/digits in a browser; all tasks are at {address}/" in lines[2]
     assert "warning: there are no tokens" in lines[3]
     assert lines[-1].endswith("ended\n")
 

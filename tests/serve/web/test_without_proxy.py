@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import resource
 import socket
@@ -80,7 +81,7 @@ def service(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     folder = tmp_path_factory.mktemp("service")
     (folder / "sitecustomize.py").write_text(UNKNOWN)
     is_known = request.param == "known uvicorn"
-    with service_in(folder, **({} if is_known else {"PYTHONPATH": str(folder)})) as made:
+    with service_in(folder, **({} if is_known else {"PYTHONPATH": os.pathsep.join([str(folder), *sys.path])})) as made:
         said = [event for event in made.process.events if event["event"] == "uvicorn-unknown"]
         assert len(said) == (0 if is_known else 1)
         yield made

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from onebit.contract.draws import LEARNING, Draws
-from onebit.contract.margins import Variant
 from onebit.contract.rule import Choice, RuleInput
+from onebit.contract.steps import Variant
 from onebit.rules.epabf import EPABF, MovedClasses, Update, learn
 from onebit.theory.mistakes import bounds
 from onebit.theory.setting import Trace
-from onebit.theory.theorems.epabf import (
+from onebit.theory.theorems.arora2020 import (
     Balance,
     allowed,
     asked,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from onebit.contract.margins import Variant, step_size
+from onebit.contract.steps import Variant, step_size
 from onebit.data import plane
 from onebit.errors import OnebitError
 from onebit.rules.conservative_ova import RULE as OVA

@@ -21,7 +21,7 @@ from onebit.auto.dense.algebra import padded, times_some
 from onebit.auto.dense.orthogonal import combine, diagonalise, order, orthonormalise, products
 from onebit.auto.dense.views import MOST_MAGNIFIED
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec
+from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec, allocate
 
 MOST_COMPONENTS = 64
 MOST_NUMBERS = 2**21  # in the rows kept
@@ -75,8 +75,7 @@ class Basis(NamedTuple):
     @classmethod
     def empty(cls, features: int, dtype: Any) -> Basis:
         """No row is kept, and every row has the components 0."""
-        arrays = cls.layout(1, features, dtype)
-        return cls(**{name: np.zeros(one.shape, dtype=one.dtype) for name, one in arrays.items()})
+        return cls(**allocate(cls.layout(1, features, dtype)))
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:

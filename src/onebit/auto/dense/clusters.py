@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from onebit.auto.dense.views import INVERSE, MEAN, SEEN, FeatureStatistics
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.layout import NUMBERS, ArraySpec
+from onebit.spaces.layout import NUMBERS, ArraySpec, allocate
 
 PRIOR_ROWS = 3.0  # the variance within is at first taken to be the variance of all rows, as if seen so often
 LEAST_BETWEEN = 0.01  # the share of the variance that is between classes, at least
@@ -46,7 +46,7 @@ class Clusters(NamedTuple):
     @classmethod
     def empty(cls, heads: int, features: int, dtype: Any) -> Clusters:
         """Nothing is known."""
-        made = cls(**{name: np.zeros(one.shape, one.dtype) for name, one in cls.layout(heads, features, dtype).items()})
+        made = cls(**allocate(cls.layout(heads, features, dtype)))
         made.columns[RATIO], made.columns[SHARE] = 1.0, 0.5
         return made
 

@@ -41,8 +41,7 @@ from onebit.auto.dense.shaped_arrays import (
     factor_of,
     shares,
 )
-from onebit.auto.dense.views import CONSTANT, SEEN, VARYING
-from onebit.auto.dense.waves import Waves
+from onebit.auto.dense.views import CONSTANT, SEEN, VARYING, Waves
 from onebit.contract.contrast import Contrast, Contributions
 
 STEPS = 256

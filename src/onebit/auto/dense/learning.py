@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from onebit.auto import LABEL, REWARD, RIGHT
 from onebit.auto.dense.arrays import (
     FIRST_PROGRESS,
     LOOKED,
@@ -42,7 +43,6 @@ from onebit.auto.dense.mixture import (
 from onebit.auto.dense.scoring import correct, look_through_basis, waves_of_columns
 from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped
 from onebit.auto.dense.views import see, watch
-from onebit.auto.heard import LABEL, REWARD, RIGHT
 from onebit.contract.choices import softmax
 from onebit.contract.draws import LEARNING, Draws, key_of, uniform
 from onebit.contract.rule import Vector

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
-from onebit.spaces.layout import LAST_NUMBER, NUMBERS, ArraySpec
+from onebit.spaces.layout import LAST_NUMBER, NUMBERS, ArraySpec, allocate
 
 # The members: those that are linear, and those that have a distribution for each class.
 DIRECTED, CENTRED, STANDARDISED, WAVED, COMPONENTS, CORRECTED, CLUSTERS, SHAPED = range(8)
@@ -62,7 +62,7 @@ class Mixture(NamedTuple):
     @classmethod
     def empty(cls, heads: int, there: Sequence[int]) -> Mixture:
         """Nothing was heard."""
-        made = cls(**{name: np.zeros(one.shape, one.dtype) for name, one in cls.layout(heads).items()})
+        made = cls(**allocate(cls.layout(heads)))
         made.there[:] = there
         forget_mixture(made)
         return made

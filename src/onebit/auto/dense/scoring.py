@@ -31,8 +31,18 @@ from onebit.auto.dense.mixture import (
     wake,
 )
 from onebit.auto.dense.shaped import score_shaped
-from onebit.auto.dense.views import CONSTANT, VARYING, centred, copied, directed, in_units, standardised, take, whitened
-from onebit.auto.dense.waves import write_waves
+from onebit.auto.dense.views import (
+    CONSTANT,
+    VARYING,
+    centred,
+    copied,
+    directed,
+    in_units,
+    standardised,
+    take,
+    whitened,
+    write_waves,
+)
 from onebit.contract.candidates import Labels
 from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector

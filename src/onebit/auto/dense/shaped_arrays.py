@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onebit.auto.dense.algebra import padded
 from onebit.contract.rule import Matrix, Vector
-from onebit.spaces.layout import LAST_NUMBER, MOST_COUNTED, NUMBERS, ArraySpec
+from onebit.spaces.layout import LAST_NUMBER, MOST_COUNTED, NUMBERS, ArraySpec, allocate
 
 SHAPES = 3  # members
 MOST_SHAPED = 2**19  # numbers in the matrices of all classes; with more, classes share one
@@ -59,8 +59,7 @@ class Shaped(NamedTuple):
     @classmethod
     def empty(cls, heads: int, components: int, dtype: Any, shared: bool) -> Shaped:
         """Nothing is known."""
-        arrays = cls.layout(heads, components, dtype, shared)
-        made = cls(**{name: np.zeros(one.shape, dtype=one.dtype) for name, one in arrays.items()})
+        made = cls(**allocate(cls.layout(heads, components, dtype, shared)))
         made.trusts[LOGARITHM] = START
         made.facts[PRIOR] = 1.0
         return made

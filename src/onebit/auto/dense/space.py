@@ -19,16 +19,14 @@ from onebit.auto.dense.mixture import LINEAR, Mixture
 from onebit.auto.dense.report import report_of
 from onebit.auto.dense.scoring import hope, score
 from onebit.auto.dense.shaped_arrays import Shaped, share_factor
-from onebit.auto.dense.views import FeatureStatistics
-from onebit.auto.dense.waves import Waves
+from onebit.auto.dense.views import FeatureStatistics, Waves
 from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.description import MembersReport
 from onebit.engine import generic
 from onebit.errors import InputError, brief
 from onebit.spaces.dense import DenseRows, DenseSpace
-from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout
-from onebit.spaces.scaled import moved, needs_room, refreshed_norm
-from onebit.spaces.space import Space
+from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.space import Space, moved, needs_room, refreshed_norm
 
 __all__ = ["AutoDense", "absorb", "forget", "hope", "moved", "needs_room", "refreshed_norm", "score"]
 
@@ -68,6 +66,8 @@ class AutoDense(AutoDenseArrays, Space):
         """Nothing is known."""
         plan, generator = MembersPlan.of(features, classes), np.random.default_rng(seed)
         linear, components = LinearMembers.empty(heads, plan.views, dtype), components_of(features)
+        own = allocate(_own_arrays(heads, features, dtype, plan))
+        own["progress"][:], own["everything"][:] = FIRST_PROGRESS, 1.0
         return cls(
             weights=linear.weights,
             linear=linear,
@@ -78,16 +78,7 @@ class AutoDense(AutoDenseArrays, Space):
             basis=Basis.empty(features, dtype),
             shaped=Shaped.empty(heads, components, dtype, share_factor(classes, components)),
             more_waves=Waves.drawn(plan.wave_columns, plan.more_waves, dtype, generator),
-            progress=np.array(FIRST_PROGRESS),
-            everything=np.ones(heads),
-            seen=np.zeros(features, dtype=dtype),
-            latest=np.zeros(2),
-            opinion=np.zeros(heads),
-            components=np.zeros(components, dtype=dtype),
-            waved_row=np.zeros(plan.wave_columns + 1, dtype=dtype),
-            taken=np.zeros(features, dtype=dtype),
-            units=np.zeros(features, dtype=dtype),
-            plain=np.zeros(features, dtype=dtype),
+            **own,
         )
 
     def grown(self, heads: int, features: int) -> AutoDense:
@@ -140,15 +131,7 @@ class AutoDense(AutoDenseArrays, Space):
             "shaped": Shaped.layout(heads, components, dtype, share_factor(classes, components)),
             "more_waves": Waves.layout(plan.wave_columns, plan.more_waves, dtype),
         }
-        row = ArraySpec((features,), dtype)
-        own = {
-            "progress": ArraySpec((len(FIRST_PROGRESS),), NUMBERS),
-            **dict.fromkeys(("everything", "opinion"), ArraySpec((heads,), NUMBERS)),
-            "latest": ArraySpec((2,), NUMBERS),
-            "components": ArraySpec((components,), dtype),
-            "waved_row": ArraySpec((plan.wave_columns + 1,), dtype),
-            **dict.fromkeys(("seen", "taken", "units", "plain"), row),
-        }
+        own = _own_arrays(heads, features, dtype, plan)
         arrays = {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
         scratch = {f"{part}.{name}" for part, names in SCRATCH.items() for name in names}
         saved = {name: one for name, one in {**arrays, "progress": own["progress"]}.items() if name not in scratch}
@@ -192,6 +175,18 @@ class AutoDense(AutoDenseArrays, Space):
     def contributions(self, rows: DenseRows, contrast: Contrast) -> Contributions:
         """What each column of the row just scored adds to a contrast of logits."""
         return contributions_of(self, contrast)
+
+
+def _own_arrays(heads: int, features: int, dtype: Any, plan: MembersPlan) -> dict[str, ArraySpec]:
+    """Describe the arrays that belong to no member."""
+    return {
+        "progress": ArraySpec((len(FIRST_PROGRESS),), NUMBERS),
+        **dict.fromkeys(("everything", "opinion"), ArraySpec((heads,), NUMBERS)),
+        "latest": ArraySpec((2,), NUMBERS),
+        "components": ArraySpec((components_of(features),), dtype),
+        "waved_row": ArraySpec((plan.wave_columns + 1,), dtype),
+        **dict.fromkeys(("seen", "taken", "units", "plain"), ArraySpec((features,), dtype)),
+    }
 
 
 generic.SPACES[AutoDense] = sys.modules[__name__]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from onebit.auto.heard import ABOUT, LABEL, REWARD, RIGHT
+from onebit.auto import ABOUT, LABEL, REWARD, RIGHT
 from onebit.auto.sparse.arrays import (
     BACKGROUND,
     BELIEF,

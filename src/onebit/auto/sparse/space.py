@@ -52,9 +52,8 @@ from onebit.auto.sparse.scoring import background_of, hope, needs_room, score
 from onebit.contract.contrast import Contrast, Contributions
 from onebit.contract.description import MemberReport, MembersReport
 from onebit.engine import generic
-from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout
-from onebit.spaces.scaled import moved, refreshed_norm
-from onebit.spaces.space import Space
+from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.space import Space, moved, refreshed_norm
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
 __all__ = ["AutoSparse", "absorb", "forget", "hope", "moved", "needs_room", "refreshed_norm", "score"]
@@ -79,23 +78,8 @@ class AutoSparse(AutoSparseArrays, Space):
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
         """Nothing is known."""
-        stride = stride_for(heads)
-        made = cls(
-            np.zeros((features, 4 * stride), dtype=dtype),
-            np.zeros((features, 2), dtype=dtype),
-            np.zeros((heads, 2)),
-            np.zeros(heads),
-            np.zeros(FACTS),
-            np.zeros(OPINIONS),
-            np.zeros((OPINIONS, OPINIONS)),
-            np.zeros(4),
-            np.zeros((5, heads)),
-            np.zeros(FIRST, dtype=dtype),
-            np.zeros(3 * stride, dtype=dtype),
-            np.zeros(heads, dtype=np.int64),
-            heads,
-            stride,
-        )
+        arrays = allocate(cls.layout(heads, features, dtype).arrays)
+        made = cls(**arrays, heads=heads, stride=stride_for(heads))
         begin(made)
         return made
 

@@ -8,21 +8,15 @@ memory stays bounded where table and result are on disk.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from onebit.data.preparation.blocks import Block, checked, dense_block
-from onebit.data.preparation.spelling import MOST_COLUMNS, STEPS, steps_of
-from onebit.data.preparation.steps import Step, step_of, through
-from onebit.data.preparation.tables import block_rows, table_of
-from onebit.data.synthetic import Labelled
+from onebit.data.preparation.blocks import table_of
+from onebit.data.preparation.steps import MOST_COLUMNS, STEPS, step_of, steps_of, through
 from onebit.errors import InputError
 
-__all__ = ["STEPS", "columns_after", "prepared", "prepared_pieces", "steps_of"]
+__all__ = ["STEPS", "columns_after", "prepared", "steps_of"]
 
 
 def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = None) -> Any:
@@ -38,30 +32,15 @@ def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = No
     names = steps_of(steps)
     if not names:
         return X
-    table = table_of(X)
-    chain = _fitted(names, table.blocks)
+    table, chain = table_of(X), [step_of(name) for name in names]
+    for place, step in enumerate(chain):
+        if step.looks:
+            for block in through(table.blocks(), chain[:place]):
+                step.observe(block)
     try:
-        return table.result(chain, folder)
+        return table.result(lambda: through(table.blocks(), chain), folder)
     except OSError as error:
         raise InputError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None
-
-
-def prepared_pieces(draw: Callable[[], Iterator[Labelled]], steps: tuple[str, ...]) -> Iterator[Labelled]:
-    """Labelled rows that are not held at once, after all steps: what `prepared` makes of all of them, bit for bit.
-
-    `draw` gives them piece by piece, from the start whenever it is called, which it is once for each step that has to look.
-    """
-
-    def blocks() -> Iterator[tuple[Block, NDArray[np.int64]]]:
-        first = 0
-        for rows, labels in _regrouped(draw()):
-            yield checked(dense_block(rows.astype(np.float64), first)), labels
-            first += len(rows)
-
-    chain = _fitted(steps, lambda: (block for block, _ in blocks()))
-    for block, labels in blocks():
-        (done,) = through([block], chain)
-        yield done.values.astype(np.float32), labels
 
 
 def columns_after(steps: tuple[str, ...], width: int) -> int:
@@ -73,35 +52,3 @@ def columns_after(steps: tuple[str, ...], width: int) -> int:
     for name in steps:
         width = min(step_of(name).columns(width), MOST_COLUMNS)
     return width
-
-
-def _fitted(names: Iterable[str], blocks: Callable[[], Iterator[Block]]) -> list[Step]:
-    """The steps, each of which has seen what those before it make of all blocks."""
-    chain = [step_of(name) for name in names]
-    for place, step in enumerate(chain):
-        if step.looks:
-            for block in through(blocks(), chain[:place]):
-                step.observe(block)
-    return chain
-
-
-def _regrouped(pieces: Iterator[Labelled]) -> Iterator[Labelled]:
-    """The rows of pieces in blocks as a table has them: what is summed over a block is summed over the same rows."""
-    waiting: list[Labelled] = []
-    count = 0
-    for rows, labels in pieces:
-        size, start = block_rows(rows.shape[1]), 0
-        while start < len(rows):
-            end = min(len(rows), start + size - count)
-            waiting.append((rows[start:end], labels[start:end]))
-            count, start = count + end - start, end
-            if count == size:
-                yield _joined(waiting)
-                waiting, count = [], 0
-    if waiting:
-        yield _joined(waiting)
-
-
-def _joined(pieces: Iterable[Labelled]) -> Labelled:
-    rows, labels = zip(*pieces, strict=True)
-    return np.concatenate(rows), np.concatenate(labels)

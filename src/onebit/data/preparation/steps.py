@@ -1,8 +1,7 @@
-"""What each step does to a block of rows."""
+"""The steps of a preparation: their names, the one way to spell each, and what each does to a block of rows."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,8 +11,83 @@ from typing import Any
 import numpy as np
 
 from onebit.data.preparation.blocks import Block, dense_block
-from onebit.data.preparation.spelling import MOST_COLUMNS
-from onebit.errors import InputError
+from onebit.errors import InputError, brief, nearest
+
+STEPS = {
+    "scale": "every value divided by the largest absolute value of the whole table",
+    "standard": "each column minus its mean, over its standard deviation; constant columns become 0; not for sparse rows",
+    "unit-norm": "each row divided by its Euclidean length; rows of zeros stay",
+    "binary": "every value that is not 0 becomes 1",
+    "tf-idf": "each count tf becomes (1 + ln tf) ln(N / df), where df of the N rows have its column; unit-norm makes it cosine",
+    "rare:SHARE": "only the columns that are not 0 in at most SHARE of the rows, as in rare:0.01",
+    "bias": "one more column, the last, of ones",
+    "unit-ball": "every row divided by the length of the longest one",
+    "fourier:COUNT:GAMMA": "COUNT random Fourier features, whose dot products are near those of the kernel rbf:GAMMA; for dense rows",
+}
+NAMES = tuple(name.partition(":")[0] for name in STEPS)
+
+MOST_COLUMNS = 20_000  # that a step makes
+
+
+def steps_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
+    """The steps in a list or between commas, spelt in the one way that names a run.
+
+    >>> steps_of("rare:.01, tf-idf, unit-norm")
+    ('rare:0.01', 'tf-idf', 'unit-norm')
+    """
+    if given is None:
+        return ()
+    parts = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+    for part in parts:
+        if not isinstance(part, str):
+            raise InputError(f"a step of the preparation is {brief(part)}, but must be a string such as 'unit-norm'")
+    if not "".join(parts).strip():
+        return ()
+    steps = tuple(_spelt(step.strip()) for part in parts for step in part.split(","))
+    names = [step.partition(":")[0] for step in steps]
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InputError(f"the preparation has {name} twice, but each step must be there only once")
+    return steps
+
+
+def _spelt(step: str) -> str:
+    name, colon, parameter = step.partition(":")
+    if not name:
+        raise InputError(f"the preparation has an empty step; {nearest(name, STEPS)}")
+    if name not in NAMES:
+        raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, NAMES)}")
+    if name in _SPELT:
+        return f"{name}:{_SPELT[name](step, parameter)}"
+    if colon:
+        raise InputError(f"the step {brief(step)} has a parameter, but {name} takes none")
+    return name
+
+
+def _share(step: str, parameter: str) -> str:
+    try:
+        share = float(parameter)
+    except ValueError:
+        raise InputError(f"the step {brief(step)} must have a share of the rows, as in rare:0.01") from None
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"the share of the step {brief(step)} must be above 0 and at most 1, as in rare:0.01")
+    return repr(share).removesuffix(".0")
+
+
+def _count_and_gamma(step: str, parameter: str) -> str:
+    count, _, gamma = parameter.partition(":")
+    try:
+        number, width = int(count), float(gamma)
+    except ValueError:
+        number, width = 0, 0.0
+    if not (1 <= number <= MOST_COLUMNS and 0.0 < width < 1e12):
+        raise InputError(
+            f"the step {brief(step)} must have from 1 to {MOST_COLUMNS:,} features and a gamma above 0, as in fourier:500:0.5"
+        )
+    return f"{number}:{width:g}"
+
+
+_SPELT = {"rare": _share, "fourier": _count_and_gamma}
 
 
 class Step(ABC):
@@ -189,7 +263,10 @@ class Fourier(Step):
 
     def apply(self, block: Block) -> Block:
         """Draw the same directions for every block, and take the cosines along them."""
-        _refuse_sparse("fourier", block)
+        if block.sparse:
+            raise InputError(
+                "fourier is not for sparse rows: its features are none of them 0; a kernel takes sparse rows as they are"
+            )
         generator = np.random.default_rng([30, self.count, block.width])
         directions = generator.normal(scale=math.sqrt(2.0 * self.gamma), size=(block.width, self.count))
         turns = generator.uniform(0.0, 2.0 * math.pi, size=self.count)
@@ -200,48 +277,10 @@ class Fourier(Step):
         return self.count
 
 
-class Taylor(Step):
-    """All monomials of degree n up to the highest, times sqrt(2^-n n! / (a! b! ...)): their products sum to 2^-n <x, x'>^n."""
-
-    def __init__(self, parameter: str) -> None:
-        self.degree = int(parameter)
-
-    def apply(self, block: Block) -> Block:
-        """Multiply them out, each from one of the degree below."""
-        _refuse_sparse("taylor", block)
-        width = block.width
-        made = self.columns(width)
-        if made > MOST_COLUMNS:
-            raise InputError(
-                f"taylor:{self.degree} would make {made:,} columns of {width}, but at most {MOST_COLUMNS:,}: take a lower degree, "
-                "or fourier"
-            )
-        columns = []
-        for total in range(self.degree + 1):
-            for chosen in itertools.combinations_with_replacement(range(width), total):
-                ways = math.factorial(total)
-                for column in set(chosen):
-                    ways //= math.factorial(chosen.count(column))
-                factor = math.sqrt(ways * 0.5**total)
-                columns.append(factor * np.prod(block.values[:, list(chosen)], axis=1))
-        return dense_block(np.stack(columns, axis=1), block.first)
-
-    def columns(self, width: int) -> int:
-        """One for each monomial."""
-        return math.comb(width + self.degree, self.degree)
-
-
-def _refuse_sparse(name: str, block: Block) -> None:
-    if block.sparse:
-        raise InputError(
-            f"{name} is not for sparse rows: its features are none of them 0; a kernel takes sparse rows as they are"
-        )
-
-
 def step_of(spelt: str) -> Step:
     """The step of this name, as `steps_of` spells it."""
     name, _, parameter = spelt.partition(":")
-    with_parameter: dict[str, Callable[[str], Step]] = {"rare": Rare, "fourier": Fourier, "taylor": Taylor}
+    with_parameter: dict[str, Callable[[str], Step]] = {"rare": Rare, "fourier": Fourier}
     if name in with_parameter:
         return with_parameter[name](parameter)
     plain: dict[str, type[Step]] = {

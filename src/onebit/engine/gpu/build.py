@@ -1,24 +1,34 @@
-"""Builds the kernel for a rule, its codes, so many classes and features: constants for everything that can be one."""
+"""Builds the kernel for a rule, its codes, so many classes and features: constants for everything that can be one.
+
+Plain functions become device functions: the same code, with its names bound to constants and to other functions. Kernels are kept between
+processes, one file each, in a folder named by a hash of all that goes into it.
+"""
 
 from __future__ import annotations
 
 import logging
+import pickle
 import threading
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Container, Mapping
+from functools import cache
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
-from onebit.contract.choices import highest
-from onebit.contract.sorting import sort_descending
-from onebit.engine import generic
-from onebit.engine.gpu import exchange, kernel, lines, ranks, sparse_kernel
+from onebit.contract.choices import highest, sort_descending
+from onebit.engine import code_cache, generic
+from onebit.engine.fingerprint import fingerprint
+from onebit.engine.gpu import kernel, lines, ranks, sparse_kernel
 from onebit.engine.gpu import round as round_module
-from onebit.engine.gpu.binding import Binding
 from onebit.engine.gpu.device import compute_capability, cuda, gist, quiet, shared_memory, spoken
-from onebit.engine.gpu.kept import KeptKernel, kept_kernel
 from onebit.engine.gpu.layout import USUAL_SHARED_BYTES, WARP, Layout, Shape
 from onebit.errors import InputError, OnebitError
 
 LOG = logging.getLogger("onebit.engine")
+
+COMPILERS = ("numba", "numba-cuda", "llvmlite", "cuda-bindings", "cuda-core", "cuda-toolkit")
+FOLDER, FILE = "gpu", "kernel.bin"
 
 _OWN_ROW = {"choose_row": lines.own_row, "feature_at": lines.own_feature_at}
 _SHARED_ROW = {"choose_row": lines.shared_row, "feature_at": lines.shared_feature_at}
@@ -28,13 +38,65 @@ _WHERE = {
     "memory": {**_SHARED_ROW, "choose_words": lines.stored_words},
 }
 _MOVED_BY = {"residual": lines.residual_step, "sums": lines.sums_step, "root": lines.root_step}
-_MODULES = (kernel, sparse_kernel, round_module, lines, exchange)  # whose names are bound to a kernel
+_MODULES = (kernel, sparse_kernel, round_module, lines)  # whose names are bound to a kernel
 OWN_MODULES = tuple(module.__name__ for module in _MODULES)
 
 _lock = threading.Lock()
 _kernels: dict[tuple[Shape, Layout], Any] = {}  # or why there is none
 # The functions of rules, which are the same in all kernels, but for how they sort.
 _lasting: dict[bool, dict[Callable[..., Any], Any]] = {True: {}, False: {}}
+
+
+class Binding:
+    """Binds functions and all that they call, by global names or out of a closure, each once.
+
+    `names` has by the name of a module the names that are bound in its functions; those of other modules stay as they are. `instead`
+    has functions that take the place of others, except where these are bound by name. Functions of other modules than `own` are kept in `lasting`, for other bindings too:
+    nothing in them differs from kernel to kernel, and they need not be compiled again.
+    """
+
+    def __init__(
+        self,
+        names: Mapping[str, Mapping[str, Any]],
+        instead: Mapping[Callable[..., Any], Callable[..., Any]],
+        wrap: Callable[[Callable[..., Any]], Any],
+        lasting: dict[Callable[..., Any], Any] | None = None,
+        own: Container[str] = (),
+    ) -> None:
+        self.names, self.instead, self.wrap = names, instead, wrap
+        self._lasting = {} if lasting is None else lasting
+        self._own = own
+        self._bound: dict[Callable[..., Any], Any] = {}
+
+    def called(self, function: Callable[..., Any]) -> Any:
+        """What stands for a function where another calls it."""
+        return self._wrapped(self.instead.get(function, function))
+
+    def _wrapped(self, function: Callable[..., Any]) -> Any:
+        kept = self._bound if function.__module__ in self._own else self._lasting
+        if function not in kept:
+            kept[function] = self.wrap(self.plain(function))
+        return kept[function]
+
+    def plain(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function with its names bound, not wrapped."""
+        assert isinstance(function, types.FunctionType)
+        given = self.names.get(function.__module__, {})
+        bound = dict(function.__globals__)
+        for name in function.__code__.co_names:
+            if name in bound:
+                bound[name] = self._standing_for(bound[name]) if name not in given else self._named(given[name])
+        cells = tuple(types.CellType(self._standing_for(cell.cell_contents)) for cell in function.__closure__ or ())
+        made = types.FunctionType(function.__code__, bound, function.__name__, function.__defaults__, cells)
+        made.__kwdefaults__ = function.__kwdefaults__
+        made.__annotations__ = {}
+        return made
+
+    def _standing_for(self, used: Any) -> Any:
+        return self.called(used) if isinstance(used, types.FunctionType) else used
+
+    def _named(self, given: Any) -> Any:
+        return self._wrapped(given) if isinstance(given, types.FunctionType) else given
 
 
 class KernelError(OnebitError):
@@ -232,3 +294,42 @@ def signature(shape: Shape) -> tuple[Any, ...]:
     state = (single[:, ::1], double[:, ::1], double[:, ::1], double[:, :, ::1], short[:, ::1])
     rows = sparse if shape.sparse else dense
     return (*rows, *schedules, *replicates, *state, short[::1], short[:, :, ::1], whole, whole)
+
+
+@cache
+def versions() -> tuple[tuple[str, str], ...]:
+    """Those of what compiles a kernel: every package of NVIDIA's has its part."""
+    found = {one.metadata["Name"] or "": one.version for one in metadata.distributions()}
+    return tuple(sorted((name, one) for name, one in found.items() if name in COMPILERS or name.startswith("nvidia-")))
+
+
+def kept_kernel(plain: Callable[..., None], *facts: object) -> KeptKernel | None:
+    """Where the kernel of a function is kept, whose names are all bound to plain functions and constants; None where nothing can be."""
+    folder = code_cache.folder_for(fingerprint([plain], (), versions(), *facts), FOLDER)
+    return None if folder is None else KeptKernel(folder / FILE)
+
+
+class KeptKernel:
+    """What numba-cuda asks for a kernel before it compiles one, and gives the one that it has compiled."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @property
+    def is_there(self) -> bool:
+        """Whether one has been kept."""
+        return self._path.exists()
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        """The kernel that is kept, or None. What cannot be read, for whatever reason, is built anew."""
+        from numba.cuda.dispatcher import _Kernel
+
+        try:
+            kept = code_cache.kept_code(self._path.parent, self._path.name)
+            return None if kept is None else _Kernel._rebuild(**pickle.loads(kept))
+        except Exception:
+            return None
+
+    def save_overload(self, signature: Any, kernel: Any) -> None:
+        """Keep a kernel; where that fails, it is built again by the next process."""
+        code_cache.keep_code(self._path.parent, pickle.dumps(kernel._reduce_states()), self._path.name)

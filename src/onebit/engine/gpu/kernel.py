@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import NORM
-from onebit.engine.gpu.exchange import ALL, find_sums, gather, whole_sum
 from onebit.engine.gpu.lines import begin, fetch, fold_scale, squares, store, sum_lines
 from onebit.engine.gpu.round import (
+    ALL,
     BOTH,
     FOLD,
     FOLDED,
@@ -32,12 +32,15 @@ from onebit.engine.gpu.round import (
     SCALE,
     SUM,
     WISH,
+    find_sums,
+    gather,
     give_orders,
     remember,
     turn,
     weigh_together,
+    whole_sum,
 )
-from onebit.spaces.variances import ball_factor
+from onebit.spaces.space import ball_factor
 
 cuda: Any = None
 choose_row: Any = None  # where the row is: own_row or shared_row, and what belongs to that

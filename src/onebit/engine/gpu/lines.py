@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.spaces.variances import shrunk, stepped
+from onebit.spaces.space import shrunk, stepped
 
 cuda: Any = None
 feature_at: Any = None  # own_feature_at or shared_feature_at

@@ -1,6 +1,7 @@
-"""What one lane does in a round for all lanes of its replicate: decide and learn, in the rule's own functions.
+"""A round of a replicate: what one lane does for all of its lanes (decide and learn, in the rule's own functions), and what lanes exchange.
 
-The names in capitals are bound when a kernel is built, and so are `decide` and `learn`.
+They exchange partial sums, until each lane has the whole of some, and one number, until all have its sum. The names in capitals and `cuda` are
+bound when a kernel is built, and so are `decide` and `learn`.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from onebit.contract.draws import DECIDING, LEARNING, Draws
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Choice, RuleInput, Vector
 from onebit.engine.generic import REFRESH, added_norm, decide, learn
 from onebit.engine.stream import DECIDE, LEARN, LONGEST_STEP_32, bearable
-from onebit.spaces.scaled import LARGEST, SMALLEST
+from onebit.spaces.space import LARGEST, SMALLEST
 
+cuda: Any = None
+SUMS = SLOTS = 0  # numbers that are summed over all lanes, and those of which one lane ends with the whole
+ALL = 0xFFFFFFFF  # lanes of a warp: every one takes part in every exchange
 HEADS = SCORES = 0  # weight vectors, and numbers that a rule reads of a row: with variances twice as many
 REVEALED = KEEPS_NORM = False  # whether the class is revealed to the rule, and it asks for ||W||^2
 SCALED = True  # whether weights are kept up to a factor that the rule's steps shrink
@@ -186,3 +190,58 @@ def play(  # noqa: PLR0917 -- it is part of the kernel
         for head in range(SCORES):
             step[head] = 0.0
     return played, greedy
+
+
+def gather(lane: int, sums: NDArray[np.float32]) -> None:
+    """Exchange partial sums until this lane has the whole sums that are its own, first in `sums`.
+
+    In each step a lane keeps one half of the sums and gives the other half to its partner, whose part of the first half it takes.
+    All are summed along the same tree, and a + b is b + a: equal weight vectors give equal scores, bit for bit.
+    """
+    count = SUMS
+    offset = LANES // 2
+    while offset > 0:
+        half = (count + 1) // 2
+        upper = (lane & offset) != 0
+        for index in range(half):
+            low = sums[index]
+            high = sums[index + half] if index + half < count else np.float32(0.0)
+            kept, given = (high, low) if upper else (low, high)
+            sums[index] = kept + cuda.shfl_xor_sync(ALL, given, offset)
+        count = half
+        offset //= 2
+
+
+def find_sums(lane: int, numbers: NDArray[np.int64]) -> None:
+    """Which sum each number in `sums` is after `gather`, or -1 for one that is none."""
+    for slot in range(SLOTS):
+        numbers[slot] = 0
+        number, exists = slot, True
+        offset = 1
+        while offset < LANES:
+            count = SUMS
+            for _ in range(steps_before(offset)):
+                count = (count + 1) // 2
+            if lane & offset:
+                number += (count + 1) // 2
+            exists = exists and number < count
+            offset *= 2
+        numbers[slot] = number if exists and number < SUMS else -1
+
+
+def steps_before(offset: int) -> int:
+    """How many exchanges come before the one with this offset."""
+    number, one = 0, LANES // 2
+    while one > offset:
+        number += 1
+        one //= 2
+    return number
+
+
+def whole_sum(part: float) -> float:
+    """The sum of the parts of all lanes."""
+    offset = LANES // 2
+    while offset > 0:
+        part += cuda.shfl_xor_sync(ALL, part, offset)
+        offset //= 2
+    return part

@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import NORM, Vector
-from onebit.engine.gpu.exchange import ALL, whole_sum
 from onebit.engine.gpu.round import (
+    ALL,
     BOTH,
     FOLD,
     FOLDED,
@@ -37,6 +37,7 @@ from onebit.engine.gpu.round import (
     remember,
     turn,
     weigh_together,
+    whole_sum,
 )
 
 cuda: Any = None

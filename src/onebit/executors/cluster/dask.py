@@ -1,31 +1,24 @@
-"""A Dask cluster: one that runs somewhere, by the address of its scheduler, or one that is started in this process."""
+"""A Dask cluster: one that runs somewhere, by the address of its scheduler, or the threads of this process."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
 from onebit.engine.processes import cores
 from onebit.errors import MissingExtraError, NetworkError
-from onebit.executors.cluster.executor import (
-    CONNECT_S,
-    NO_WORKERS_S,
-    WAIT_S,
-    ClusterExecutor,
-    WorkerLostError,
-    require_server,
-)
-from onebit.executors.cluster.worker import PackedValue, end_run, run_task
+from onebit.executors.cluster.executor import CONNECT_S, WAIT_S, ClusterExecutor, WorkerLostError, require_server
+from onebit.executors.cluster.worker import PackedValue, end_run, run_batch
 from onebit.installation import install_command
 from onebit.trials.cost import number_of
 
-POLL_S = 0.01
+NO_WORKERS_S = 60.0  # how long a cluster may be without workers: they start, or start again
+SENDS = 5  # of data, to workers that may be lost meanwhile
 
 
 def dask_executor(address: str | None) -> ClusterExecutor:
-    """Return the Dask cluster whose scheduler has this address, `host:port`; without one, start one in this process."""
+    """Return the Dask cluster whose scheduler has this address, `host:port`; without one, one of this process's threads."""
     try:
         import distributed
     except ModuleNotFoundError:
@@ -55,26 +48,28 @@ class DaskExecutor(ClusterExecutor):
         count = sum(threads.values())
         return count, f"{number_of(len(threads), 'worker')} with {number_of(count, 'thread')}"
 
-    def _put(self, source: PackedValue) -> Any:
+    def _put(self, source: PackedValue, sends: int = SENDS) -> Any:
         self._client.wait_for_workers(1, timeout=NO_WORKERS_S)
-        return self._client.scatter([source], hash=False)[0]  # the parts of what is no list would be sent apart
+        try:
+            return self._client.scatter([source], hash=False)[0]  # the parts of what is no list would be sent apart
+        except OSError:  # a worker was lost while it got the data
+            if sends == 1:
+                raise
+            return self._put(source, sends - 1)
 
     def _submit(self, *arguments: Any) -> Any:
-        return self._client.submit(run_task, *arguments, pure=False)
+        return self._client.submit(run_batch, *arguments, pure=False)
 
     def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        from distributed import KilledWorker
+        from distributed import CancelledError, KilledWorker, wait
 
-        end = time.monotonic() + WAIT_S
-        while not (done := [future for future in futures if future.done()]) and time.monotonic() < end:
-            time.sleep(POLL_S)
-        for future in done:
+        with self._client.as_current(), suppress(TimeoutError, CancelledError):
+            wait(futures, timeout=WAIT_S, return_when="FIRST_COMPLETED")
+        for future in filter(lambda future: future.done(), futures):
             try:
-                result = WorkerLostError() if future.cancelled() else future.result()
-            except Exception as error:
-                is_lost = isinstance(error, KilledWorker) or future.cancelled()
-                result = WorkerLostError() if is_lost else error
-            yield future, result
+                yield future, future.result()
+            except (CancelledError, KilledWorker):
+                yield future, WorkerLostError()
 
     def _end_run(self, run: str, futures: Sequence[Any]) -> None:
         with suppress(OSError):

@@ -11,13 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError, MissingExtraError, NetworkError, brief, lines_of
-from onebit.executors.cluster.executor import (
-    WAIT_S,
-    ClusterExecutor,
-    WorkerLostError,
-    require_server,
-)
-from onebit.executors.cluster.worker import PackedValue, run_task
+from onebit.executors.cluster.executor import WAIT_S, ClusterExecutor, WorkerLostError, require_server
+from onebit.executors.cluster.worker import PackedValue, run_batch
 from onebit.installation import install_command
 from onebit.trials.cost import number_of
 
@@ -88,7 +83,7 @@ class RayExecutor(ClusterExecutor):
 
     def __init__(self, ray: Any, at: str, is_owner: bool) -> None:
         self._ray, self.at, self._is_owner = ray, at, is_owner
-        self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(run_task)
+        self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(run_batch)
 
     def _size(self) -> tuple[int, str]:
         count = max(1, int(self._ray.cluster_resources().get("CPU", 0)))
@@ -101,13 +96,12 @@ class RayExecutor(ClusterExecutor):
         return self._task.remote(*arguments)
 
     def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        if not self._ray.wait(futures, num_returns=1, timeout=WAIT_S)[0]:
-            return
+        self._ray.wait(futures, num_returns=1, timeout=WAIT_S)
         for future in self._ray.wait(futures, num_returns=len(futures), timeout=0)[0]:
             try:
                 yield future, self._ray.get(future)
             except self._ray.exceptions.RayTaskError as error:
-                yield future, error.cause or error
+                raise error.cause or error from None
             except self._ray.exceptions.RayError:
                 yield future, WorkerLostError()
 

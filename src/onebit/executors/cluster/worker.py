@@ -1,7 +1,7 @@
 """What is sent to a worker of a cluster, and what the worker does with it.
 
-A task is a function with its arguments, without the data: those are sent once, as a packed source. A worker opens a source once,
-and keeps the rows of the seeds that it runs on, so that tasks share them.
+Trials are sent in batches, without their data: those are sent once, as a packed source. A worker opens a source once, and keeps
+the rows of the seed that it runs, so that batches share them.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import sys
 import threading
 import time
 import uuid
-from collections import deque
-from collections.abc import Sequence
 from functools import cache
 from io import BytesIO
 from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from onebit.contract.rule import Rule, known
 from onebit.data.sources import Source
 from onebit.engine.compile import code_mark
-from onebit.engine.reach import reach
+from onebit.engine.fingerprint import reach
 from onebit.errors import InputError, OnebitError
 from onebit.rules import registry, rule_named
 from onebit.trials.execution import run_trials
@@ -46,16 +43,18 @@ class PackedValue(NamedTuple):
     buffers: list[Any]
 
 
-def pack(value: object, source: PackedValue | None = None) -> PackedValue:
-    """Pack a value. Rules of onebit are sent by name, arrays that are mapped from a file by path; `source` is sent apart."""
+def pack(value: object, with_source: bool = False) -> PackedValue:
+    """Pack a value, without the source in it unless `with_source`; rules of onebit go by name, arrays mapped from a file by path."""
     import cloudpickle
 
     class Packer(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, part: object) -> str | None:
+            return "source" if isinstance(part, Source) and not with_source else None
+
         def reducer_override(self, part: Any) -> Any:
             if isinstance(part, Rule):
-                return unpack_rule, (pack_rule(part),)
-            if isinstance(part, Source) and source is not None:
-                return _source_with, (source.token,)
+                is_ours = registry().get(part.name) is part
+                return (rule_named, (part.name,)) if is_ours else (unpack_rule, (pack_rule(part),))
             is_whole = isinstance(getattr(part, "base", None), mmap.mmap)  # and no part of what is mapped
             if is_whole and isinstance(part, np.memmap) and part.flags.c_contiguous:
                 return np.memmap, (str(part.filename), part.dtype, "r", part.offset, part.shape)
@@ -69,12 +68,10 @@ def pack(value: object, source: PackedValue | None = None) -> PackedValue:
 
 
 @cache
-def pack_rule(rule: Rule) -> str | bytes:
-    """Return the name of a rule of onebit; a rule of a user's own file is packed with all code of theirs that it reaches."""
+def pack_rule(rule: Rule) -> bytes:
+    """Pack a rule of a user's own file with all code of theirs that it reaches."""
     import cloudpickle
 
-    if registry().get(rule.name) is rule:
-        return rule.name
     _ = rule.parameters, rule.defaults, rule.kinds  # read here: a worker may lack what annotations name
     functions = [value for value in vars(rule).values() if callable(value)]
     names = {rule.record.__module__, *(function.__module__ for function in reach(functions))}
@@ -105,47 +102,36 @@ class OpenSource:
 
     def __init__(self, packed: PackedValue) -> None:
         self.source: Source = _unpack("the data", packed)
-        self.tables: dict[tuple[Source, int], Tables] = {}  # the same for all seeds
-        self.shared: WeakValueDictionary[tuple[str, int], SharedData] = WeakValueDictionary()
+        self._tables: dict[tuple[Source, int], Tables] = {}  # the same for all seeds
+        self._shared: SharedData | None = None
 
     def share_data(self, trial: Trial) -> SharedData:
-        """Return the data of this stream and seed. Those in use and the last two are in memory."""
-        key = trial.stream.key, trial.seed
+        """Return the data of this stream and seed; the last are kept."""
         with _lock:
-            shared = self.shared.get(key) or SharedData(trial, self.tables)
-            self.shared[key] = shared
-            _recent.append((self, shared))
-        return shared
+            if self._shared is None or (self._shared.stream.key, self._shared.seed) != (trial.stream.key, trial.seed):
+                self._shared = SharedData(trial, self._tables)
+            return self._shared
 
 
 _lock = threading.Lock()
 _stops: dict[str, threading.Event] = {}  # by run
-_sources: WeakValueDictionary[str, OpenSource] = WeakValueDictionary()
-_recent: deque[tuple[OpenSource, SharedData]] = deque(maxlen=2)
+_sources: dict[str, OpenSource] = {}  # by token, the one used last
 
 
-def run_task(run: str, version: str, task: PackedValue, packed: PackedValue | None) -> Any:
-    """Run a task: a function, which gets its arguments, its data, and an event that says when to stop."""
+def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -> tuple[list[Record], float]:
+    """Return the records of trials of one stream and seed, fewer where they are stopped, and how many seconds each took."""
     if version != worker_version():
         here = f"a worker on {platform.node()} has {worker_version()}"
-        raise InputError(f"{here}, but it is {version} where the command runs: install the same everywhere")
+        raise InputError(
+            f"{here}, but it is {version} where the command runs: install the same everywhere; finished runs are kept"
+        )
     with _lock:
-        opened = None if packed is None else _sources.get(packed.token) or OpenSource(packed)
-        if packed is not None and opened is not None:
-            _sources[packed.token] = opened
-    work, *arguments = _unpack("the code of a learner", task)
-    return work(*arguments, opened, _stops.setdefault(run, threading.Event()))
-
-
-def end_run(run: str) -> None:
-    """Stop what this process does for a run, and let go of its data."""
-    _stops.setdefault(run, threading.Event()).set()
-    _recent.clear()
-
-
-def run_batch(trials: Sequence[Trial], opened: OpenSource, stop: threading.Event) -> tuple[list[Record], float]:
-    """Return the records of trials of one stream, fewer where they are stopped, and how many seconds each took."""
-    records, begun = [], time.monotonic()
+        if packed.token not in _sources:
+            _sources.clear()  # batches under way keep theirs
+            _sources[packed.token] = OpenSource(packed)
+        opened = _sources[packed.token]
+    trials: list[Trial] = _unpack("the code of a learner", batch, opened.source)
+    stop, records, begun = _stops.setdefault(run, threading.Event()), [], time.monotonic()
     for trial in trials:
         try:
             outcomes = run_trials([trial], opened.share_data(trial), stop, lambda count: None)
@@ -158,9 +144,19 @@ def run_batch(trials: Sequence[Trial], opened: OpenSource, stop: threading.Event
     return records, (time.monotonic() - begun) / len(trials)
 
 
-def _unpack(what: str, packed: PackedValue) -> Any:
+def end_run(run: str) -> None:
+    """Stop what this process does for a run, and let go of its data."""
+    _stops.setdefault(run, threading.Event()).set()
+    _sources.clear()
+
+
+def _unpack(what: str, packed: PackedValue, source: Source | None = None) -> Any:
+    class Unpacker(pickle.Unpickler):
+        def persistent_load(self, name: str) -> Source | None:
+            return source
+
     try:
-        return pickle.loads(packed.pickled, buffers=packed.buffers)
+        return Unpacker(BytesIO(packed.pickled), buffers=packed.buffers).load()
     except OnebitError:
         raise
     except FileNotFoundError as error:
@@ -171,13 +167,7 @@ def _unpack(what: str, packed: PackedValue) -> Any:
 
 
 @cache
-def unpack_rule(packed: str | bytes) -> Rule:
-    """Return the rule that was sent."""
-    if isinstance(packed, str):
-        return rule_named(packed)
+def unpack_rule(packed: bytes) -> Rule:
+    """Return the rule of a user's own file, the same one each time, so that it is compiled once."""
     rule: Rule = pickle.loads(packed)
     return known.setdefault(rule.record, rule)
-
-
-def _source_with(token: str) -> Source:
-    return _sources[token].source

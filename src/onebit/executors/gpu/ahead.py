@@ -7,38 +7,27 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import pickle
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import Any
 
+from onebit.engine.compile import is_known
 from onebit.engine.gpu.build import kept_for, kernel_for
 from onebit.engine.gpu.device import spoken
 from onebit.engine.gpu.layout import Layout, Shape
-from onebit.engine.processes import CompilingProcesses, carry_out_order, cores
-from onebit.rules import registry, rule_named
+from onebit.engine.processes import CompilingProcesses, cores
+from onebit.rules import rule_named
 
 LOG = logging.getLogger("onebit.executors")
 
 Kernel = tuple[Shape, Layout]
 
 
-def pack_kernel(kernel: Kernel) -> bytes:
-    """Pack a kernel of a rule of onebit for another process."""
-    shape, layout = kernel
-    return pickle.dumps((shape.rule.name, shape[1:], layout))
-
-
-def unpack_kernel(order: bytes) -> Kernel:
-    """Return the kernel that was packed."""
-    name, shape, layout = pickle.loads(order)
-    return Shape(rule_named(name), *shape), layout
-
-
 def buildable(kernel: Kernel) -> bool:
     """Whether another process can build it for this one: it knows the rule by its name, and kernels can be kept."""
     shape, layout = kernel
-    kept = kept_for(shape, layout) if registry().get(shape.rule.name) is shape.rule else None
+    kept = kept_for(shape, layout) if is_known(shape.rule) else None
     return kept is not None and not kept.is_there
 
 
@@ -47,7 +36,7 @@ class KernelBuilder:
 
     def __init__(self, processes: int | None = None) -> None:
         count = processes or max(1, cores() - 1)
-        self._pool, self._processes = ThreadPoolExecutor(count), CompilingProcesses("onebit.executors.gpu.ahead", count)
+        self._pool, self._processes = ThreadPoolExecutor(count), CompilingProcesses(count)
         self._looking = ThreadPoolExecutor(1)
         self._coming: dict[Kernel, Future[None]] = {}
         self._lock = threading.Lock()
@@ -86,13 +75,12 @@ class KernelBuilder:
             self.build(find())
 
     def _built(self, kernel: Kernel) -> None:
-        self._processes.ask(pack_kernel(kernel), f"a kernel of {kernel[0].rule.title} for the GPU")
+        shape, layout = kernel
+        what = f"a kernel of {shape.rule.title} for the GPU"
+        self._processes.call(build_known, shape.rule.name, shape[1:], layout, what=what)
 
 
-def _build_here(order: bytes) -> None:
+def build_known(name: str, shape: tuple[Any, ...], layout: Layout) -> None:
+    """Build a kernel of the rule with this name, and so keep it; `shape` is all of a `Shape` but the rule."""
     with spoken():
-        kernel_for(*unpack_kernel(order))
-
-
-if __name__ == "__main__":
-    carry_out_order(_build_here)
+        kernel_for(Shape(rule_named(name), *shape), layout)

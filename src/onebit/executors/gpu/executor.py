@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Generator, Hashable, Sequence
+from collections import Counter
+from collections.abc import Container, Generator, Hashable, Sequence
 from contextlib import closing
-from dataclasses import replace
+from typing import NamedTuple
 
+from onebit.contract.rule import Rule
 from onebit.engine.gpu import device
 from onebit.errors import InputError
 from onebit.executors.gpu.ahead import KernelBuilder
 from onebit.executors.gpu.scheduler import StreamScheduler
-from onebit.executors.gpu.speeds import pays
 from onebit.executors.threads import ThreadsExecutor, threads_executor
 from onebit.learner import Learner
 from onebit.trials.cost import Resource, kind_of
-from onebit.trials.execution import run_trials
 from onebit.trials.records import Record
-from onebit.trials.shared_data import SharedData, by_shared_data
+from onebit.trials.shared_data import by_shared_data
 from onebit.trials.trial import Progress, Trial
 
 LOG = logging.getLogger("onebit.executors")
 
-SAMPLE = 20_000  # rounds by which a core is measured
 ALLOWED = {"bias", "dtype", "features", "space"}  # what is said of a learner besides the parameters of its rule
+KERNEL_S = 4.0  # seconds in which a kernel is built: 2 to 8 were measured
+
+
+class Speeds(NamedTuple):
+    """Rounds a second of rules that are alike in cost, on a GPU and on a core beside it: what `--on auto` decides by."""
+
+    replicate: float  # of one replicate on the GPU, beside all that run at the same time
+    together: int  # replicates that do
+    core: float  # of one core
+
+
+# Geometric means of what was measured with 10 classes and 100 features on an H200 and a core of its host (18 November 2026);
+# `python -m benchmarks gpu` prints them below its table.
+FITTED = {
+    "first-order": Speeds(309_000, 4050, 2_150_000),
+    "second-order": Speeds(294_000, 2250, 1_180_000),
+}
 
 
 def gpu_executor(threads: int | None = None, only_if_it_pays: bool = False) -> GpuExecutor:
@@ -97,7 +112,6 @@ class GpuExecutor:
     def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
         self._fallback, self._only_if_it_pays = Fallback(threads), only_if_it_pays
         self._used = False  # whether the GPU was, in the last run
-        self._measured = False  # whether a core was
         self._built: set[Hashable] = set()
 
     @property
@@ -133,16 +147,26 @@ class GpuExecutor:
                         yield record
         yield from fallback.run(progress)
 
-    def core_rate(self, trial: Trial) -> float | None:
-        """Rounds a second of one core of this machine, measured by running the trial's first rounds there."""
-        if not self._measured:
-            self._measured = True
-            LOG.info("measuring one core, for comparison")
-        short = replace(trial, stream=replace(trial.stream, rounds=min(trial.stream.rounds, SAMPLE)))
-        outcomes = run_trials([short], SharedData(short, {}), threading.Event(), lambda count: None)
-        if outcomes is None or outcomes[0].why is not None:
-            return None
-        return short.stream.rounds / max(1e-9, outcomes[0].seconds)
-
     def close(self) -> None:
         """Nothing was started that goes on."""
+
+
+def family_of(rule: Rule) -> str:
+    """Which rules it is alike in cost."""
+    return "first-order" if rule.second_order is None else "second-order"
+
+
+def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ()) -> bool:
+    """Whether the GPU is done with the trials of a stream before so many threads are; kernels of kinds that are `built` are there.
+
+    Kernels are built and run one after the other, and each takes at least as long as one replicate for all its rounds.
+    """
+    rounds = trials[0].stream.rounds
+    counts = Counter((kind_of(trial), family_of(trial.entry.rule)) for trial in trials)
+    on_gpu = KERNEL_S * sum(kind not in built for kind, _ in counts)
+    for (_, family), count in counts.items():
+        on_gpu += -(-count // FITTED[family].together) * rounds / FITTED[family].replicate
+    families = Counter(family_of(trial.entry.rule) for trial in trials)
+    on_threads = sum(count * rounds / FITTED[family].core for family, count in families.items()) / threads
+    alone = rounds / max(FITTED[family].core for family in families)  # a run has one thread, however many there are
+    return on_gpu < max(on_threads, alone)

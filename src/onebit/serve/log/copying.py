@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from onebit.errors import InputError, brief
-from onebit.serve.log.database import Row
 from onebit.serve.log.errors import LogError
 from onebit.serve.log.reading import PAGE, Reader
+from onebit.serve.log.records import select_list
+from onebit.serve.log.rows import NAMES, ROW_TYPES, LogRow
 from onebit.serve.log.stores import is_address, store_at
-from onebit.serve.log.tables import NAMES
 from onebit.serve.settings import Settings
 from onebit.serve.tokens import Tokens
 
@@ -66,13 +66,14 @@ def _refuse_forgotten_rows(reader: Reader) -> None:
             )
 
 
-def _pages(reader: Reader, table: str, end: int) -> Iterator[list[Row]]:
+def _pages(reader: Reader, table: str, end: int) -> Iterator[list[LogRow]]:
     """Yield the rows of a table up to a position, some at a time."""
     after = 0
-    query = f"SELECT * FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
-    while rows := reader.database.rows(query, (after, end, PAGE)):
+    kind = ROW_TYPES[table]
+    query = f"SELECT {select_list(kind, table=table)} FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+    while rows := list(map(kind._make, reader.database.rows(query, (after, end, PAGE)))):
         yield rows
-        after = rows[-1][0]
+        after = rows[-1].seq
 
 
 def _compare(one: Reader, other: Reader, end: int) -> None:
@@ -82,9 +83,9 @@ def _compare(one: Reader, other: Reader, end: int) -> None:
         for row in (row for page in _pages(one, table, end) for row in page):
             found = next(theirs, None)
             if found != row:
-                raise InputError(f"row {row[0]} of {table} is {brief(row)}, and its copy is {brief(found)}")
+                raise InputError(f"row {row.seq} of {table} is {brief(row)}, and its copy is {brief(found)}")
         if (more := next(theirs, None)) is not None:
-            raise InputError(f"the copy has a row {more[0]} of {table}, which is not in the log")
+            raise InputError(f"the copy has a row {more.seq} of {table}, which is not in the log")
 
 
 def _tokens(where: str) -> Tokens:

@@ -36,6 +36,10 @@ class TaskChangedError(StaleError):
     """The task has changed since this was judged: hear of the change, and judge it again. Nothing of it was written."""
 
 
+class RowsTakenError(StaleError):
+    """An id is taken, or a decision was answered or forgotten, since this was judged. Nothing of it was written."""
+
+
 class DamagedLogError(OnebitError):
     """What is there was a log once, or is made to look like one."""
 

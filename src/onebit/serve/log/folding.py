@@ -8,11 +8,13 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from onebit.errors import OnebitError, brief
-from onebit.serve.log.checks import TIME, BadRecordError, detail_in
-from onebit.serve.log.database import Row
+from onebit.serve.log.checks import BadRecordError, detail_in
+from onebit.serve.log.records import StoredChange
+from onebit.serve.log.rows import plain_checks
 from onebit.serve.schemas import TaskName
 from onebit.serve.tasks import TaskInfo, read_detail, texts_of
 
+_TIME = plain_checks(StoredChange)["time"]
 _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
 
 
@@ -25,7 +27,7 @@ class DamagedTask(NamedTuple):
     deleted: bool
 
 
-def folded(changes: Iterable[Row]) -> tuple[list[TaskInfo], list[DamagedTask]]:
+def folded(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[DamagedTask]]:
     """All tasks, deleted ones too, in the order in which they were created, as their changes have left them."""
     found: dict[int, TaskInfo] = {}
     damaged: dict[int, DamagedTask] = {}
@@ -55,8 +57,8 @@ def _name_in(stored: bytes) -> str | None:
 
 def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
     """Take the next change of a task; ValueError or an OnebitError with what is wrong with it."""
-    if not TIME.holds([when]):
-        raise ValueError(f"time is {brief(when)}, but must be {TIME.wanted}")
+    if not _TIME.holds([when]):
+        raise ValueError(f"time is {brief(when)}, but must be {_TIME.wanted}")
     detail = read_detail(kind, stored)
     known = found.get(task)
     if (known is None) != (kind == "created"):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from onebit.errors import InputError, brief, nearest
 from onebit.serve.log.errors import in_words_of_input
 from onebit.serve.log.reading import PAGE
-from onebit.serve.log.records import Event, Logged, check_events
+from onebit.serve.log.records import Event, GenerationCount, Logged, TaskChange, check_events
 from onebit.serve.log.stores import store_at
 from onebit.serve.tasks import TaskInfo
 
@@ -60,12 +59,12 @@ class LogReader:
         """How many feedbacks of a task count."""
         return self._reader.count_heard(info.number, self._end)
 
-    def changes(self, info: TaskInfo) -> list[tuple[int, str, dict[str, Any]]]:
-        """What was changed of a task: (seq, kind, detail)."""
+    def changes(self, info: TaskInfo) -> list[TaskChange]:
+        """What was changed of a task."""
         return self._reader.changes(info.expected, 0, self._end)
 
-    def generations(self, info: TaskInfo) -> list[tuple[int, bool, int]]:
-        """Which learners decided what has a feedback that counts: (generation, whether another label was shown, how many)."""
+    def generations(self, info: TaskInfo) -> list[GenerationCount]:
+        """Which learners decided what has a feedback that counts."""
         return self._reader.generations(info.number, self._end)
 
     def logged(self, info: TaskInfo) -> Iterator[Logged]:
@@ -83,7 +82,7 @@ class LogReader:
                 found = self._reader.following(info, decision - 1, seq, 1)
                 if found and found[0].seq == decision:  # else it was forgotten at this moment
                     yield seq, found[0]
-            position = page[-1][0]
+            position = page[-1].seq
 
     def events(self, info: TaskInfo) -> Iterator[Event]:
         """All feedbacks of a task with their decisions, in the order in which they came, as revisions have left them."""

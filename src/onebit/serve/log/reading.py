@@ -6,42 +6,43 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Any
 
-from onebit.serve.log.checks import ID, MODE, SOURCE, TIME, BadRecordError, Expected, or_none
-from onebit.serve.log.database import Database, Row
+from onebit.serve.log.cache import DecisionCache
+from onebit.serve.log.checks import BadRecordError
+from onebit.serve.log.database import Database
 from onebit.serve.log.folding import DamagedTask, folded
 from onebit.serve.log.id_hash import hashed
-from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.records import (
     CHANGES,
-    DECIDED,
-    DECISION_SEQ,
     DECISIONS,
     EVENTS,
-    HEARD,
-    KNOWN,
-    LAST_WORD,
+    FOUND,
     NOT_WITHDRAWN,
-    PLAYED,
     REVISED_UPTO,
     REVISIONS,
-    X_COLUMN,
+    DueDecision,
     Event,
+    FoundDecision,
+    FoundRevision,
+    GenerationCount,
     Logged,
+    LoggedRow,
     Played,
-    check_known,
-    check_logged,
-    check_offers,
+    StoredChange,
+    TaskChange,
+    TouchedRow,
+    check_decisions,
+    check_events,
     check_pairs,
     check_revisions,
     logged,
+    select_list,
 )
-from onebit.serve.log.tables import NAMES
+from onebit.serve.log.rows import NAMES, DecisionRow, Expected, plain_checks
 from onebit.serve.tasks import TaskInfo, read_detail
 
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
 MOST_BYTES = 2**18  # of x and the probabilities, in one look at the newest
-PROBABILITIES = 12  # their column in a row of a decision; that of x is the next
 PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
 PAGE_BYTES = 2**22  # of x and the probabilities in them
 
@@ -49,9 +50,9 @@ PAGE_BYTES = 2**22  # of x and the probabilities in them
 class Reader:
     """A connection that reads. Used by one thread. A row that cannot be what was written raises BadRecordError."""
 
-    def __init__(self, database: Database, recent: RecentRows | None = None) -> None:
+    def __init__(self, database: Database, recent: DecisionCache | None = None) -> None:
         self.database = database
-        self._recent = recent  # what this process has written, if it writes
+        self._recent = recent  # with the last rows that this process has written, if it writes
 
     def close(self) -> None:
         """Let go of the log."""
@@ -62,16 +63,18 @@ class Reader:
 
         And those whose changes cannot be read.
         """
-        return folded(self.database.rows(f"{CHANGES} WHERE seq <= ? ORDER BY seq", (upto,)))
+        return folded(self._stored_changes("seq <= ?", upto))
 
     def task(self, number: int, upto: int) -> TaskInfo | None:
         """A task as it was at a position of the log; None where it was not there, or where its changes cannot be read."""
-        changes = self.database.rows(f"{CHANGES} WHERE task = ? AND seq <= ? ORDER BY seq", (number, upto))
-        return next(iter(folded(changes)[0]), None)
+        return next(iter(folded(self._stored_changes("task = ? AND seq <= ?", number, upto))[0]), None)
 
-    def changes_after(self, seq: int) -> list[Row]:
-        """What was changed of all tasks after a position: (seq, task, time, kind, detail), the texts as they are stored."""
-        return self.database.rows(f"{CHANGES} WHERE seq > ? ORDER BY seq", (seq,))
+    def changes_after(self, seq: int) -> list[StoredChange]:
+        """What was changed of all tasks after a position."""
+        return self._stored_changes("seq > ?", seq)
+
+    def _stored_changes(self, condition: str, *values: int) -> list[StoredChange]:
+        return list(map(StoredChange._make, self.database.rows(f"{CHANGES} WHERE {condition} ORDER BY seq", values)))
 
     def last_change(self) -> int:
         """The seq of the last change of any task; 0 where there is none."""
@@ -98,18 +101,15 @@ class Reader:
             found.append(list(rows[0]) if rows else None)
         return found
 
-    def changes(self, of: Expected, after: int, upto: int) -> list[tuple[int, str, dict[str, Any]]]:
-        """What was changed of a task: (seq, kind, detail)."""
-        rows = self.database.rows(
-            f"{CHANGES} WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq", (of.task, after, upto)
-        )
+    def changes(self, of: Expected, after: int, upto: int) -> list[TaskChange]:
+        """What was changed of a task."""
         found = []
-        for seq, _, _, kind, stored in rows:
+        for seq, _, _, kind, stored in self._stored_changes("task = ? AND seq > ? AND seq <= ?", of.task, after, upto):
+            name = (kind or b"").decode(errors="replace")
             try:
-                detail = read_detail(kind.decode(errors="replace"), stored)
+                found.append(TaskChange(seq, name, read_detail(name, stored)))
             except ValueError as error:
                 raise BadRecordError(of.name, "changes", seq, str(error)) from None
-            found.append((seq, kind.decode(), detail))
         return found
 
     def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
@@ -118,12 +118,12 @@ class Reader:
         if held is not None:
             return held
         rows = self.database.rows(
-            f"SELECT {', '.join(Played._fields)} FROM decisions "
-            "WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            f"SELECT {select_list(Played)} FROM decisions d WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             (of.task, after, upto, most),
         )
-        of.check("decisions", rows, PLAYED)
-        return list(map(Played._make, rows))
+        found = list(map(Played._make, rows))
+        of.check("decisions", found, plain_checks(Played))
+        return found
 
     def events(
         self, of: Expected, after: int, upto: int, most: int, revised: int | None = None
@@ -137,78 +137,63 @@ class Reader:
             return held
         more = False
 
-        def page(rows: Iterator[Row]) -> list[Row]:
+        def page(rows: Iterator[Any]) -> list[Any]:
             nonlocal more
-            taken = list(_some(rows, Event._fields.index("probabilities"), PAGE_BYTES))
+            taken: list[Any] = list(_within_bytes(map(Event._make, rows), PAGE_BYTES))
             more = len(taken) == most or next(rows, None) is not None
             return taken
 
         values = {"task": of.task, "after": after, "upto": upto, "most": most, "revised": revised or upto}
-        rows = self.database.rows(EVENTS, values, page)
-        if not rows:
+        found: list[Any] = self.database.rows(EVENTS, values, page)
+        if not found:
             return [], False
-        check_pairs(of, rows)
-        of.check("feedback", rows, HEARD)
-        of.check("decisions", rows, DECIDED, DECISION_SEQ)
-        columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-        columns[-1] = of.read(rows, -1, DECISION_SEQ)
-        return list(map(Event._make, zip(*columns, strict=True))), more
+        check_pairs(of, found)
+        check_events(of, found)
+        xs = of.read(found, "decision")
+        return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
 
-    def found(self, of: Expected, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-        """What must be known of the decisions with these ids, once for each feedback, or once where there is none.
-
-        (seq, id, time, mode) of the decision, (seq, time, late, source) of the feedback, the seq of its last revision, and
-        what is said then: (right, shown, shown_propensity, reward, truth).
-        """
+    def found(self, info: TaskInfo, ids: Sequence[str]) -> list[FoundDecision]:
+        """What must be known of the decisions with these ids, once for each feedback, or once where there is none."""
         names = {f"id{index}": one for index, one in enumerate(ids)}
         rows = self.database.rows(
-            f"SELECT d.seq, d.id, d.time, d.mode, f.seq, f.time, f.late, f.source, r.seq, {LAST_WORD} FROM decisions d "
-            f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')} "
-            f"WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)})",
-            {"task": of.task, "upto": NO_END, **names},
+            f"{FOUND} WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)})",
+            {"task": info.number, "upto": NO_END, **names},
         )
-        of_feedback = [(5, "time of its feedback", or_none(TIME)), (7, "source of its feedback", or_none(SOURCE))]
-        of.check("decisions", rows, [(2, "time", TIME), (3, "mode", MODE), *of_feedback])
-        return rows
+        found = list(map(FoundDecision._make, rows))
+        check_decisions(info, FoundDecision, found)
+        return found
 
-    def revised(self, of: Expected, after: int, upto: int, most: int) -> list[tuple[int, int]]:
-        """(seq, feedback) of a task's revisions after a position."""
-        rows = self.database.rows(REVISIONS, (of.task, after, upto, most))
-        check_revisions(of, rows)
-        return [row[:2] for row in rows]
+    def revised(self, of: Expected, after: int, upto: int, most: int) -> list[FoundRevision]:
+        """A task's revisions after a position."""
+        found = list(map(FoundRevision._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
+        check_revisions(of, found)
+        return found
 
     def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
         """Whether something that a task had heard up to a position was revised between two others."""
         query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
         return bool(self.database.rows(query, (task, after, upto, position))[0][0])
 
-    def known(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-        """The columns KNOWN of the decisions with these ids."""
-        rows = self.database.rows(
-            f"SELECT {', '.join(KNOWN)} FROM decisions WHERE task = ? AND id IN ({_marks(ids)})", (info.number, *ids)
-        )
-        check_known(info, rows)
-        return rows
-
-    def offers(self, info: TaskInfo, ids: Sequence[str]) -> list[tuple[str, int, bytes | None]]:
-        """(id, label, among) of the decisions with these ids."""
-        rows = self.database.rows(
-            f"SELECT id, label, among, seq FROM decisions WHERE task = ? AND id IN ({_marks(ids)})", (info.number, *ids)
-        )
-        check_offers(info, rows)
-        return [row[:3] for row in rows]
+    def rows_of(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
+        """The rows of the decisions with these ids."""
+        query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = ? AND id IN ({_marks(ids)})"
+        found = list(map(DecisionRow._make, self.database.rows(query, (info.number, *ids))))
+        check_decisions(info, DecisionRow, found)
+        return found
 
     def due(
         self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
-    ) -> list[tuple[int, str, str]]:
-        """(seq, id, mode) of the decisions after a seq, up to the first that was not made before a time. `made` says when one was."""
-        rows = self.database.rows(
-            "SELECT seq, id, mode, time FROM decisions WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?",
-            (of.task, after, most),
-            lambda rows: list(takewhile(lambda row: made(row[0], row[3]) <= decided_before, rows)),
-        )
-        of.check("decisions", rows, [(1, "id", ID), (2, "mode", MODE), (3, "time", TIME)])
-        return [row[:3] for row in rows]
+    ) -> list[DueDecision]:
+        """The decisions after a seq, up to the first that was not made before a time. `made` says when one was."""
+
+        def page(rows: Iterator[Any]) -> list[Any]:
+            found = map(DueDecision._make, rows)
+            return list(takewhile(lambda one: made(one.seq, one.time) <= decided_before, found))
+
+        query = f"SELECT {select_list(DueDecision)} FROM decisions d WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?"
+        found: list[Any] = self.database.rows(query, (of.task, after, most), page)
+        of.check("decisions", found, plain_checks(DueDecision))
+        return found
 
     def first_unanswered(self, task: int, after: int) -> int | None:
         """The first decision after a seq without a feedback that counts."""
@@ -240,15 +225,15 @@ class Reader:
         values = {"task": info.number, "before": NO_END if before is None else before, "most": limit, "upto": NO_END}
         return self._logged(info, query, values, MOST_BYTES)
 
-    def generations(self, task: int, upto: int) -> list[tuple[int, bool, int]]:
-        """How many feedbacks that count the decisions of each learner have: (generation, whether another label was shown, count)."""
+    def generations(self, task: int, upto: int) -> list[GenerationCount]:
+        """How many feedbacks that count the decisions of each learner have."""
         rows = self.database.rows(
             "SELECT d.generation, (CASE WHEN r.seq IS NULL THEN f.shown ELSE r.shown END) IS NOT NULL, count(*) FROM feedback f "
             f"JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end='upto')} WHERE f.task = :task "
             f"AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN} GROUP BY 1, 2 ORDER BY 1, 2",
             {"task": task, "upto": upto},
         )
-        return [(generation, bool(shown), count) for generation, shown, count in rows]
+        return [GenerationCount(generation, bool(shown), count) for generation, shown, count in rows]
 
     def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
         """The decisions of a task after a seq, as they were when the log ended at another."""
@@ -270,8 +255,8 @@ class Reader:
         first, last = self.database.rows(query, (task, since, before))[0]
         return None if first is None else (int(first), int(last))
 
-    def touched(self, task: int, after: int, upto: int, most: int) -> list[tuple[int, int]]:
-        """(seq, decision) of a task's rows after a position: its decisions, and those of which something was said or said otherwise."""
+    def touched(self, task: int, after: int, upto: int, most: int) -> list[TouchedRow]:
+        """A task's rows after a position: its decisions, and those of which something was said or said otherwise."""
         query = (
             "SELECT seq, seq AS decision FROM decisions WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
             "SELECT seq, decision FROM feedback WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
@@ -279,7 +264,7 @@ class Reader:
             "WHERE r.task = :task AND r.seq > :after AND r.seq <= :upto ORDER BY 1 LIMIT :most"
         )
         values = {"task": task, "after": after, "upto": upto, "most": most}
-        return [(int(seq), int(decision)) for seq, decision in self.database.rows(query, values)]
+        return list(map(TouchedRow._make, self.database.rows(query, values)))
 
     def base(self, task: int) -> bytes | None:
         """The state of the learner of a task from which on its rows are followed, where rows before that are forgotten."""
@@ -321,22 +306,22 @@ class Reader:
         return int(rows[0][0])
 
     def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[Logged]:
-        def page(rows: Iterator[Row]) -> list[Row]:
-            return list(_some(rows, PROBABILITIES, most_bytes))
+        def page(rows: Iterator[Any]) -> list[Any]:
+            return list(_within_bytes(map(LoggedRow._make, rows), most_bytes))
 
-        rows = self.database.rows(query, values, page)
-        check_logged(info, rows)
-        xs = info.expected.read(rows, X_COLUMN, 0)
-        return [logged(info, row, x) for row, x in zip(rows, xs, strict=True)]
+        found: list[Any] = self.database.rows(query, values, page)
+        check_decisions(info, LoggedRow, found)
+        xs = info.expected.read(found)
+        return [logged(info, row, x) for row, x in zip(found, xs, strict=True)]
 
 
-def _some(rows: Iterable[tuple[Any, ...]], probabilities: int, most: int) -> Iterator[tuple[Any, ...]]:
-    """The first of some rows, until their probabilities and the x in the column behind have more bytes than `most`."""
+def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:
+    """Yield the first rows of decisions, until their probabilities and x have more bytes than `most`."""
     size = 0
     for row in rows:
         yield row
         # Where there is no decision, there is neither: that is looked at later.
-        size += len(row[probabilities] or b"") + len(row[probabilities + 1] or b"")
+        size += len(row.probabilities or b"") + len(row.x or b"")
         if size > most:
             return
 

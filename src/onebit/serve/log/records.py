@@ -1,32 +1,237 @@
-"""Rows of the log as values, the queries that give them, and what each of their columns must be."""
+"""What is asked of a log: the types of the rows of each query, the SQL that gives them, and how they are checked."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.serve.core.terms import is_unsure
 from onebit.serve.inputs import classes_in, numbers_in
-from onebit.serve.log.checks import (
-    DECISION,
-    FEEDBACK,
-    REVISION,
-    TIME,
-    BadRecordError,
+from onebit.serve.log.checks import BadRecordError
+from onebit.serve.log.rows import (
+    Candidates,
+    ClassIndex,
+    Count,
     Expected,
-    Tests,
-    of_candidates,
-    of_class,
-    of_probabilities,
-    or_none,
+    FeedbackRow,
+    Flag,
+    Generation,
+    Id,
+    ModeName,
+    Number,
+    Probabilities,
+    Probability,
+    Reward,
+    SourceName,
+    Time,
+    class_checks,
+    plain_checks,
 )
-from onebit.serve.log.database import Row
 from onebit.serve.tasks import TaskInfo
-from onebit.serve.terms import is_unsure
 from onebit.validation import ClassName
+
+# The last revision r of a feedback f up to a position, and what is said then.
+REVISED_UPTO = (
+    "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
+)
+LAST_WORD = {
+    name: f"CASE WHEN r.seq IS NULL THEN f.{name} ELSE r.{name} END"
+    for name in ("right", "shown", "shown_propensity", "reward", "truth")
+}
+NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
+HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
+WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
+
+
+def select_list(kind: type[Any], expressions: Mapping[str, str] | None = None, table: str = "d") -> str:
+    """Return what to select for a type of rows: the columns of a table, or these expressions."""
+    return ", ".join((expressions or {}).get(name, f"{table}.{name}") for name in kind._fields)
+
+
+class StoredChange(NamedTuple):
+    """A change as it is stored: its texts may be none."""
+
+    seq: int
+    task: int
+    time: Time
+    kind: bytes | None
+    detail: bytes
+
+
+class TaskChange(NamedTuple):
+    """A change of a task, read."""
+
+    seq: int
+    kind: str
+    detail: dict[str, Any]
+
+
+class Played(NamedTuple):
+    """A decision as the statistics need it."""
+
+    seq: int
+    time: Time
+    label: ClassIndex
+    greedy: ClassIndex
+    confidence: Probability | None
+    sure: Probability | None
+
+
+class Event(NamedTuple):
+    """A feedback and its decision, as a learner needs them, with the last word in the place of the first."""
+
+    seq: int
+    time: Time
+    source: SourceName  # of the first word
+    late: Flag
+    learn: Flag
+    right: Flag | None  # withdrawn where there is none
+    shown: ClassIndex | None
+    shown_propensity: Probability | None
+    reward: Reward | None
+    truth: ClassIndex | None
+    revision: int | None  # which says the last word, where that is not the first
+    decision: int
+    task: int  # of the decision
+    id: Id
+    decided: Time
+    generation: Generation
+    label: ClassIndex
+    greedy: ClassIndex
+    weight: Probability
+    note: Number
+    second_note: Number
+    propensity: Probability
+    among: Candidates | None
+    complete: Flag
+    raw: Number | None
+    confidence: Probability | None
+    sure: Probability | None
+    probabilities: bytes
+    x: Any  # as `Inputs.read` gives it
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is an answer: neither late nor withdrawn."""
+        return not self.late and self.right is not None
+
+    @property
+    def candidates(self) -> NDArray[np.int64] | None:
+        """The classes that it is learnt among: those of the decision, and all (None) where something else was shown."""
+        if self.among is None:
+            return None
+        found = classes_in(self.among)
+        return found if self.played[0] in found else None
+
+    @property
+    def worth(self) -> float:
+        """The reward of what was played: 1 for right and 0 for wrong, where nobody says another number."""
+        return float(self.right or 0) if self.reward is None else self.reward
+
+    @property
+    def played(self) -> tuple[int, float]:
+        """What the world answered to, and with which probability it was played: the label, or what was shown instead."""
+        if self.shown is None:
+            return self.label, self.propensity
+        assert self.shown_propensity is not None
+        return self.shown, self.shown_propensity
+
+
+class FoundDecision(NamedTuple):
+    """What must be known of a decision to judge what is said of it: once for each of its feedbacks, or once where there is none."""
+
+    seq: int
+    id: Id
+    time: Time
+    mode: ModeName
+    label: ClassIndex
+    among: Candidates | None
+    feedback: int | None
+    feedback_time: Time | None
+    late: int | None
+    source: SourceName | None
+    revision: int | None
+    right: int | None
+    shown: int | None
+    shown_propensity: float | None
+    reward: float | None
+    truth: int | None
+
+
+class DueDecision(NamedTuple):
+    """A decision whose deadline may have passed."""
+
+    seq: int
+    id: Id
+    mode: ModeName
+    time: Time
+
+
+class FoundRevision(NamedTuple):
+    """A revision, and the task of its feedback."""
+
+    seq: int
+    feedback: int
+    task: int | None
+    time: Time
+    right: Flag | None
+    shown: int | None
+    shown_propensity: Probability | None
+    reward: Reward | None
+    truth: int | None
+
+
+class TouchedRow(NamedTuple):
+    """A row of the log, and the decision that it is of."""
+
+    seq: int
+    decision: int
+
+
+class GenerationCount(NamedTuple):
+    """How many feedbacks that count the decisions of a learner have, where another label was shown or not."""
+
+    generation: int
+    shown: bool
+    feedbacks: int
+
+
+class LoggedRow(NamedTuple):
+    """A decision with the last word on it, as it is stored."""
+
+    seq: int
+    id: Id
+    time: Time
+    mode: ModeName
+    generation: Generation
+    learnt: Count
+    label: ClassIndex
+    greedy: ClassIndex
+    weight: Probability
+    note: Number
+    second_note: Number
+    propensity: Probability
+    probabilities: Probabilities
+    x: bytes
+    among: Candidates | None
+    complete: Flag
+    raw: Number | None
+    confidence: Probability | None
+    sure: Probability | None
+    feedback_time: Time | None
+    late: Flag | None
+    source: SourceName | None
+    right: Flag | None
+    shown: ClassIndex | None
+    shown_propensity: Probability | None
+    reward: Reward | None
+    truth: ClassIndex | None
+    revision: int | None
+    revised_time: Time | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,263 +274,105 @@ class Logged:
         return is_unsure(self.confidence, self.sure)
 
 
-class Played(NamedTuple):
-    """A decision as the statistics need it."""
-
-    seq: int
-    time: float
-    label: int
-    greedy: int
-    confidence: float | None
-    sure: float | None
-
-
-class Event(NamedTuple):
-    """A feedback and its decision, as the learner thread needs them, with the last word in the place of the first."""
-
-    seq: int
-    time: float
-    source: str  # of the first word
-    late: int
-    learn: int
-    right: int | None  # withdrawn where there is none
-    shown: int | None
-    shown_propensity: float | None
-    reward: float | None
-    truth: int | None
-    revision: int | None  # which says the last word, where that is not the first
-    decision: int
-    task: int  # of the decision
-    id: str
-    decided: float
-    generation: int
-    label: int
-    greedy: int
-    weight: float
-    note: float
-    second_note: float
-    propensity: float
-    among: bytes | None
-    complete: int
-    raw: float | None
-    confidence: float | None
-    sure: float | None
-    probabilities: bytes
-    x: Any  # as `Inputs.read` gives it
-
-    @property
-    def counts(self) -> bool:
-        """Whether it is an answer: neither late nor withdrawn."""
-        return not self.late and self.right is not None
-
-    @property
-    def candidates(self) -> NDArray[np.int64] | None:
-        """The classes that it is learnt among: those of the decision, and all (None) where something else was shown."""
-        if self.among is None:
-            return None
-        found = classes_in(self.among)
-        return found if self.played[0] in found else None
-
-    @property
-    def worth(self) -> float:
-        """The reward of what was played: 1 for right and 0 for wrong, where nobody says another number."""
-        return float(self.right or 0) if self.reward is None else self.reward
-
-    @property
-    def played(self) -> tuple[int, float]:
-        """What the world answered to, and with which probability it was played: the label, or what was shown instead."""
-        if self.shown is None:
-            return self.label, self.propensity
-        assert self.shown_propensity is not None
-        return self.shown, self.shown_propensity
-
-
-# A revision r of a feedback f, the last there is, and what is said then.
-REVISED_UPTO = (
-    "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
+_OF_FEEDBACK = {"feedback_time": "f.time", "late": "f.late", "source": "f.source", "revision": "r.seq", **LAST_WORD}
+_OF_EVENT = {
+    **{name: f"f.{name}" for name in FeedbackRow._fields if name in Event._fields and name != "task"},
+    **_OF_FEEDBACK,
+    "decided": "d.time",
+}
+CHANGES = (  # texts that may be none
+    "SELECT "
+    + select_list(StoredChange, {name: f"CAST({name} AS BLOB)" for name in ("kind", "detail")}, "changes")
+    + " FROM changes"
 )
-LAST_WORD = ", ".join(
-    f"CASE WHEN r.seq IS NULL THEN f.{name} ELSE r.{name} END"
-    for name in ("right", "shown", "shown_propensity", "reward", "truth")
-)
-NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
 EVENTS = f"""
-SELECT f.seq, f.time, f.source, f.late, f.learn, {LAST_WORD}, r.seq,
-       f.decision, d.task, d.id, d.time, d.generation, d.label, d.greedy, d.weight, d.note, d.second_note, d.propensity,
-       d.among, d.complete, d.raw, d.confidence, d.sure, d.probabilities, d.x
+SELECT {select_list(Event, _OF_EVENT)}
 FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end="revised")}
 WHERE f.task = :task AND f.seq > :after AND f.seq <= :upto ORDER BY f.seq LIMIT :most
 """
 DECISIONS = f"""
-SELECT d.seq, d.id, d.time, d.mode, d.generation, d.learnt, d.label, d.greedy, d.weight, d.note, d.second_note,
-       d.propensity, d.probabilities, d.x, f.time, f.late, f.source, {LAST_WORD}, r.seq, r.time,
-       d.among, d.complete, d.raw, d.confidence, d.sure
+SELECT {select_list(LoggedRow, {**_OF_FEEDBACK, "revised_time": "r.time"})}
 FROM decisions d LEFT JOIN feedback f ON f.seq =
      (SELECT seq FROM feedback WHERE decision = d.seq AND seq <= :upto ORDER BY late LIMIT 1)
 {REVISED_UPTO.format(end="upto")}
 """
-REVISIONS = """
-SELECT r.seq, r.feedback, f.task, r.time, r.right, r.shown, r.shown_propensity, r.reward, r.truth
-FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
+FOUND = (
+    f"SELECT {select_list(FoundDecision, {**_OF_FEEDBACK, 'feedback': 'f.seq'})} FROM decisions d "
+    f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')}"
+)
+REVISIONS = f"""
+SELECT {select_list(FoundRevision, {"task": "f.task"}, "r")} FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
 WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
 """
-CHANGES = "SELECT seq, task, time, CAST(kind AS BLOB), CAST(detail AS BLOB) FROM changes"  # texts that may be none
-PLAYED: Tests = [(Played._fields.index(name), name, DECISION[name]) for name in ("time", "confidence", "sure")]
-HEARD: Tests = [
-    (Event._fields.index(name), name, or_none(test) if name == "right" else test)  # one that was withdrawn says nothing
-    for name, test in FEEDBACK.items()
-]
-REVISED: Tests = [
-    (index, name, REVISION[name]) for index, name in ((3, "time"), (4, "right"), (6, "shown_propensity"), (7, "reward"))
-]
-DECIDED: Tests = [
-    (Event._fields.index("decided" if name == "time" else name), name, test)
-    for name, test in DECISION.items()
-    if name not in ("mode", "learnt")
-]
-DECISION_SEQ = Event._fields.index("decision")
-LOGGED_COLUMNS = (  # of a row of DECISIONS; those of the feedback and its revision are called so
-    *(
-        "seq",
-        "id",
-        "time",
-        "mode",
-        "generation",
-        "learnt",
-        "label",
-        "greedy",
-        "weight",
-        "note",
-        "second_note",
-        "propensity",
-    ),
-    *("probabilities", "x", "f.time", "f.late", "f.source", "f.right", "f.shown", "f.shown_propensity", "f.reward"),
-    *("f.truth", "r.seq", "r.time", "among", "complete", "raw", "confidence", "sure"),
-)
-LOGGED: Tests = [(LOGGED_COLUMNS.index(name), name, test) for name, test in DECISION.items()]
-LOGGED_FEEDBACK: Tests = [
-    *(
-        (LOGGED_COLUMNS.index(f"f.{name}"), f"{name} of its feedback", or_none(test))
-        for name, test in FEEDBACK.items()
-        if name != "learn"
-    ),
-    (LOGGED_COLUMNS.index("r.time"), "time of its revision", or_none(TIME)),
-]
-KNOWN = (  # of a decision, for those who ask for it again
-    *("seq", "id", "generation", "learnt", "label", "greedy", "propensity", "probabilities", "x"),
-    *("among", "complete", "confidence", "sure"),
-)
-HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
-WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
-X_COLUMN = LOGGED_COLUMNS.index("x")
 
 
-def check_pairs(of: Expected, rows: Sequence[Row]) -> None:
-    """Refuse rows of EVENTS whose decision is no decision of the task, or that have half of what was shown."""
-    task, shown, propensity, right, revision = (
-        Event._fields.index(name) for name in ("task", "shown", "shown_propensity", "right", "revision")
+def check_events(of: Expected, events: Sequence[Event], classes: int | None = None) -> None:
+    """Refuse events that no feedback and decision of the task can be; with `classes`, those that name a class beyond so many."""
+    tests = plain_checks(Event) if classes is None else class_checks(Event, classes)
+    of.check("feedback", events, {name: test for name, test in tests.items() if name in FeedbackRow._fields})
+    of.check(
+        "decisions", events, {name: test for name, test in tests.items() if name not in FeedbackRow._fields}, "decision"
     )
+
+
+def check_pairs(of: Expected, events: Sequence[Event]) -> None:
+    """Refuse events whose decision is no decision of the task, or that have half of what was shown."""
+    for event in events:
+        wrong = None
+        if event.task != of.task:
+            wrong = f"it is for row {event.decision}, which is no decision of this task"
+        elif (event.shown is None) is not (event.shown_propensity is None):
+            wrong = HALF_SHOWN
+        elif event.right is None and event.revision is None:
+            wrong = WITHDRAWN_BY_NOBODY
+        if wrong is not None:
+            raise BadRecordError(of.name, "feedback", event.seq, wrong)
+
+
+def check_revisions(of: Expected, rows: Sequence[FoundRevision]) -> None:
+    """Refuse revisions whose feedback is none of the task before it, or that have half of what was shown."""
     for row in rows:
-        if row[task] != of.task:
-            wrong = f"it is for row {row[DECISION_SEQ]}, which is no decision of this task"
-            raise BadRecordError(of.name, "feedback", row[0], wrong)
-        if (row[shown] is None) is not (row[propensity] is None):
-            raise BadRecordError(of.name, "feedback", row[0], HALF_SHOWN)
-        if row[right] is None and row[revision] is None:
-            raise BadRecordError(of.name, "feedback", row[0], WITHDRAWN_BY_NOBODY)
+        if row.task != of.task or row.feedback >= row.seq:
+            wrong = f"it is of row {row.feedback}, which is no feedback of this task before it"
+            raise BadRecordError(of.name, "revisions", row.seq, wrong)
+        if (row.shown is None) is not (row.shown_propensity is None):
+            raise BadRecordError(of.name, "revisions", row.seq, HALF_SHOWN)
+    of.check("revisions", rows, plain_checks(FoundRevision))
 
 
-def check_revisions(of: Expected, rows: Sequence[Row]) -> None:
-    """Refuse rows of REVISIONS whose feedback is none of the task before it, or that have half of what was shown."""
-    for seq, feedback, task, _, _, shown, propensity, *_ in rows:
-        if task != of.task or feedback >= seq:
-            wrong = f"it is of row {feedback}, which is no feedback of this task before it"
-            raise BadRecordError(of.name, "revisions", seq, wrong)
-        if (shown is None) is not (propensity is None):
-            raise BadRecordError(of.name, "revisions", seq, HALF_SHOWN)
-    of.check("revisions", rows, REVISED)
+def check_decisions(info: TaskInfo, kind: Any, rows: Sequence[Any]) -> None:
+    """Refuse rows of a type that no decision of the task can have; x is read with `Expected.read`."""
+    info.expected.check("decisions", rows, {**plain_checks(kind), **class_checks(kind, len(info.classes))})
 
 
-def check_events(of: Expected, events: Sequence[Event], classes: int) -> None:
-    """Refuse events that name a class beyond those that there were."""
-    indices = {name: Event._fields.index(name) for name in ("label", "greedy")}
-    of.check_classes("decisions", events, classes, indices, DECISION_SEQ)
-    tests: Tests = [(Event._fields.index(name), name, or_none(of_class(classes))) for name in ("shown", "truth")]
-    of.check("feedback", events, tests)
-    among: Tests = [(Event._fields.index("among"), "among", or_none(of_candidates(classes)))]
-    of.check("decisions", events, among, DECISION_SEQ)
-
-
-def check_choices(info: TaskInfo, rows: Sequence[Row], label: int, probabilities: int, among: int) -> None:
-    """Label, greedy, probabilities and candidates must be of the classes that there are."""
-    classes = len(info.classes)
-    info.expected.check_classes("decisions", rows, classes, {"label": label, "greedy": label + 1})
-    tests = [
-        (probabilities, "probabilities", of_probabilities(classes)),
-        (among, "among", or_none(of_candidates(classes))),
-    ]
-    info.expected.check("decisions", rows, tests)
-
-
-def check_known(info: TaskInfo, rows: Sequence[Row]) -> None:
-    """Refuse rows of the columns KNOWN that no decision of the task can have."""
-    tested = ("generation", "learnt", "propensity", "complete", "confidence", "sure")
-    info.expected.check("decisions", rows, [(KNOWN.index(name), name, DECISION[name]) for name in tested])
-    check_choices(info, rows, *map(KNOWN.index, ("label", "probabilities", "among")))
-
-
-def check_offers(info: TaskInfo, rows: Sequence[Row]) -> None:
-    """Refuse (id, label, among, seq) that no decision of the task can have."""
-    classes = len(info.classes)
-    tests = [(1, "label", of_class(classes)), (2, "among", or_none(of_candidates(classes)))]
-    info.expected.check("decisions", rows, tests, 3)
-
-
-def check_logged(info: TaskInfo, rows: Sequence[Row]) -> None:
-    """Refuse rows of DECISIONS that no decision of the task can have; x is read with `Expected.read`."""
-    info.expected.check("decisions", rows, LOGGED)
-    check_choices(info, rows, *map(LOGGED_COLUMNS.index, ("label", "probabilities", "among")))
-    of_classes: Tests = [
-        (LOGGED_COLUMNS.index(f"f.{one}"), f"{one} of its feedback", or_none(of_class(len(info.classes))))
-        for one in ("shown", "truth")
-    ]
-    info.expected.check("decisions", rows, [*LOGGED_FEEDBACK, *of_classes])
-
-
-def logged(info: TaskInfo, row: Row, read: Any) -> Logged:
-    """A row of DECISIONS, whose x was read."""
-    seq, identity, when, mode, generation, learnt, label, greedy, weight, note, second_note, propensity = row[:12]
-    probabilities, _, feedback_time, late, source, right, shown, shown_propensity, reward, truth = row[12:22]
-    revision, revised_time, among, complete, raw, confidence, sure = row[22:]
-    if right is None:  # it has not come, or was withdrawn
-        feedback_time, late, source = None, 0, None
-    elif revision is not None:
-        source = "caller"
+def logged(info: TaskInfo, row: LoggedRow, read: Any) -> Logged:
+    """Return a decision of the log, whose x was read, in names."""
+    is_answered = row.right is not None  # else no feedback has come, or it was withdrawn
     return Logged(
-        seq=seq,
-        id=identity,
-        time=when,
-        mode=mode,
-        version=f"{generation}.{learnt}",
-        label=info.classes[label],
-        greedy=info.classes[greedy],
-        weight=weight,
-        notes=(note, second_note),
-        propensity=propensity,
-        probabilities=tuple(numbers_in(probabilities).tolist()),
+        seq=row.seq,
+        id=row.id,
+        time=row.time,
+        mode=row.mode,
+        version=f"{row.generation}.{row.learnt}",
+        label=info.classes[row.label],
+        greedy=info.classes[row.greedy],
+        weight=row.weight,
+        notes=(row.note, row.second_note),
+        propensity=row.propensity,
+        probabilities=tuple(numbers_in(row.probabilities).tolist()),
         x=info.inputs.shown(read),
-        right=None if right is None else bool(right),
-        feedback_time=feedback_time,
-        late=bool(late),
-        source=source,
-        shown=None if shown is None else info.classes[shown],
-        shown_propensity=shown_propensity,
-        reward=reward,
-        truth=None if truth is None else info.classes[truth],
-        revised_time=revised_time,
-        among=None if among is None else [info.classes[one] for one in classes_in(among)],
-        complete=bool(complete),
-        raw=raw,
-        confidence=confidence,
-        sure=sure,
+        right=bool(row.right) if is_answered else None,
+        feedback_time=row.feedback_time if is_answered else None,
+        late=bool(row.late) and is_answered,
+        source=(row.source if row.revision is None else "caller") if is_answered else None,
+        shown=None if row.shown is None else info.classes[row.shown],
+        shown_propensity=row.shown_propensity,
+        reward=row.reward,
+        truth=None if row.truth is None else info.classes[row.truth],
+        revised_time=row.revised_time,
+        among=None if row.among is None else [info.classes[one] for one in classes_in(row.among)],
+        complete=bool(row.complete),
+        raw=row.raw,
+        confidence=row.confidence,
+        sure=row.sure,
     )

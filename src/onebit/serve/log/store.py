@@ -3,16 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from onebit.serve.clock import Clock
+from onebit.serve.log.cache import DecisionCache
 from onebit.serve.log.database import Row
-from onebit.serve.log.inquiry import Inquiry
+from onebit.serve.log.forgetting import Forgetting, Forgotten
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.writing import Keys, Writer
+from onebit.serve.log.submission import Keys, Outcome, Submission
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots
 from onebit.serve.tokens import Tokens
+
+T = TypeVar("T")
+
+
+class Appender(Protocol):
+    """What a store writes rows with, by one thread at a time.
+
+    It tells whoever follows the log of the seq of the last row and of what is new, as soon as that can be read.
+    """
+
+    @property
+    def last(self) -> int:
+        """The seq of the last row that is known to be on disk."""
+
+    def append(self, group: Sequence[Submission]) -> list[Outcome]:
+        """Write a group in one transaction; why each was left out, if it was. Without any it tries whether it could.
+
+        Where nothing could be written, that is a `LogError`, and where it never will again a `ForeignWriteError`.
+        """
+
+    def sync(self) -> None:
+        """Have on disk what was written, where `append` does not see to it."""
+
+    def span(self, order: Forgetting) -> tuple[int, int] | None:
+        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+
+    def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
+        """Take rows out, in one transaction that is durable when this returns. UnseenRowsError where the base is too old.
+
+        `known` is the last change of any task that is known to whoever asks, where others write too: StaleError where there is a later one.
+        """
+
+    def erase(self) -> bool:
+        """Leave nothing where the log is kept of what was forgotten; whether that is done. Where not, the next start tries again."""
+
+    def close(self) -> None:
+        """Let go of the log, when nobody reads it any more."""
+
+
+class Inquiry(Protocol):
+    """Reads for coroutines, while which others may get a turn."""
+
+    async def of(self, query: Callable[[Reader], T]) -> T:
+        """Return what a reader is asked for."""
+
+    def close(self) -> None:
+        """Ask no more."""
 
 
 class Store(Protocol):
@@ -54,8 +102,12 @@ class Store(Protocol):
     def release(self) -> None:
         """Let go of it."""
 
-    def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
-        """What adds rows, made where there is none yet. Whoever follows the log is told of the last row and of what is new."""
+    @property
+    def cache(self) -> DecisionCache:
+        """The decisions that this process has lately made, or come upon."""
+
+    def appender(self, committed: Callable[[int, Keys], None]) -> Appender:
+        """What adds rows; the log is made where there is none yet. Whoever follows it is told of the last row and of what is new."""
 
     def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
         """Put rows of another log, which have their numbers, into this one, which must be empty: all or none. How many there are, by table."""

@@ -47,7 +47,7 @@ const showList = () => {
       say(about, `${task.mode} · ${task.learner}${task.mode === "shadow" ? " · error of what was shown" : ""}`);
       const heard = stats && stats.window.error !== null;
       say(error, heard ? `${percent(stats.window.error)} error` : "");
-      say(traffic, stats ? `${rate(stats.rates.decisions_per_s)} decisions a second` : "");
+      say(traffic, stats ? `${rate(stats.rates.decisions_per_s)} decisions per second` : "");
     },
   );
 };

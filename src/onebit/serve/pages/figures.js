@@ -55,7 +55,7 @@ export class Figures {
     this.rates = new Chart(byId("rates"), {
       label: "Traffic",
       xName: "seconds from now",
-      yName: "a second",
+      yName: "per second",
       lines: [
         { name: "decisions", colour: "--curve-0" },
         { name: "feedback", colour: "--curve-2", dash: [6, 3] },
@@ -184,8 +184,8 @@ export class Figures {
       ["Learnt", count(stats.learnt)],
       ["Waiting to be learnt", count(stats.queue)],
       ["Exploring", percent(stats.exploration.rate)],
-      ["Decisions", `${count(stats.decisions)}, ${rate(stats.rates.decisions_per_s)} a second`],
-      ["Feedback", `${count(stats.feedback)}, ${rate(stats.rates.feedback_per_s)} a second`],
+      ["Decisions", `${count(stats.decisions)}, ${rate(stats.rates.decisions_per_s)} per second`],
+      ["Feedback", `${count(stats.feedback)}, ${rate(stats.rates.feedback_per_s)} per second`],
       ["Late", count(stats.late)],
       ["Silences", count(stats.silences)],
       ["Revised", count(stats.revised)],

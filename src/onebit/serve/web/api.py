@@ -1,4 +1,4 @@
-"""What each route does. All of it is the service's; here is only what HTTP adds."""
+"""The functions behind the routes: what HTTP adds to the service."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ from starlette.responses import Response
 from onebit.rules import chosen_rules
 from onebit.serve import schemas
 from onebit.serve.clock import rfc3339
-from onebit.serve.decide import PROBABILITIES_AT_ONCE
+from onebit.serve.core.deciding import PROBABILITIES_AT_ONCE
 from onebit.serve.errors import ForbiddenError
-from onebit.serve.forget_schemas import Forget
 from onebit.serve.forgetting import ForgetOrder
-from onebit.serve.ring import WINDOW
+from onebit.serve.history import WINDOW
 from onebit.serve.tokens import SCOPES
 from onebit.serve.web.metrics import CONTENT_TYPE, Metrics, build_info
 from onebit.serve.web.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply
@@ -168,7 +167,7 @@ class Api:
         """Train another learner from the log of the task; it takes over when the training is done."""
         return await self._service.switch(task, body, principal_of(request).id)
 
-    async def forget(self, request: Request, task: schemas.TaskName, body: Forget) -> object:
+    async def forget(self, request: Request, task: schemas.TaskName, body: schemas.Forget) -> object:
         """Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again."""
         asked = ForgetOrder(body.ids, body.before, body.unlearn)
         return await self._service.forget(task, asked, principal_of(request).id)
@@ -213,12 +212,12 @@ class Api:
         return await self._service.explain(task, id, top)
 
     async def _reserve(self, request: Request, task: str, decisions: int = 1) -> None:
-        """Wait until an answer with so many decisions of a task may be made, where it may be a large one."""
+        """Wait for a turn where an answer with so many decisions of a task may be large."""
         if decisions * self._service.decision_values(task) > MOST_SMALL:
             await context_of(request).reserve_large()
 
     async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
-        """A decision as it is sent, its times as texts too. Where its x is long, others get a turn while it is written."""
+        """Return a decision as it is sent, with its times as texts too. While a long x is written others get a turn."""
         for name, number in TIMES.items():
             decision[name] = rfc3339(decision[number])
         if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:

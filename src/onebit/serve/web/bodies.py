@@ -1,7 +1,7 @@
 """What arrives: bodies that are read up to a size, and parameters of the query, checked against what a route declares.
 
-A small body is checked in one go, straight from its bytes. A large one is looked through before, for what makes it too large or no
-JSON, and is then checked in pieces, between which others get a turn.
+A small body is validated in one go, straight from its bytes. The values of a large one are counted before it is parsed, and then validated
+in pieces, between which others get a turn.
 """
 
 from __future__ import annotations
@@ -17,55 +17,40 @@ from pydantic_core import from_json
 from starlette.types import Receive, Scope
 
 from onebit.errors import nearest, short
-from onebit.serve import schemas
-from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.core.plan import HeavyWork
 from onebit.serve.errors import InvalidError, RequestError, RequestTimeoutError, TooLargeError
-from onebit.serve.inputs import LONGEST
 from onebit.serve.settings import Settings
 from onebit.serve.web.messages import Location, message_of, shown_location
-from onebit.serve.web.scanning import (
-    Content,
-    MalformedJsonError,
-    Outline,
-    TooManyValuesError,
-    counts_of,
-    list_in,
-    outline,
-)
 
-SMALL = PIECE = (
-    2**16
-)  # bytes that are checked in one go, and before others get a turn: some milliseconds, whatever is in them
-MOST_VALUES = 1_000_000  # values and names in one request
-MOST_BYTES = 4 * 2**20  # of a request that is not about x
-MOST_SETTINGS = 1_000  # values and names of a request that is not about x, beside its classes
-NUMBERS = 10_000  # in a list, above which it is checked in pieces too
+SMALL = 2**16  # bytes that are validated in one go: a millisecond
+MOST_VALUES = 1_000_000  # values and names in one request, which take a tenth of a second to parse
+ITEMS_AT_ONCE = 500  # of a large body, validated before others get a turn
+Content = bytes | bytearray
 _WHITE = b" \t\r\n"
-_NOT_JSON = "the body is not JSON that can be read"
 
 
 class ClientDisconnectedError(Exception):
-    """Whoever asked has left, and waits for no answer."""
+    """The client has closed the connection."""
 
 
 async def read_body(
     scope: Scope, receive: Receive, most: int, patience_s: float, reserve_large: Callable[[], Awaitable[None]]
 ) -> Content:
-    """The body of a request, which must arrive within `patience_s`.
+    """Return the body of a request, which must arrive within `patience_s`.
 
-    A large one arrives when room is made for it: until then its sender is not listened to, and its time does not run.
+    A large one waits for its turn: until then nothing more is read from its sender, and its time does not run.
     """
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > most:
             raise _too_large(most)
     try:
         async with asyncio.timeout(patience_s) as limit:
-            return await _received(receive, most, limit, reserve_large)
+            return await _receive_all(receive, most, limit, reserve_large)
     except TimeoutError:
         raise RequestTimeoutError(f"the request did not arrive within {patience_s:g} seconds") from None
 
 
-async def _received(
+async def _receive_all(
     receive: Receive, most: int, limit: asyncio.Timeout, reserve_large: Callable[[], Awaitable[None]]
 ) -> Content:
     whole = bytearray()
@@ -96,141 +81,80 @@ def _too_large(most: int) -> TooLargeError:
 class BodyReader:
     """Turns bytes into what a route declares: a model, or `Model | list[Model]`, one or many."""
 
-    def __init__(self, declared: Any, settings: Settings, heavy_work: CooperativeLock) -> None:
+    def __init__(self, declared: Any, settings: Settings, heavy_work: HeavyWork) -> None:
         one, *many = get_args(declared) if get_origin(declared) is UnionType else (declared,)
         self._settings = settings
         self._heavy_work = heavy_work
         self._fields = list(one.model_fields)
-        self._has_x = one is schemas.DecideRequest
-        # In JSON a letter may take three times the bytes that it has, or more, but then it is hardly one of a language.
-        self._most_bytes = 3 * LONGEST * settings.max_values if many else MOST_BYTES
         self._one: TypeAdapter[Any] = TypeAdapter(one)
         self._many: TypeAdapter[Any] | None = None
         if many:
             listed: Any = Annotated[many[0], FailFast()]
             self._many = TypeAdapter(listed)
-        self._numbers: TypeAdapter[list[float]] = TypeAdapter(Annotated[list[schemas.Number], FailFast()])
 
     async def read(self, content: Content) -> Any:
-        """The value of a body."""
-        many = self._many is not None and content.lstrip(_WHITE)[:1] == b"["
-        if len(content) <= SMALL:
-            return self._checked(content, many, whole=True)
-        try:
-            if many:
-                items = await asyncio.to_thread(outline, content, self._settings.max_batch, MOST_VALUES)
-                self._refuse_names(items.colons, many)
-                return await self._pieces(content, items)
-            most = schemas.MOST_CLASSES + MOST_SETTINGS if self._many is None else MOST_VALUES
-            commas, colons = await asyncio.to_thread(counts_of, content, most)
-            self._refuse_names([colons], many)
-            return await self._large_item(content, commas, ())
-        except MalformedJsonError as error:
-            raise RequestError(f"{_NOT_JSON}: {error}") from None
-        except TooManyValuesError as error:
-            raise TooLargeError(f"the request is larger than any may be: {error}") from None
-
-    def _refuse_names(self, colons: list[int], many: bool) -> None:
-        """Refuse an x of more names than one may have; an item has its own fields beside."""
-        most = self._settings.max_values + len(self._fields)
-        if self._many is not None and max(colons) > most:
-            which = f"item {next(index for index, count in enumerate(colons) if count > most)}" if many else "the body"
-            raise TooLargeError(
-                f"{which} has more than {self._settings.max_values:,} names, the most that one x may have"
-            )
-
-    async def _pieces(self, content: Content, items: Outline) -> list[Any]:
-        """The items of a list, of which so many are checked at a time as are some bytes together."""
-        starts, ends, commas = items.starts, items.ends, items.commas
-        found: list[Any] = []
-        index, count = 0, len(starts)
-        while index < count:
-            last = index
-            if commas[index] > NUMBERS or ends[index] - starts[index] > PIECE:
-                found.append(await self._large_item(content[starts[index] : ends[index]], commas[index], (index,)))
-            else:
-                while last + 1 < count and ends[last + 1] - starts[index] <= PIECE and commas[last + 1] <= NUMBERS:
-                    last += 1
-                async with self._heavy_work:
-                    found += self._checked(b"[%b]" % bytes(content[starts[index] : ends[last]]), True, (index,))
-            index = last + 1
-        return found
-
-    def _checked(self, content: Content, many: bool, within: Location = (), whole: bool = False) -> Any:
-        """What is in a body, or in a piece of it that begins within it, or without its numbers."""
-        adapter = self._many if many and self._many is not None else self._one
+        """Return the value of a body."""
+        if len(content) > SMALL:
+            return await self._read_large(content)
+        is_list = self._many is not None and content.lstrip(_WHITE)[:1] == b"["
+        adapter = self._many if is_list and self._many is not None else self._one
         try:
             return adapter.validate_json(content)
         except ValidationError as error:
-            raise self._error(error, content, within, many, whole) from None
+            first = error.errors(include_url=False)[0]
+            if first["type"] == "json_invalid":
+                raise _not_json(str(first["ctx"]["error"]), content) from None
+            raise self._invalid(error, from_json(content)) from None
 
-    async def _large_item(self, content: Content, commas: int, within: Location) -> Any:
-        """An item that may have a long list of numbers as its x; that is checked in pieces, and the rest without it."""
-        start = end = count = 0
-        if self._has_x and commas > NUMBERS:
-            start, end, count = await asyncio.to_thread(list_in, content, "x")
-            if count <= NUMBERS:
-                start = end = count = 0
-        if len(content) - (end - start) > self._most_bytes:
-            raise TooLargeError(
-                f"{shown_location(within) or 'the body'} has more than {self._most_bytes:,} bytes, the most beside a list of numbers"
-            )
-        field = shown_location((*within, "x"))
-        most = schemas.MOST_CLASSES + self._settings.max_values
-        if self._many is not None and commas - count > most:
-            candidates = f"; among names {schemas.MOST_CLASSES:,} classes at most" if self._has_x else ""
-            raise TooLargeError(
-                f"{shown_location(within) or 'the body'} has more than {most:,} values beside a list of numbers, the most that there may be"
-                f"{candidates}"
-            )
+    async def _read_large(self, content: Content) -> Any:
+        """Parse a large body in one go, and validate its items in pieces, between which others get a turn."""
+        if content.count(b",") + content.count(b":") > MOST_VALUES:
+            raise TooLargeError(f"the body has more than {MOST_VALUES:,} values and names, the most in one request")
         async with self._heavy_work:
-            item = self._checked(content[:start] + content[end:], False, within, whole=not within and not count)
-        found: list[float] = []
-        while start < end:
-            cut = content.find(b",", start + PIECE, end)
-            piece = b"[%b]" % bytes(content[start : end if cut < 0 else cut])
-            start = end if cut < 0 else cut + 1
+            try:
+                value = from_json(content)
+            except ValueError as error:
+                raise _not_json(str(error), content) from None
+        if self._many is None or not isinstance(value, list):
+            return self._validate(value, ())
+        if len(value) > self._settings.max_batch:
+            raise TooLargeError(f"the body has {len(value):,} items, and {self._settings.max_batch:,} are the most")
+        found: list[Any] = []
+        for start in range(0, len(value), ITEMS_AT_ONCE):
             async with self._heavy_work:
-                try:
-                    found += self._numbers.validate_json(piece)
-                except ValidationError as error:
-                    if error.errors(include_url=False)[0]["type"] == "json_invalid":
-                        raise InvalidError(
-                            f"{field} is not a list of numbers from {field}[{len(found)}] on", field
-                        ) from None
-                    raise self._error(error, piece, (*within, "x", len(found)), True) from None
-        return item.model_copy(update={"x": found}) if count and item.x == [] else item  # else x is there again
+                items = enumerate(value[start : start + ITEMS_AT_ONCE], start)
+                found += [self._validate(item, (index,)) for index, item in items]
+        return found
 
-    def _error(
-        self, error: ValidationError, content: Content, within: Location, many: bool, whole: bool = False
-    ) -> RequestError:
+    def _validate(self, item: Any, within: Location) -> Any:
+        """Validate one item of a large body; one of too many names is refused before each of them is an error."""
+        if isinstance(item, dict):
+            x = item.get("x")
+            names = max(len(item), len(x) if isinstance(x, dict) else 0)
+            if self._many is not None and names > self._settings.max_values + len(self._fields):
+                raise TooLargeError(
+                    f"{shown_location(within) or 'the body'} has {names:,} names, and {self._settings.max_values:,} are the most of one x"
+                )
+        try:
+            return self._one.validate_python(item)
+        except ValidationError as error:
+            raise self._invalid(error, item, within) from None
+
+    def _invalid(self, error: ValidationError, body: Any, within: Location = ()) -> RequestError:
         errors = error.errors(include_url=False)
-        first = errors[0]
-        if not within and not content.strip():
-            return RequestError("the body is empty, but must be JSON")
-        if first["type"] == "json_invalid":
-            where = f" from {shown_location(within)} on" if within else ""
-            why = str(first["ctx"]["error"])
-            if "hex escape" in why:  # JSON has it, and no text
-                return InvalidError(f"the body has half a character{where}, but texts must be of Unicode characters")
-            return RequestError(f"{_NOT_JSON}{where}: {why if whole else why.partition(' at line ')[0]}")
-        if not first["loc"] and first["type"] == "model_type" and not within:
+        if not errors[0]["loc"] and errors[0]["type"] == "model_type" and not within:
             return RequestError(
                 "the body is JSON, but must be an object" + (" or a list of them" if self._many else "")
             )
-        moved = _moved(within, many)
-        return InvalidError(*message_of(errors, from_json(content), self._fields, moved))
+        return InvalidError(*message_of(errors, body, self._fields, within))
 
 
-def _moved(within: Location, many: bool) -> Callable[[Location], Location]:
-    """From a location in a piece to one in the body: the piece begins there, and if it is a list counts from there."""
-
-    def moved(location: Location) -> Location:
-        if many and within and location:
-            return (*within[:-1], int(within[-1]) + int(location[0]), *location[1:])
-        return (*within, *location)
-
-    return moved
+def _not_json(why: str, content: Content) -> RequestError:
+    if not content.strip():
+        return RequestError("the body is empty, but must be JSON")
+    if "hex escape" in why:  # JSON has it, and no text
+        return InvalidError("the body has half a character, but texts must be of Unicode characters")
+    return RequestError(f"the body is not JSON that can be read: {why}")
 
 
 class QueryReader:
@@ -241,7 +165,7 @@ class QueryReader:
         self._required = tuple(required)
 
     def read(self, query: bytes) -> dict[str, Any]:
-        """The parameters that are there."""
+        """Return the parameters that are given."""
         given = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
         found = {}
         for name, text in given.items():

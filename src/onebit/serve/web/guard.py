@@ -7,24 +7,46 @@ All that it knows of uvicorn is the name of one class; `process` falls back on u
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from typing import Any, Literal
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from onebit.serve.errors import RequestError, RequestTimeoutError, TooLargeError, UnavailableError
-from onebit.serve.web.connections import KEEP_ALIVE_S, LARGEST_HEAD, MOST_IN_A_ROW, Connections, HeadTooLargeError
+from onebit.serve.settings import Settings
 from onebit.serve.web.replies import final_bytes
 
-LOG = logging.getLogger(__name__)  # throttled, since strangers can cause its lines
+KEEP_ALIVE_S = 65  # longer than proxies keep a connection that is not used, so that they end it, and not we
+LARGEST_HEAD = 64 * 2**10  # bytes of the line and the headers of a request
+MOST_IN_A_ROW = 16  # requests that come before those before them are answered; hardly anybody sends two
 END = b"\r\n\r\n"  # of a head
 _BEGINNING = re.compile(rb"[\r\n]*(?:[A-Za-z]|\Z)")
 _FIRST_LINE = re.compile(rb"[\r\n]*(?:\Z|[A-Za-z]+ (?:/|https?://)[\x21-\x7e]* HTTP/1)")
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r")
 # Java's client and `curl --http2` offer HTTP/2 with a request, and a parser would take its body for that protocol: the offer is renamed.
 _OFFER, _NO_OFFER = re.compile(rb"(?i)\r\nupgrade:"), b"\r\nignored:"
+
+
+class HeadTooLargeError(TooLargeError):
+    """More headers than one request may have."""
+
+    status = 431
+
+
+class Connections:
+    """The open connections by the address of the other side, and their bounds."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.most = settings.max_connections
+        self.patience_s = settings.request_timeout_s
+        self.most_bytes = 2 * settings.max_body + LARGEST_HEAD  # a body in small chunks is larger on the way
+        self.open: dict[object, Guard] = {}
+        self.refused = 0  # since the start
+
+    def note_answer(self, client: object) -> None:
+        """Note that the application is done with a request of a client, as the ASGI scope names it."""
+        if (connection := self.open.get(client)) is not None:
+            connection.note_answer()
 
 
 class _OpenTransport:
@@ -70,7 +92,7 @@ class Guard(asyncio.Protocol):
             self._refuse(UnavailableError(f"there are {self._bounds.most} connections already, the most at once"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Forget the connection."""
         self._alarm.cancel()
         self._bounds.open.pop(self._client, None)
         self._inner.connection_lost(exc)
@@ -155,7 +177,7 @@ class Guard(asyncio.Protocol):
         self._inner.resume_writing()
 
     def _look(self) -> None:
-        """See whether something takes too long, and when to look again."""
+        """End what takes too long, and schedule the next look."""
         now, patience_s = self._loop.time(), self._bounds.patience_s
         if self._transport.is_closing() and self._stuck is None:
             self._stuck = now
@@ -184,12 +206,12 @@ class Guard(asyncio.Protocol):
 
 
 def _not_http() -> RequestError:
-    LOG.warning("Invalid HTTP request received.")
     return RequestError("this is not HTTP that can be read")
 
 
 def guarded(connections: Connections) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol with a guard, for uvicorn's setting `http`."""
+    """Return uvicorn's protocol with a guard, for uvicorn's setting `http`; an ImportError where uvicorn has no such protocol."""
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class Guarded(Guard):
         def __init__(self, **given: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import ValidationError  # noqa: F401 - for the example below
@@ -50,11 +50,9 @@ def message_of(
     errors: Sequence[ErrorDetails],
     body: object,
     known: Sequence[str] = (),
-    moved: Callable[[Location], Location] = lambda location: location,
+    within: Location = (),
 ) -> tuple[str, str | None]:
-    """The sentence, and the field that it is about; `known` are the fields that a body may have.
-
-    Where the body is a piece of another, `moved` gives the location there.
+    """Return the sentence, and the field that it is about; `known` are the fields that a body may have, and `within` is where it is in a list.
 
     >>> from onebit.serve.schemas import DecideRequest
     >>> try:
@@ -70,7 +68,7 @@ def message_of(
     location = max((location for location, _ in related), key=len)
     about = [one for other, one in related if other == location]
     outermost = len(location) == 1
-    location = moved(location)
+    location = (*within, *location)
     field = shown_location(location)
     one = about[0]
     if one["type"] == "missing":
@@ -89,7 +87,7 @@ def message_of(
 
 
 def shown_location(location: Location) -> str | None:
-    """A location as one would write it in a program.
+    """Return a location as one would write it in a program.
 
     >>> shown_location((2, "x", 3)), shown_location(("features", "size")), shown_location(("x", "a b")), shown_location(())
     ('[2].x[3]', 'features.size', "x['a b']", None)
@@ -102,7 +100,7 @@ def shown_location(location: Location) -> str | None:
 
 
 def shown_value(value: object) -> str:
-    """A value, short.
+    """Return a value in at most some 60 characters.
 
     >>> shown_value("a" * 100), shown_value([1, 2]), shown_value(None), shown_value(True)
     ("'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'", 'a list of 2', 'null', 'true')
@@ -127,7 +125,7 @@ def _must_be(error: Any) -> str:
 
 
 def _location(loc: Sequence[str | int], body: object, kind: str) -> Location:
-    """The location in the body, from that of pydantic: what is no key of the body is the name of a kind that pydantic tried."""
+    """Return the location in the body from that of pydantic, without the names of the kinds that pydantic tried."""
     location: list[str | int] = []
     here: Any = body
     for number, part in enumerate(loc):

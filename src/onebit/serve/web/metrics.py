@@ -21,14 +21,12 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client.registry import Collector
 
 from onebit.serve.errors import TaskSetAsideError
-from onebit.serve.web.connections import Connections
-from onebit.serve.web.rate_limit import RateLimiters
+from onebit.serve.web.guard import Connections
 from onebit.serve.web.request import RequestContext
 from onebit.storage import platform_info
 
 if TYPE_CHECKING:
     from onebit.serve.service import Service
-    from onebit.serve.tokens import Tokens
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
 WINDOW = 1000  # feedbacks of the rates
@@ -37,7 +35,7 @@ __all__ = ["CONTENT_TYPE", "Metrics", "Requests", "build_info"]
 
 
 def build_info() -> dict[str, str]:
-    """What the service runs on, as `schemas.Version` has it."""
+    """Return what the service runs on, as `replies.Version` has it."""
     here = platform_info()
     return {"version": here["onebit"], **{name: here[name] for name in ("python", "numba", "numpy", "cpu")}}
 
@@ -50,7 +48,7 @@ class Requests:
         self._sums: dict[tuple[str, str, int], float] = {}
 
     def observe(self, context: RequestContext) -> None:
-        """One request was answered."""
+        """Count a request that was answered."""
         seconds = perf_counter() - context.started
         key = (context.method, context.route, context.status)
         counts = self._counts.get(key)
@@ -61,7 +59,7 @@ class Requests:
         self._sums[key] += seconds
 
     def metric(self) -> HistogramMetricFamily:
-        """All of them, as a histogram."""
+        """Return all of them as a histogram."""
         made = HistogramMetricFamily(
             "onebit_request_seconds",
             "From the head of a request to the end of its answer.",
@@ -73,36 +71,24 @@ class Requests:
 
 
 class Metrics(Collector):
-    """Everything that is to be known of a service."""
+    """The collector of a service for Prometheus."""
 
-    def __init__(
-        self,
-        service: Service,
-        tokens: Tokens,
-        requests: Requests,
-        rate_limiters: RateLimiters,
-        connections: Connections,
-    ) -> None:
+    def __init__(self, service: Service, requests: Requests, connections: Connections) -> None:
         self._service = service
-        self._tokens = tokens
         self._requests = requests
-        self._rate_limiters = rate_limiters
         self._connections = connections
         self._registry = CollectorRegistry()  # nothing global: two services in one process count apart
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
     def text(self) -> bytes:
-        """For Prometheus."""
+        """Return all metrics in the text format of Prometheus."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """All of it."""
+        """Yield all metrics."""
         yield InfoMetricFamily("onebit_build", "What the service runs on.", build_info())
         yield self._requests.metric()
-        yield CounterMetricFamily(
-            "onebit_rate_limited", "Requests beyond the rate of their token.", value=self._rate_limiters.refused
-        )
         yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=len(self._connections.open))
         yield CounterMetricFamily(
             "onebit_connections_refused", "Connections beyond the most at once.", value=self._connections.refused
@@ -142,11 +128,6 @@ class Metrics(Collector):
             "onebit_clock_ahead_seconds",
             "By how much the times of the log are ahead of the machine's clock.",
             value=gauges["clock_ahead_s"],
-        )
-        yield GaugeMetricFamily(
-            "onebit_tokens_unread_seconds",
-            "For how long the file of the tokens could not be read; 0 where it can.",
-            value=self._tokens.unread_s,
         )
 
     def _tasks(self) -> Iterator[Metric]:
@@ -217,6 +198,6 @@ class Metrics(Collector):
 
 
 def _buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
-    """How many were within each bound, as Prometheus has it: each bucket holds those before it too."""
+    """Return cumulative counts by upper bound, as Prometheus has them."""
     names = [*(str(float(bound)) for bound in bounds), "+Inf"]
     return list(zip(names, accumulate(counts), strict=True))

@@ -1,4 +1,4 @@
-"""The middleware around all routes: it authenticates, limits rates, counts, and answers whatever fails in the one shape of errors."""
+"""The middleware around all routes: it authenticates, counts, and answers whatever fails in the one shape of errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -22,12 +21,10 @@ from onebit.serve.errors import (
 )
 from onebit.serve.tokens import Principal, Tokens
 from onebit.serve.web.bodies import ClientDisconnectedError
-from onebit.serve.web.connections import LARGEST_HEAD, HeadTooLargeError
+from onebit.serve.web.guard import LARGEST_HEAD, HeadTooLargeError
 from onebit.serve.web.metrics import Requests
-from onebit.serve.web.rate_limit import RateLimiters
 from onebit.serve.web.replies import error_reply
-from onebit.serve.web.request import COOKIE, RequestContext
-from onebit.serve.web.tracing import tracing
+from onebit.serve.web.request import COOKIE, LARGE_AT_ONCE, RequestContext
 
 LOG = logging.getLogger("onebit.serve")
 
@@ -55,7 +52,6 @@ class Middleware:
         origins: Collection[str],
         public: Collection[str],
         requests: Requests,
-        rate_limiters: RateLimiters,
         login: Login,
     ) -> None:
         self._app = app
@@ -64,9 +60,8 @@ class Middleware:
         self._origins = frozenset(origin.encode() for origin in origins)  # whose pages may use the service with a token
         self._public = frozenset(public)
         self._requests = requests
-        self._rate_limiters = rate_limiters
         self._login = login
-        self._tracing = tracing()
+        self._large_requests: dict[str | None, asyncio.Semaphore] = {}  # by token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer why not."""
@@ -76,17 +71,16 @@ class Middleware:
         context = RequestContext(scope["method"])
         # The server leaves the body of an answer to HEAD away by itself.
         scope = {**scope, "onebit": context, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
-        with nullcontext() if self._tracing is None else self._tracing.request(scope, context):
-            await self._handle(scope, context, receive, send)
-
-    async def _handle(self, scope: Scope, context: RequestContext, receive: Receive, send: Send) -> None:
         try:
             try:
                 if sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEAD:
                     raise HeadTooLargeError(f"the head of the request is larger than {LARGEST_HEAD:,} bytes")
                 if scope["path"] not in self._public:
                     context.principal = self._authenticate(scope, context)
-                    context.rate_limiter = self._rate_limiters.acquire(context.principal)
+                    context.large_requests = self._large_requests.get(context.principal.id)
+                    if context.large_requests is None:
+                        context.large_requests = asyncio.Semaphore(LARGE_AT_ONCE)
+                        self._large_requests[context.principal.id] = context.large_requests
                 await self._app(scope, receive, send)
             except ClientDisconnectedError:
                 context.status = LEFT
@@ -109,7 +103,7 @@ class Middleware:
         await response(scope, receive, send)
 
     def _authenticate(self, scope: Scope, context: RequestContext) -> Principal:
-        """Who asks."""
+        """Return who asks; refused without a valid token, or from a page of another site."""
         host = origin = cookie = b""
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -172,7 +166,7 @@ def _token_in(cookies: bytes) -> str | None:
 
 
 def _without_port(host: bytes) -> bytes:
-    """The name in `name:port`; an address of version 6 is in brackets."""
+    """Return the name in `name:port`; an address of version 6 is in brackets."""
     if host.endswith(b"]"):
         return host
     name, colon, port = host.rpartition(b":")

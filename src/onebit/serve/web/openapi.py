@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
-from onebit.serve.errors import TooManyRequestsError, UnavailableError
-from onebit.serve.web.problems import CONTENT_TYPE, Problem, title_of
+from onebit.serve.errors import UnavailableError
+from onebit.serve.web.replies import PROBLEM, Problem, title_of
 from onebit.serve.web.request import COOKIE
 from onebit.serve.web.routes import Operation
 from onebit.version import VERSION
@@ -24,7 +24,6 @@ TAGS = {  # in this order
     "pages": "Pages for people",
 }
 REFERENCE = "#/components/schemas/{model}"
-AGAIN = (TooManyRequestsError, UnavailableError)  # which say when the same may be sent again
 SECURITY: dict[str, dict[str, str]] = {
     "token": {"type": "http", "scheme": "bearer", "description": "A token of `onebit token create`"},
     "cookie": {"type": "apiKey", "in": "cookie", "name": COOKIE, "description": "Set by POST /session"},
@@ -39,13 +38,13 @@ class _Schemas:
         self._slots: list[dict[str, Any]] = []
 
     def of(self, kind: Any, mode: JsonSchemaMode, **more: Any) -> dict[str, Any]:
-        """An object that will be the schema of a type, with something added."""
+        """Return an object that will be the schema of a type, with `more` added."""
         self._asked.append((len(self._asked), mode, TypeAdapter(kind)))
         self._slots.append(dict(more))
         return self._slots[-1]
 
-    def made(self) -> dict[str, Any]:
-        """Fill all that were asked for; the schemas of the models that they name."""
+    def resolve(self) -> dict[str, Any]:
+        """Fill all that were asked for, and return the schemas of the models that they name."""
         found, models = TypeAdapter.json_schemas(self._asked, ref_template=REFERENCE)
         for (number, mode, _), slot in zip(self._asked, self._slots, strict=True):
             slot.update({**found[number, mode], **slot})
@@ -53,8 +52,8 @@ class _Schemas:
         return shared
 
 
-def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The description of an interface, for programs."""
+def build_document(operations: Iterable[Operation]) -> dict[str, Any]:
+    """Return the OpenAPI document of these operations."""
     schemas, paths = _Schemas(), dict[str, dict[str, Any]]()
     for one in operations:
         paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
@@ -63,7 +62,7 @@ def document(operations: Iterable[Operation]) -> dict[str, Any]:
         "info": {"title": "onebit", "summary": "Decide, hear right or wrong, learn.", "version": VERSION},
         "tags": [{"name": name, "description": said} for name, said in TAGS.items()],
         "paths": paths,
-        "components": {"schemas": schemas.made(), "securitySchemes": SECURITY},
+        "components": {"schemas": schemas.resolve(), "securitySchemes": SECURITY},
     }
 
 
@@ -108,11 +107,9 @@ def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
     if one.headers:
         good["headers"] = {name: _header(said) for name, said in one.headers.items()}
     found = {str(one.status): good}
-    if one.polled is not None:
-        found["304"] = {"description": "It is as it was"}
     for kind in sorted(one.errors, key=lambda kind: kind.status):
         found[str(kind.status)] = _refusal(title_of(kind), schemas)
-        if kind in AGAIN:
+        if kind is UnavailableError:
             found[str(kind.status)]["headers"] = {"Retry-After": _header("Seconds after which to send it again")}
     for status, kind in one.also.items():
         found.setdefault(str(status), {"description": HTTPStatus(status).phrase, "content": {}})
@@ -121,7 +118,7 @@ def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
 
 
 def _refusal(said: str, schemas: _Schemas) -> dict[str, Any]:
-    return {"description": said, "content": {CONTENT_TYPE: {"schema": schemas.of(Problem, "serialization")}}}
+    return {"description": said, "content": {PROBLEM: {"schema": schemas.of(Problem, "serialization")}}}
 
 
 def _header(said: str) -> dict[str, Any]:

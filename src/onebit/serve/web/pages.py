@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from importlib.resources import files
 
@@ -9,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from onebit.serve.errors import NotFoundError
-from onebit.serve.web.replies import REVALIDATED, STRICT, Reply, is_known, not_modified, tag_of
+from onebit.serve.web.replies import STRICT, Reply
 
-PAGES = ("dashboard", "play", "docs", "login", "missing")
+PAGES = ("dashboard", "play", "docs", "login")
 ICON = "image/x-icon"
 BORROWED = ("uPlot.iife.min.js", "uPlot.min.css")  # from the pages of experiments
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
@@ -27,24 +28,27 @@ def _policy(script: str, style: str) -> bytes:
 
 
 class File:
-    """A file as it is sent."""
+    """A file with its headers."""
 
     def __init__(self, content: bytes, kind: str) -> None:
         self._content = content
-        self._tag = tag_of(content)
+        self._tag = b'"%b"' % hashlib.sha256(content).hexdigest()[:32].encode()
         self._headers = (
             *STRICT,
             (b"content-type", kind.encode()),
             (b"content-security-policy", _policy("'self'", "'self'")),
-            *REVALIDATED,
+            (b"cache-control", b"private, no-cache"),  # kept, but asked for each time: it is not for everybody
+            (b"vary", b"authorization, cookie"),
             (b"etag", self._tag),
         )
 
     def reply(self, request: Request) -> Response:
-        """The file, or that it has not changed."""
-        if is_known(self._tag, request.scope):
-            return not_modified(self._headers)
-        return Reply(self._content, 200, self._headers)
+        """Return the file, or 304 where the browser has it."""
+        if self._tag.decode() not in request.headers.get("if-none-match", ""):
+            return Reply(self._content, 200, self._headers)
+        response = Response(status_code=304)
+        response.raw_headers = list(self._headers)
+        return response
 
 
 class Pages:
@@ -53,16 +57,14 @@ class Pages:
     def __init__(self) -> None:
         own, borrowed = files("onebit.serve.pages"), files("onebit.report") / "assets"
         self._login = (own / "login.html").read_text(encoding="utf-8")
-        self._missing = (own / "missing.html").read_bytes()
         self._icon = File((own / "favicon.ico").read_bytes(), ICON)
-        kept = [name for name in PAGES if name not in ("login", "missing")]
-        self._pages = {name: File((own / f"{name}.html").read_bytes(), HTML) for name in kept}
+        self._pages = {name: File((own / f"{name}.html").read_bytes(), HTML) for name in PAGES if name != "login"}
         found = [*own.iterdir(), *(borrowed / name for name in BORROWED)]
         kinds = [(file, TYPES.get(file.name.rpartition(".")[2])) for file in found]
         self._assets = {file.name: File(file.read_bytes(), kind) for file, kind in kinds if kind is not None}
 
     def login(self) -> Response:
-        """What those see whom nobody knows; its one script is named by a number that is new each time."""
+        """Return the login page; a nonce, new each time, allows its one script."""
         nonce = secrets.token_urlsafe(16)
         headers = (
             *STRICT,
@@ -72,16 +74,6 @@ class Pages:
             (b"www-authenticate", b'Bearer realm="onebit"'),
         )
         return Reply(self._login.replace(NONCE, nonce).encode(), 401, headers)
-
-    def missing(self) -> Response:
-        """What people see where there is nothing: the way to the pages that there are."""
-        headers = (
-            *STRICT,
-            (b"content-type", HTML.encode()),
-            (b"content-security-policy", _policy("'none'", "'unsafe-inline'")),
-            (b"cache-control", b"no-store"),
-        )
-        return Reply(self._missing, 404, headers)
 
     async def favicon(self, request: Request) -> Response:
         """The icon, for browsers that ask for it by its usual name."""
@@ -96,7 +88,7 @@ class Pages:
         return self._pages["play"].reply(request)
 
     async def docs(self, request: Request) -> Response:
-        """The description of this interface, for people."""
+        """Return the page that describes every route."""
         return self._pages["docs"].reply(request)
 
     async def asset(self, request: Request, name: str) -> Response:

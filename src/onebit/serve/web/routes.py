@@ -15,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from onebit.serve.cooperative_lock import CooperativeLock
+from onebit.serve.core.plan import HeavyWork
 from onebit.serve.errors import (
     ForbiddenError,
     InvalidError,
@@ -24,20 +24,17 @@ from onebit.serve.errors import (
     RequestError,
     RequestTimeoutError,
     TooLargeError,
-    TooManyRequestsError,
     UnauthorizedError,
     UnavailableError,
 )
 from onebit.serve.settings import Settings
 from onebit.serve.web.bodies import BodyReader, QueryReader, read_body
-from onebit.serve.web.replies import Reply, empty_reply, error_reply, json_reply, tagged
+from onebit.serve.web.replies import empty_reply, error_reply, json_reply
 from onebit.serve.web.request import RequestContext
 
 # "nobody" needs no token at all; "anybody" needs a token, of any scope; "everything" is read for a token of all tasks.
 Needs = Literal["nobody", "anybody", "decide", "feedback", "read", "admin", "everything"]
 Endpoint = Callable[..., Awaitable[object]]
-# Of what is asked for again and again, who has it already is told so; "kept" is for what browsers may keep, "private" for what they may not.
-Polled = Literal["kept", "private"]
 
 
 class _Text(StringConvertor):
@@ -57,7 +54,7 @@ class Parameter(NamedTuple):
 
     @property
     def required(self) -> bool:
-        """Whether it must be there."""
+        """Return True if it has no default."""
         return self.default is inspect.Parameter.empty
 
 
@@ -76,13 +73,12 @@ class Operation:
         status: int = 200,
         refuses: Iterable[type[RequestError]] = (),
         settings: Settings,
-        heavy_work: CooperativeLock,
+        heavy_work: HeavyWork,
         hear_of: Callable[[str], Awaitable[None]],
         page: bool = False,
         content: str | None = None,
         also: dict[int, Any] | None = None,
         headers: dict[str, str] | None = None,
-        polled: Polled | None = None,
     ) -> None:
         self.method = method
         self.pattern = path  # as Starlette's routes have it
@@ -96,9 +92,6 @@ class Operation:
         self.content = content  # the type of an answer that is no JSON
         self.also = also or {}  # the types of answers of other statuses
         self.headers = headers or {}  # of an answer that is no refusal, and what they say
-        self.polled = polled
-        if polled is not None:
-            self.headers["ETag"] = "Of what was answered: with it in If-None-Match, 304 says that it has not changed"
         self._hear_of = hear_of
         self._max_body = settings.max_body
         self._patience_s = settings.request_timeout_s
@@ -116,7 +109,7 @@ class Operation:
         self._query = QueryReader(kinds, required) if kinds else None
         self.errors: set[type[RequestError]] = set(refuses)
         if needs != "nobody":
-            self.errors |= {UnauthorizedError, ForbiddenError, TooManyRequestsError, UnavailableError}
+            self.errors |= {UnauthorizedError, ForbiddenError, UnavailableError}
         if self.in_path:
             self.errors |= {NotFoundError}
         if self._body:
@@ -141,13 +134,11 @@ class Operation:
             arguments["request"] = Request(scope)
         answer = await self.endpoint(**arguments)
         response = answer if isinstance(answer, Response) else json_reply(answer, self.status)
-        if self.polled is not None and isinstance(response, Reply):
-            response = await tagged(response, scope, kept=self.polled == "kept")
         context.status = response.status_code
         await response(scope, receive, send)
 
     def _check(self, context: RequestContext, task: str | None) -> None:
-        """Whether who asks may."""
+        """Refuse a caller whose token does not allow this operation."""
         if self.needs == "nobody":
             return
         principal = context.principal

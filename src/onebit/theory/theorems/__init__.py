@@ -1,1 +1,142 @@
-"""The theorems, one file a paper: each turns a setting into bounds."""
+"""The theorems, one file a paper or an algorithm, and what they promise of a learner on fixed rounds: found once, and can be kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from onebit.errors import InputError
+from onebit.theory.bound import Bound
+from onebit.theory.setting import Setting
+from onebit.theory.theorems import (
+    arora2020,
+    chen2009,
+    hoeven2020,
+    passive_aggressive,
+    perceptron,
+    prompak2017,
+    zhong2015,
+)
+from onebit.trials.trial import ComparisonEntry, shown
+
+THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {
+    "perceptron": perceptron.perceptron,
+    "banditron": perceptron.banditron,
+    "passive-aggressive": passive_aggressive.multiclass,
+    "exact-pa": passive_aggressive.multiclass,
+    "conservative-ova": chen2009.conservative,
+    "epabf": arora2020.epabf,
+    "pab": zhong2015.pab,
+    "gaptron": hoeven2020.gaptron,
+    "bandit-perceptron": prompak2017.bandit_perceptron,
+}
+IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # whose theorems need nothing but a margin
+
+
+@dataclass(frozen=True)
+class Promises:
+    """The bounds, sentences on what is no bound, and for Gaptron its loss and the numbers of Table 1."""
+
+    bounds: list[Bound]
+    notes: list[str]
+    loss: hoeven2020.LossName | None
+    compared: list[dict[str, Any]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values from which `from_dict` makes it again; JSON has no numbers for what is not finite, so these are words."""
+        bounds = [{**asdict(one), "line": None if one.line is None else one.line.tolist()} for one in self.bounds]
+        plain: dict[str, Any] = _worded(
+            {"bounds": bounds, "notes": self.notes, "loss": self.loss, "compared": self.compared}
+        )
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Promises:
+        """What `to_dict` gave, read from a file."""
+        kept = _numbered(plain)
+        arrays: dict[str, Callable[[Any], Any]] = {"left": tuple, "line": np.array}
+        bounds = [
+            Bound(**{**one, **{name: make(one[name]) for name, make in arrays.items() if one[name] is not None}})
+            for one in kept["bounds"]
+        ]
+        return cls(bounds, kept["notes"], kept["loss"], kept["compared"])
+
+
+def _worded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _worded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_worded(one) for one in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else str(float(value))  # and no number of NumPy's
+    return value
+
+
+def _numbered(value: Any) -> Any:
+    """Undo `_worded`."""
+    if isinstance(value, dict):
+        return {name: _numbered(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_numbered(one) for one in value]
+    return float(value) if value in ("nan", "inf", "-inf") else value
+
+
+def check_theorems(entry: ComparisonEntry) -> None:
+    """Refuse a learner that no theorem is about."""
+    name = entry.rule.name
+    if name not in THEOREMS:
+        raise InputError(f"the papers give no bound for {name}, but for {', '.join(sorted(THEOREMS))}")
+    if entry.options.get("kernel") is not None and name not in IN_A_KERNEL:
+        raise InputError(f"bounds in the space of a kernel are known for {' and '.join(IN_A_KERNEL)}, not for {name}")
+
+
+def promised(setting: Setting) -> Promises:
+    """What the theorems promise in a setting."""
+    name = setting.rule.name
+    found = [bound.judged(setting.given.count) for bound in THEOREMS[name](setting)]
+    if name != "gaptron":
+        return Promises(found, _notes(setting), None, [])
+    return Promises(found, _notes(setting), hoeven2020.LOSSES[int(setting.record.loss)], _compared(setting, found))
+
+
+def _compared(setting: Setting, found: list[Bound]) -> list[dict[str, Any]]:
+    """Table 1 with the numbers of this run, rows scaled to be no longer than one."""
+    numbers, rounds = found[0].assumptions, setting.rounds
+    norm = numbers["U norm"] * rounds.longest
+    radius = float(setting.record.radius) * rounds.longest
+    return hoeven2020.table1(
+        rounds.kinds,
+        int(rounds.X.shape[1]),
+        rounds.count,
+        norm,
+        norm if math.isnan(radius) else radius,
+        numbers["U loss"],
+    )
+
+
+def _notes(setting: Setting) -> list[str]:
+    """Sentences on what is no bound: the options, and Theorem 5's polynomial where groups are given."""
+    found = [f"Set: {shown(setting.planned)}."] if setting.planned else []
+    if setting.rule.name != "bandit-perceptron" or setting.groups is None or setting.rounds.longest > 1.0 + 1e-5:
+        return found
+    group = setting.margin("group")
+    if not group.separable:
+        return [*found, "Theorem 5: the rows are not group weakly separable, so there is no polynomial."]
+    position = {name: index for index, name in enumerate(setting.given.classes)}
+    groups = [[position[name] for name in members] for members in group.groups]
+    rows = np.asarray(setting.rounds.X.todense() if hasattr(setting.rounds.X, "todense") else setting.rounds.X)
+    values = prompak2017.polynomial_values(
+        rows, setting.rounds.y, groups, np.asarray(group.between), np.asarray(group.within), group.margin
+    )
+    own = np.arange(setting.rounds.kinds) == setting.rounds.y[:, None]
+    least, most = float(values[own].min()), float(values[~own].max())
+    power, degree = prompak2017.polynomial_degree(len(groups) - 1, group.margin)
+    return [
+        *found,
+        f"Theorem 5: the polynomial of degree {power * degree} is at least {least:.3g} on the rows of its class (1/2 is promised) and at most "
+        f"{most:.3g} on all others (-1/2 is promised).",
+    ]

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.draws import LEARNING, Draws
-from onebit.contract.margins import Variant, step_size
 from onebit.contract.rule import RuleInput
+from onebit.contract.steps import Variant, step_size
 from onebit.rules.conservative_ova import Coding, ConservativeOVA, Decoding, move_columns
 from onebit.theory.bound import LOOKED_AT, Bound, Holds
-from onebit.theory.comparators import minimised
+from onebit.theory.comparators import fit_path
 from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting, Trace
 from onebit.theory.theorems import passive_aggressive as lemmas
@@ -188,21 +187,13 @@ SQUARES = ("Lemma 2", "Lemma 2, for any rows", "Lemma 3")
 
 def column_comparators(X: NDArray[np.float64], signs: Numbers, longest: float) -> list[Numbers]:
     """For some penalties, the u of each column that minimise its squared hinge loss plus penalty/2 ||u||^2; and u = 0."""
-    found = [np.zeros((signs.shape[1], X.shape[1]))]
-    for penalty in PENALTIES:
-        found.append(minimised(_column_objective(X, signs, penalty * longest**2), found[-1]))
-    return found
 
-
-def _column_objective(
-    X: NDArray[np.float64], signs: Numbers, penalty: float
-) -> Callable[[Numbers], tuple[float, Numbers]]:
-    def objective(U: Numbers) -> tuple[float, Numbers]:
+    def loss(U: Numbers) -> tuple[float, Numbers]:
         short = np.where(signs != 0.0, np.maximum(0.0, 1.0 - signs * np.asarray(X @ U.T)), 0.0)
-        value = float(np.square(short).sum() + 0.5 * penalty * np.square(U).sum())
-        return value, np.asarray(X.T @ (-2.0 * signs * short)).T + penalty * U
+        return np.square(short).sum(), np.asarray(X.T @ (-2.0 * signs * short)).T
 
-    return objective
+    start = np.zeros((signs.shape[1], X.shape[1]))
+    return list(fit_path(loss, start, [penalty * longest**2 for penalty in PENALTIES]))
 
 
 # --- Theorem 2 -------------------------------------------------------------------------------------------------------------

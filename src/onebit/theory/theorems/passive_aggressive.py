@@ -22,7 +22,7 @@ import math
 
 import numpy as np
 
-from onebit.contract.margins import Variant
+from onebit.contract.steps import Variant
 from onebit.theory.bound import Bound, Holds
 from onebit.theory.comparators import Comparator, best, path
 from onebit.theory.constraints import Numbers

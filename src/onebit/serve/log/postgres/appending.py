@@ -13,21 +13,24 @@ from contextlib import ExitStack
 
 import psycopg
 
+from onebit.serve.log.cache import DecisionCache
 from onebit.serve.log.database import Row
-from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError, TaskChangedError
+from onebit.serve.log.errors import ForeignWriteError, LogError, RowsTakenError, StaleError
 from onebit.serve.log.forgetting import Forgetting, Forgotten
 from onebit.serve.log.id_hash import hashed
 from onebit.serve.log.postgres.fence import Fence
 from onebit.serve.log.postgres.forgetting import erase, first_and_last, take_out
 from onebit.serve.log.postgres.schema import CHANNEL, LOCKS, ORDERING, connected, in_our_words, log_error
 from onebit.serve.log.postgres.watch import Watch
-from onebit.serve.log.tables import COLUMNS, TIME
-from onebit.serve.log.writing import Submission, Written
+from onebit.serve.log.rows import ROW_TYPES
+from onebit.serve.log.submission import Outcome, Submission
 
 PATIENCE_S = 10.0  # for a transaction, the wait for a standby with it; then it is cancelled
 SILENCE_S = 5.0  # for the server, beyond that
 HEAD = "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8) FROM head"
-INSERTS = {table: f"INSERT INTO {table} VALUES ({', '.join(['%s'] * count)})" for table, count in COLUMNS.items()}
+INSERTS = {
+    table: f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(kind._fields))})" for table, kind in ROW_TYPES.items()
+}
 # Of what is to be written: ids that were forgotten, and what is said of rows that are gone. Where nothing was ever forgotten, nothing is looked for.
 FORGOTTEN = (
     "SELECT wanted.task, wanted.id FROM unnest(%s::bigint[], %s::text[], %s::bytea[]) AS wanted (task, id, hash) "
@@ -41,7 +44,7 @@ ORPHANS = (
 )
 LOG = logging.getLogger("onebit.serve")
 STALE = StaleError("another node has written to the log meanwhile")
-TASK_CHANGED = TaskChangedError("the task has changed meanwhile")
+TAKEN = RowsTakenError("another node has written to the log meanwhile")
 
 
 class PostgresAppender:
@@ -55,6 +58,7 @@ class PostgresAppender:
         told_time: Callable[[float], None],
         watch: Watch,
         soon: bool,
+        cache: DecisionCache,
     ) -> None:
         self._address = address
         self._followed = followed  # up to where this node has heard of the log
@@ -62,6 +66,7 @@ class PostgresAppender:
         self._told_time = told_time
         self._watch = watch
         self._soon = soon  # a commit is not waited for until it is on disk
+        self._cache = cache
         self._fence = Fence.of_this()
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
@@ -73,7 +78,7 @@ class PostgresAppender:
         """Where the log ended when this was made, or up to where this node has heard of it since."""
         return max(self._last, self._followed())
 
-    def append(self, group: Sequence[Submission]) -> list[dict[str, Written] | StaleError]:
+    def append(self, group: Sequence[Submission]) -> list[Outcome]:
         """Write a group in one transaction; what was written of each, or why it was left out."""
         committing = False
         self._began = self._watch.now
@@ -82,24 +87,19 @@ class PostgresAppender:
             connection = self._connected()
             self._warnings.clear()
             watched.enter_context(self._watch.over(connection, PATIENCE_S + SILENCE_S))
-            seq, now, looked = self._looked(connection, group)
-            outcomes, rows, ids = _numbered(group, looked, seq, now)
+            now, looked = self._looked(connection, group)
+            outcomes = [looked.take(one, now) for one in group]
+            accepted = [one for one, refusal in zip(group, outcomes, strict=True) if refusal is None]
             with connection.pipeline():
                 with connection.cursor() as cursor:
-                    for table, numbered in rows.items():
-                        cursor.executemany(INSERTS[table], numbered)
-                    if ids:
-                        columns = [list(column) for column in zip(*ids, strict=True)]
-                        cursor.execute(
-                            "INSERT INTO ids SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])", columns
-                        )
-                    count = sum(map(len, rows.values()))
-                    if count:
-                        cursor.execute("UPDATE head SET seq = %s, time = %s", (seq + count, now))
+                    _insert(cursor, accepted)
+                    if accepted:
+                        cursor.execute("UPDATE head SET seq = %s, time = %s", (looked.last, now))
                     else:
                         cursor.execute("UPDATE head SET beats = beats + 1")
                 committing = True
                 connection.execute("COMMIT")
+            self._cache.note_written(accepted)
             if self._warnings:  # the rows are there, but the wait for the standby was given up
                 raise LogError(self._warnings[0], unknown=True)
             connection.execute(f"NOTIFY {CHANNEL}")
@@ -115,6 +115,9 @@ class PostgresAppender:
             watched.close()
         return outcomes
 
+    def sync(self) -> None:
+        """Have on disk what was committed: `flush` of the store sees to that."""
+
     def span(self, order: Forgetting) -> tuple[int, int] | None:
         """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
         connection = self._connected()
@@ -126,10 +129,10 @@ class PostgresAppender:
         committing = False
         try:
             connection = self._connected()
-            seq, now, looked = self._looked(connection, ())
+            now, looked = self._looked(connection, ())
             if known != looked.last_change:
                 raise STALE
-            found = take_out(connection, order, seq + 1, now, token)
+            found = take_out(connection, order, looked.last + 1, now, token)
             if found.rows:  # the head has the time of the last row, by which nodes know the log again
                 connection.execute("UPDATE head SET seq = %s, time = %s", (found.seq, now))
             committing = True
@@ -165,11 +168,11 @@ class PostgresAppender:
         """Let go of the log."""
         self._give_up()
 
-    def _looked(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[int, float, _Looked]:
-        """Take the ordering lock, and look: where the log ends, what time it is, and what is there of what is to be written."""
-        ids = [row[:2] for one in group for row in one.parts.get("decisions", ())]
-        decisions = [row[1] for one in group for row in one.parts.get("feedback", ())]
-        revised = [row[1] for one in group for row in one.parts.get("revisions", ())]
+    def _looked(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _Looked]:
+        """Take the ordering lock, and look: what time it is, where the log ends, and what is there of what is to be written."""
+        ids = [(one.task, decision.record.id) for one in group for decision in one.decisions]
+        decisions = [given.decision.record.seq for one in group for given in one.feedback]
+        revised = [revision.feedback.seq for one in group for revision in one.revisions]
         tasks = list({one.task for one in group})
         with connection.pipeline():
             connection.execute("BEGIN")
@@ -203,10 +206,10 @@ class PostgresAppender:
         self._told_time(now)
         ids_taken = {*(taken.fetchall() if taken else ()), *(gone.fetchall() if gone else ())}
         orphaned = {row[0] for row in orphans} if orphans else set()
-        looked = _Looked(last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
+        looked = _Looked(seq, last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
         for decision, source, late in said.fetchall() if said else ():
             looked.said.setdefault(decision, set()).add((source, late))
-        return seq, now, looked
+        return now, looked
 
     def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
         if log != self.log or self._is_replaced():
@@ -253,6 +256,7 @@ class _Looked:
 
     def __init__(
         self,
+        last: int,
         last_change: int,
         task_changes: dict[int, int],
         lease: str,
@@ -260,6 +264,7 @@ class _Looked:
         said: dict[int, set[tuple[str, int]]],
         orphans: set[int],
     ) -> None:
+        self.last = last  # where the log ends
         self.last_change = last_change
         self.task_changes = task_changes  # the seq of the last change of each task
         self.lease = lease  # of the node that is the keeper
@@ -267,58 +272,50 @@ class _Looked:
         self.orphans = orphans  # the seq of what something is said of, and is gone
         self.said = said  # of decisions: by whom, and whether too late
 
-    def refusal(self, one: Submission) -> StaleError | None:
-        """Why this cannot be written: something that it was judged on is not so any more. None where all of it holds."""
+    def take(self, one: Submission, now: float) -> Outcome:
+        """Number what can be written; else say why it cannot, since something that it was judged on is not so any more."""
         assumptions = one.assumptions
         if assumptions.lease is not None and assumptions.lease != self.lease:
             return STALE
-        if "changes" in one.parts:
-            return None if assumptions.any_change == self.last_change else STALE
-        if assumptions.task_change != self.task_changes.get(one.task):
-            return TASK_CHANGED
-        return STALE if self._is_taken(one) else None
+        if one.changes and assumptions.any_change != self.last_change:
+            return STALE
+        refusal = assumptions.refusal(self.task_changes.get(one.task))
+        if refusal is not None:
+            return refusal
+        if self._is_taken(one):
+            return TAKEN
+        self.last = one.number(self.last, now)
+        if one.changes:
+            self.last_change = self.task_changes[one.task] = self.last
+        return None
 
     def _is_taken(self, one: Submission) -> bool:
         """Return True where an id is taken, or something was said of a decision already; else it is from now on."""
-        ids = {row[:2] for row in one.parts.get("decisions", ())}
+        ids = {(one.task, decision.record.id) for decision in one.decisions}
         if not self.ids.isdisjoint(ids):
             return True
-        if any(row[1] in self.orphans for table in ("feedback", "revisions") for row in one.parts.get(table, ())):
+        answered = [(given.decision.record.seq, given.row) for given in one.feedback]
+        about = (*(decision for decision, _ in answered), *(revision.feedback.seq for revision in one.revisions))
+        if not self.orphans.isdisjoint(about):
             return True
-        heard = [(row[1], row[3], row[5]) for row in one.parts.get("feedback", ())]
-        for decision, source, late in heard:
-            for by, when in self.said.get(decision, ()):
-                if when == late or by == source == "caller":  # a caller's first answer is the one
+        for decision, row in answered:
+            assert row is not None
+            for source, late in self.said.get(decision, ()):
+                if late == row.late or source == row.source == "caller":  # a caller's first answer is the one
                     return True
         self.ids |= ids
-        for decision, source, late in heard:
-            self.said.setdefault(decision, set()).add((source, late))
+        for decision, row in answered:
+            assert row is not None
+            self.said.setdefault(decision, set()).add((row.source, row.late))
         return False
 
 
-def _numbered(
-    group: Sequence[Submission], looked: _Looked, seq: int, now: float
-) -> tuple[list[dict[str, Written] | StaleError], dict[str, list[Row]], list[Row]]:
-    """What becomes of each, and the rows to be written by table, with their numbers and the time; and the ids of the decisions."""
-    outcomes: list[dict[str, Written] | StaleError] = []
-    rows: dict[str, list[Row]] = {}
-    ids: list[Row] = []
-    for one in group:
-        refusal = looked.refusal(one)
-        if refusal is not None:
-            outcomes.append(refusal)
-            continue
-        written: dict[str, Written] = {}
-        for table, given in one.parts.items():
-            written[table] = Written(seq + 1, now)
-            place = TIME[table]
-            kept = rows.setdefault(table, [])
-            for row in given:
-                seq += 1
-                kept.append((seq, *row[:place], now, *row[place + 1 :]))
-                if table == "decisions":
-                    ids.append((*row[:2], seq))
-            if table == "changes":
-                looked.last_change = looked.task_changes[one.task] = seq
-        outcomes.append(written)
-    return outcomes, rows, ids
+def _insert(cursor: psycopg.Cursor, accepted: Sequence[Submission]) -> None:
+    for table, statement in INSERTS.items():
+        rows = [row for one in accepted for row in one.rows()[table]]
+        if rows:
+            cursor.executemany(statement, rows)
+    made = [decision.record for one in accepted for decision in one.decisions]
+    if made:
+        columns = [row.task for row in made], [row.id for row in made], [row.seq for row in made]
+        cursor.execute("INSERT INTO ids SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])", columns)

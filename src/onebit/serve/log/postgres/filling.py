@@ -9,7 +9,7 @@ import psycopg
 from onebit.errors import InputError
 from onebit.serve.log.database import Row
 from onebit.serve.log.postgres.schema import LOCKS, ORDERING, connected, in_our_words, shown_address
-from onebit.serve.log.tables import TIME
+from onebit.serve.log.rows import ROW_TYPES
 
 
 def filled(address: str, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
@@ -27,7 +27,8 @@ def filled(address: str, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) 
             for rows in pages:
                 _write(connection, table, rows)
                 counts[table] += len(rows)
-                seq, time = max((seq, time), (rows[-1][0], rows[-1][1 + TIME[table]]))
+                last = ROW_TYPES[table]._make(rows[-1])
+                seq, time = max((seq, time), (last.seq, last.time))
         connection.execute("INSERT INTO ids SELECT task, id, seq FROM decisions")
         connection.execute("UPDATE head SET seq = %s, time = %s", (seq, time))
     return counts

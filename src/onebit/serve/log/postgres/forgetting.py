@@ -14,6 +14,7 @@ from onebit.serve.log.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten,
 from onebit.serve.log.id_hash import hashed
 from onebit.serve.log.postgres.schema import LOCKS, SNAPSHOTS
 from onebit.serve.log.postgres.shelf import POSITION
+from onebit.serve.log.rows import ChangeRow
 
 ERASING_S = 10  # for which those who read are waited for
 CHOSEN = "CREATE TEMP TABLE going ON COMMIT DROP AS SELECT seq, id AS name FROM "
@@ -57,9 +58,10 @@ def take_out(connection: psycopg.Connection, order: Forgetting, seq: int, when: 
             (order.task, *order.base),
         )
     connection.execute(f"DELETE FROM snapshots WHERE task = %s AND {POSITION} < %s", (order.task, seq))
+    detail = told(len(names), rows, found[0], order)
     connection.execute(
-        "INSERT INTO changes VALUES (%s, %s, %s, 'changed', %s, %s)",
-        (seq, order.task, when, told(len(names), rows, found[0], order), token),
+        f"INSERT INTO changes VALUES ({', '.join(['%s'] * len(ChangeRow._fields))})",
+        ChangeRow(seq, order.task, when, "changed", detail, token),
     )
     connection.execute("UPDATE erasure SET due = true")
     return Forgotten(len(names), rows, seq)

@@ -10,9 +10,9 @@ import psycopg
 
 from onebit.errors import InputError
 from onebit.serve.clock import Clock, DatabaseClock
+from onebit.serve.log.cache import DecisionCache
 from onebit.serve.log.database import Row
 from onebit.serve.log.errors import in_words_of_input
-from onebit.serve.log.inquiry import Inquiry
 from onebit.serve.log.postgres.appending import PostgresAppender
 from onebit.serve.log.postgres.database import PostgresDatabase
 from onebit.serve.log.postgres.fence import Fence
@@ -32,8 +32,8 @@ from onebit.serve.log.postgres.tail import Tail
 from onebit.serve.log.postgres.tokens import PostgresTokens, TokenTable
 from onebit.serve.log.postgres.watch import Watch
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.tables import NAMES
-from onebit.serve.log.writing import Keys, Writer
+from onebit.serve.log.rows import NAMES
+from onebit.serve.log.submission import Keys
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import Snapshots, made_at
 from onebit.serve.tokens import Tokens
@@ -65,6 +65,7 @@ class PostgresStore:
         self.address = address
         self._soon = soon  # whether this node replies before its rows are on the disk of the database
         self.name = shown_address(address)
+        self.cache = DecisionCache()
         self._tokens = TokenTable()
         self._clock = DatabaseClock()
         self._watch = Watch()
@@ -155,7 +156,7 @@ class PostgresStore:
             self._presence.close()
             self._presence = None
 
-    def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
+    def appender(self, committed: Callable[[int, Keys], None]) -> PostgresAppender:
         """What adds rows. Whoever follows the log is told of this node's rows, and of those of others, by the tail."""
         self._appender = PostgresAppender(
             self.address,
@@ -164,11 +165,12 @@ class PostgresStore:
             self._clock.set,
             self._watch,
             self._soon,
+            self.cache,
         )
         self._tail = Tail(
             self.address, self._appender.log, self._appender.last, committed, self._join, self._look, self._watch
         )
-        return Writer(self._appender)
+        return self._appender
 
     def _look(self, connection: psycopg.Connection) -> None:
         """What the tail looks at beside the log. Called on its thread."""
@@ -200,7 +202,7 @@ class PostgresStore:
         """What reads rows, for one thread."""
         return Reader(PostgresDatabase(self.address, self._watch))
 
-    def inquiry(self, reader: Reader) -> Inquiry:
+    def inquiry(self, reader: Reader) -> ThreadedInquiry:
         """On threads."""
         return ThreadedInquiry(self.address, self._watch)
 

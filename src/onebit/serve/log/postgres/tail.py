@@ -20,8 +20,8 @@ from onebit.serve.log.errors import LogError
 from onebit.serve.log.postgres.lease import Lease
 from onebit.serve.log.postgres.schema import CHANNEL, connected, log_error
 from onebit.serve.log.postgres.watch import Watch
-from onebit.serve.log.tables import NAMES
-from onebit.serve.log.writing import Keys
+from onebit.serve.log.rows import NAMES
+from onebit.serve.log.submission import Keys
 
 POLL_S = 0.2
 RETRY_S = 0.3

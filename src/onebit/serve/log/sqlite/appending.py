@@ -12,22 +12,22 @@ import logging
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
+from onebit.serve.log.cache import DecisionCache
 from onebit.serve.log.database import Row
-from onebit.serve.log.errors import ForeignWriteError, LogError, StaleError, TaskChangedError
+from onebit.serve.log.errors import ForeignWriteError, LogError
 from onebit.serve.log.forgetting import Forgetting, Forgotten
-from onebit.serve.log.recent_rows import RecentRows
+from onebit.serve.log.rows import NAMES, ROW_TYPES, DecisionRow
 from onebit.serve.log.sqlite.database import in_our_words
 from onebit.serve.log.sqlite.forgetting import erase, first_and_last, take_out
 from onebit.serve.log.sqlite.packing import pack_numbers, pack_probabilities
-from onebit.serve.log.sqlite.schema import created, last_seq, reason, writable
-from onebit.serve.log.tables import COLUMNS, NAMES, TIME
-from onebit.serve.log.writing import Keys, Submission, Written, counts_of
+from onebit.serve.log.sqlite.schema import PACKED_COLUMNS, created, last_seq, reason, writable
+from onebit.serve.log.submission import Keys, Outcome, Submission, count_rows
 
 LOG = logging.getLogger("onebit.serve")
 _ENDS = ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in NAMES)
@@ -35,18 +35,17 @@ STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
 WRITTEN_BY_OTHERS = "PRAGMA data_version"  # a number that is another where another connection has committed something
-PROBABILITIES, X = 13, 14  # their places in a row of a decision
-PACKED = {"decisions": 2}  # columns that this store adds
 TOGETHER = 32  # rows of one statement: it takes less time than a statement for each, and SQLite takes as many values everywhere
 
 
 def _insert_of(table: str, rows: int) -> str:
-    one = f"({', '.join('?' * (COLUMNS[table] + PACKED.get(table, 0)))})"
-    return f"INSERT INTO {table} VALUES {', '.join([one] * rows)}"
+    columns = (*ROW_TYPES[table]._fields, *(PACKED_COLUMNS.values() if table == "decisions" else ()))
+    one = f"({', '.join('?' * len(columns))})"
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([one] * rows)}"
 
 
-INSERTS = {table: _insert_of(table, 1) for table in COLUMNS}
-INSERTS_TOGETHER = {table: _insert_of(table, TOGETHER) for table in COLUMNS}
+INSERTS = {table: _insert_of(table, 1) for table in NAMES}
+INSERTS_TOGETHER = {table: _insert_of(table, TOGETHER) for table in NAMES}
 
 
 class Doubt(NamedTuple):
@@ -59,10 +58,10 @@ class Doubt(NamedTuple):
 class SqliteAppender:
     """Writes groups of batches, each in one transaction that is on disk (fsync) when `append` returns."""
 
-    def __init__(self, path: Path, committed: Callable[[int, Keys], None], recent: RecentRows | None = None) -> None:
+    def __init__(self, path: Path, committed: Callable[[int, Keys], None], cache: DecisionCache | None = None) -> None:
         self._path = path
         self._committed = committed
-        self._recent = recent
+        self._cache = cache or DecisionCache()
         with in_our_words():
             self.connection = created(path)
             self._service = secrets.token_hex(16)
@@ -70,7 +69,7 @@ class SqliteAppender:
             self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
         self._doubt: Doubt | None = None
         self._version: int | None = None  # of the data, when the end of the log was last looked at
-        self._forget_recent()
+        self._cache.clear_rows(self._last)
         self.erase()
 
     @property
@@ -78,50 +77,33 @@ class SqliteAppender:
         """The seq of the last row that is on disk."""
         return self._last
 
-    def append(self, group: Sequence[Submission]) -> list[dict[str, Written] | StaleError]:
-        """Write a group, all or nothing but for what is stale; what was written of each. Without any it tries whether it could."""
-        written: list[dict[str, Written] | StaleError] = []
-        inserted: list[tuple[str, list[Row]]] = []
+    def append(self, group: Sequence[Submission]) -> list[Outcome]:
+        """Write a group, all or nothing but for what is stale; what became of each. Without any it tries whether it could."""
+        outcomes: list[Outcome] = []
+        accepted: list[Submission] = []
         task_changes = self._task_changes.copy()
 
         def insert(last: int) -> Doubt:
-            seq = last + 1
-            accepted = []
+            rows: dict[str, list[Any]] = {table: [] for table in NAMES}
             for one in group:
-                if "changes" not in one.parts and one.assumptions.task_change != task_changes.get(one.task):
-                    written.append(TaskChangedError("the task has changed meanwhile"))
+                outcomes.append(one.assumptions.refusal(task_changes.get(one.task)))
+                if outcomes[-1] is not None:
                     continue
                 accepted.append(one)
-                of_tables: dict[str, Written] = {}
-                for table, rows in one.parts.items():
-                    of_tables[table] = Written(seq, rows[0][TIME[table]])
-                    inserted.append((table, [(number, *row) for number, row in enumerate(rows, seq)]))
-                    self._insert(*inserted[-1])
-                    seq += len(rows)
-                    if table == "changes":
-                        task_changes[one.task] = seq - 1
-                written.append(of_tables)
+                last = one.number(last)
+                for table, numbered in one.rows().items():
+                    rows[table] += numbered
+                if one.changes:
+                    task_changes[one.task] = last
+            for table, numbered in rows.items():
+                self._insert(table, numbered)
             if not accepted:
                 self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
-            return Doubt(seq - 1, counts_of(accepted))
+            return Doubt(last, count_rows(accepted))
 
-        self._commit(insert, inserted)
+        self._commit(insert, accepted)
         self._task_changes = task_changes
-        return written
-
-    def append_numbered(self, rows: Mapping[str, Sequence[Row]]) -> None:
-        """Write rows of some tables that have their numbers already, all those after the last one; all or nothing."""
-
-        def insert(last: int) -> Doubt:
-            counts: dict[tuple[int, str], int] = {}
-            for table, numbered in rows.items():
-                if numbered:
-                    self._insert(table, numbered)
-                    last = max(last, numbered[-1][0])
-                    counts[numbered[0][1], table] = len(numbered)
-            return Doubt(last, counts)
-
-        self._commit(insert)
+        return outcomes
 
     def _insert(self, table: str, numbered: Sequence[Row]) -> None:
         kept = list(_packed(numbered)) if table == "decisions" else numbered
@@ -132,8 +114,8 @@ class SqliteAppender:
         if rest < len(kept):
             self.connection.executemany(INSERTS[table], kept[rest:])
 
-    def _commit(self, insert: Callable[[int], Doubt], inserted: Iterable[tuple[str, Sequence[Row]]] = ()) -> None:
-        """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new; `inserted` are its rows then."""
+    def _commit(self, insert: Callable[[int], Doubt], accepted: Sequence[Submission]) -> None:
+        """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new, which `accepted` has then."""
         doubt: Doubt | None = None
         try:
             self.connection.execute("BEGIN IMMEDIATE")
@@ -149,16 +131,9 @@ class SqliteAppender:
                 raise
             raise LogError(reason(error), unknown=not undone) from error
         self._last = doubt.last
-        if self._recent is not None:
-            for table, rows in inserted:
-                self._recent.add(table, rows)
+        self._cache.note_written(accepted)
         if doubt.keys:
             self._committed(doubt.last, doubt.keys)
-
-    def _forget_recent(self) -> None:
-        """What is in the log up to here is read from it."""
-        if self._recent is not None:
-            self._recent.clear(self._last)
 
     def relax(self) -> None:
         """From now on a commit is with the system when `append` returns, and on disk when `sync` does."""
@@ -199,7 +174,7 @@ class SqliteAppender:
             raise
         if found.rows:
             self._last = self._task_changes[order.task] = found.seq
-            self._forget_recent()
+            self._cache.clear_rows(self._last)
             self._committed(found.seq, {(order.task, "changes"): 1})
         return found
 
@@ -242,7 +217,7 @@ class SqliteAppender:
             if any(table == "changes" for _, table in doubt.keys):
                 raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
             self._last = doubt.last
-            self._forget_recent()
+            self._cache.clear_rows(self._last)
             self._committed(doubt.last, doubt.keys)
         if last != self._last:
             raise ForeignWriteError(
@@ -266,16 +241,14 @@ class SqliteAppender:
 
 def _packed(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows of decisions as they are kept."""
-    for row in rows:
-        probabilities, x = pack_probabilities(row[PROBABILITIES]), pack_numbers(row[X])
-        yield (
-            *row[:PROBABILITIES],
-            row[PROBABILITIES] if probabilities is None else b"",
-            row[X] if x is None else b"",
-            *row[X + 1 :],
-            probabilities,
-            x,
-        )
+    for row in map(DecisionRow._make, rows):
+        probabilities, x = pack_probabilities(row.probabilities), pack_numbers(row.x)
+        kept = row
+        if probabilities is not None or x is not None:
+            kept = row._replace(
+                probabilities=row.probabilities if probabilities is None else b"", x=row.x if x is None else b""
+            )
+        yield (*kept, probabilities, x)
 
 
 def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:

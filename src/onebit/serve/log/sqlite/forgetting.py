@@ -13,6 +13,7 @@ import time
 
 from onebit.serve.log.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, told
 from onebit.serve.log.id_hash import hashed
+from onebit.serve.log.rows import ChangeRow
 
 ERASING_S = 10.0  # for which readers are waited for
 CHOSEN = "CREATE TEMP TABLE going (seq INTEGER PRIMARY KEY, name TEXT NOT NULL)"
@@ -51,7 +52,8 @@ def take_out(connection: sqlite3.Connection, order: Forgetting, seq: int, when: 
         connection.execute("INSERT OR REPLACE INTO bases VALUES (?, ?, ?)", (order.task, *order.base))
     detail = told(len(names), rows, found[0], order)
     connection.execute(
-        "INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", (seq, order.task, when, "changed", detail, token)
+        f"INSERT INTO changes VALUES ({', '.join('?' * len(ChangeRow._fields))})",
+        ChangeRow(seq, order.task, when, "changed", detail, token),
     )
     connection.execute("UPDATE erasure SET due = 1")
     connection.execute("DROP TABLE going")

@@ -11,8 +11,8 @@ from pathlib import Path
 from onebit.errors import InputError, OnebitError
 from onebit.files import write_atomically
 from onebit.serve.log.errors import DamagedLogError
+from onebit.serve.log.rows import LATEST, NAMES, DecisionRow
 from onebit.serve.log.sqlite.packing import unpack
-from onebit.serve.log.tables import LATEST, NAMES
 
 FILE = "onebit.db"
 APPLICATION = 0x31626974  # "1bit": by which a database is known as a log
@@ -117,11 +117,14 @@ _TRIGGERS = "".join(
 VERSION = 1
 SCHEMA = f"{_TABLES}{_TRIGGERS}PRAGMA application_id = {APPLICATION};\nPRAGMA user_version = {VERSION};\n"
 # The decisions as they are read: what stands in `temp` is found first.
-_UNPACKED = "CASE WHEN packed_{0} IS NULL THEN {0} ELSE unpack(packed_{0}) END AS {0}"
-_AS_READ = f"""
-CREATE TEMP VIEW decisions AS SELECT seq, task, id, time, mode, generation, learnt, label, greedy, weight, note, second_note, propensity,
-    {_UNPACKED.format("probabilities")}, {_UNPACKED.format("x")}, among, complete, raw, confidence, sure FROM main.decisions;
-"""
+PACKED_COLUMNS = {name: f"packed_{name}" for name in ("probabilities", "x")}
+_COLUMNS_AS_READ = ", ".join(
+    f"CASE WHEN {PACKED_COLUMNS[name]} IS NULL THEN {name} ELSE unpack({PACKED_COLUMNS[name]}) END AS {name}"
+    if name in PACKED_COLUMNS
+    else name
+    for name in DecisionRow._fields
+)
+_AS_READ = f"CREATE TEMP VIEW decisions AS SELECT {_COLUMNS_AS_READ} FROM main.decisions;"
 
 
 def created(path: Path) -> sqlite3.Connection:

@@ -5,27 +5,42 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import TypeVar
 
 from onebit.errors import InputError
 from onebit.files import owned_as_its_folder
 from onebit.serve.clock import Clock
 from onebit.serve.folder import FolderLock, refuse_network
+from onebit.serve.log.cache import DecisionCache
 from onebit.serve.log.database import Row
-from onebit.serve.log.inquiry import InlineInquiry, Inquiry
 from onebit.serve.log.reading import Reader
-from onebit.serve.log.recent_rows import RecentRows
 from onebit.serve.log.sqlite.appending import SqliteAppender, filled
 from onebit.serve.log.sqlite.database import SqliteDatabase, in_our_words
 from onebit.serve.log.sqlite.files import check_files, refuse_remains
 from onebit.serve.log.sqlite.schema import FILE, VERSION, opened
-from onebit.serve.log.writing import Keys, Writer
+from onebit.serve.log.submission import Keys
 from onebit.serve.settings import Settings
 from onebit.serve.snapshots import FOLDER as SNAPSHOTS
 from onebit.serve.snapshots import FolderShelf, Snapshots, refuse_lost_rows
 from onebit.serve.tokens import Tokens
 
 MOST_FAULTS = 100
+T = TypeVar("T")
 STRAY = "is in a folder that has not the number of a task"
+
+
+class InlineInquiry:
+    """Reads at once, from a log that is as near as memory: a thread of its own would take longer than the answer."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def of(self, query: Callable[[Reader], T]) -> T:
+        """Return what the reader is asked for."""
+        return query(self._reader)
+
+    def close(self) -> None:
+        """Leave the reader, which is another's, as it is."""
 
 
 class SqliteStore:
@@ -41,7 +56,7 @@ class SqliteStore:
         self._folder = folder
         self._path = folder / FILE
         self._lock: FolderLock | None = None
-        self._recent: RecentRows | None = None
+        self.cache = DecisionCache()
 
     @property
     def name(self) -> str:
@@ -81,14 +96,9 @@ class SqliteStore:
             self._lock.forget()
             self._lock = None
 
-    def writer(self, committed: Callable[[int, Keys], None]) -> Writer:
-        """What adds rows; the database is made where there is none yet."""
-        self._recent = RecentRows()
-        return Writer(self.appender(committed, self._recent))
-
-    def appender(self, committed: Callable[[int, Keys], None], recent: RecentRows | None = None) -> SqliteAppender:
-        """The same, for those who write on a thread of their own. Readers find the last rows in memory, where `recent` holds them."""
-        appender = SqliteAppender(self._path, committed, recent)
+    def appender(self, committed: Callable[[int, Keys], None]) -> SqliteAppender:
+        """What adds rows; the database is made where there is none yet. Readers find the last rows in memory."""
+        appender = SqliteAppender(self._path, committed, self.cache)
         for one in self._folder.glob(f"{FILE}*"):
             owned_as_its_folder(one, self._folder)
         return appender
@@ -108,9 +118,9 @@ class SqliteStore:
 
     def reader(self) -> Reader:
         """What reads rows, for one thread."""
-        return Reader(SqliteDatabase(self._path), self._recent)
+        return Reader(SqliteDatabase(self._path), self.cache)
 
-    def inquiry(self, reader: Reader) -> Inquiry:
+    def inquiry(self, reader: Reader) -> InlineInquiry:
         """At once."""
         return InlineInquiry(reader)
 

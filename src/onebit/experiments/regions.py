@@ -1,0 +1,115 @@
+"""What a learner thinks over a rectangle of two features: the class it would name, and the boundary of one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.errors import InputError, brief
+from onebit.learner import Learner
+from onebit.report.figures import figure
+from onebit.report.parts import Regions, Scatter
+from onebit.validation import ClassName
+
+ACROSS = 160  # points of the grid in each direction
+MOST_POINTS = 3000
+
+
+def regions_of(
+    learner: Learner,
+    X: Any = None,
+    y: Sequence[Any] | None = None,
+    *,
+    features: tuple[int, int] = (0, 1),
+    at: Sequence[float] | None = None,
+    label: Any = None,
+    title: str = "",
+) -> Regions:
+    """The regions of a learner of arrays in the plane of two features, the others being `at` (by default the mean of X, or 0).
+
+    The rectangle is that of the rows X, or [-1, 1] in both directions. With a `label` the boundary of that class is drawn: where its
+    score is 0, or for rules without a score for each class where the learner changes its mind.
+    """
+    width = learner.features
+    if width is None or learner.runtime.features.named:
+        raise InputError(
+            "regions are for learners of arrays that have seen an x: this one has no columns to choose from"
+        )
+    if len(features) != 2 or features[0] == features[1] or not all(0 <= column < width for column in features):
+        raise InputError(f"features is {brief(features)}, but must be two different columns from 0 to {width - 1}")
+    rows = None if X is None else np.asarray(X, dtype=np.float64)
+    if rows is not None and (rows.ndim != 2 or rows.shape[1] != width):
+        raise InputError(f"X has shape {rows.shape}, but must have {width} columns")
+    base = np.zeros(width) if rows is None else rows.mean(axis=0)
+    if at is not None:
+        base = np.asarray(at, dtype=np.float64)
+        if base.shape != (width,):
+            raise InputError(f"at has shape {base.shape}, but must be {width} numbers")
+    if label is not None and label not in learner.classes:
+        raise InputError(f"label is {brief(label)}, but the classes are {', '.join(map(str, learner.classes))}")
+    lows, highs = (-np.ones(2), np.ones(2)) if rows is None else _corners(rows[:, list(features)])
+    x, down = (np.linspace(low, high, ACROSS) for low, high in zip(lows, highs, strict=True))
+    grid = np.tile(base, (ACROSS * ACROSS, 1))
+    grid[:, features[0]], grid[:, features[1]] = np.tile(x, ACROSS), np.repeat(down, ACROSS)
+    inside = np.ones(len(grid), dtype=bool)
+    if (learner.runtime.kernel or "") == "rational":
+        inside = np.square(grid).sum(axis=1) <= 1.0  # elsewhere it has no opinion
+    index = {name: number for number, name in enumerate(learner.classes)}
+    labels = np.full(len(grid), np.nan)
+    labels[inside] = [index[one.greedy] for one in learner.decide_many(grid[inside], ids=range(int(inside.sum())))]
+    return Regions(
+        title or f"{learner.runtime.rule.title}: regions",
+        x.tolist(),
+        down.tolist(),
+        labels.reshape(ACROSS, ACROSS).tolist(),
+        [str(name) for name in learner.classes],
+        None if label is None else _scores(learner, grid, inside, labels, index[label]),
+        None if rows is None or y is None else _points(rows, y, features, index),
+        f"feature {features[0]}",
+        f"feature {features[1]}",
+    )
+
+
+def _corners(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    low, high = points.min(axis=0), points.max(axis=0)
+    margin = 0.03 * np.maximum(high - low, 1e-9)
+    return low - margin, high + margin
+
+
+def _scores(
+    learner: Learner, grid: NDArray[np.float64], inside: NDArray[np.bool_], labels: NDArray[np.float64], index: int
+) -> list[list[float]]:
+    found = np.where(labels == index, 0.5, -0.5)
+    if len(learner.scores(grid[np.flatnonzero(inside)[0]])) == len(learner.classes):
+        found[inside] = [learner.scores(row)[index] for row in grid[inside]]
+    found[~inside] = np.nan
+    return found.reshape(ACROSS, ACROSS).tolist()
+
+
+def _points(rows: NDArray[np.float64], y: Sequence[Any], features: tuple[int, int], index: dict[Any, int]) -> Scatter:
+    if len(y) != len(rows):
+        raise InputError(f"there are {len(y)} labels for {len(rows)} rows")
+    some = slice(None, None, max(1, len(rows) // MOST_POINTS))
+    chosen = rows[some][:, list(features)]
+    names = [one.item() if isinstance(one, np.generic) else one for one in list(y)[some]]
+    return Scatter("", chosen[:, 0].tolist(), chosen[:, 1].tolist(), [index[name] for name in names], [])
+
+
+def plot_boundary(
+    learner: Learner,
+    X: Any = None,
+    y: Sequence[ClassName] | None = None,
+    *,
+    features: tuple[int, int] = (0, 1),
+    at: Sequence[float] | None = None,
+    label: ClassName | None = None,
+) -> Any:
+    """The class that a learner considers best at each point of the plane of two features, as a matplotlib figure.
+
+    The rows X span the rectangle, and are drawn where they have labels y; the other features are fixed `at` these values, by default their means.
+    With a `label` the boundary of that class is drawn in black.
+    """
+    return figure(regions_of(learner, X, y, features=features, at=at, label=label))

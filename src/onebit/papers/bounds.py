@@ -1,0 +1,219 @@
+"""Items of theorems: what they promise beside measured mistakes, and lower bounds that adversaries force on every learner there is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from onebit.data.streams import Stream
+from onebit.errors import OnebitError
+from onebit.experiments.runner import Collected
+from onebit.experiments.statistics import Summary
+from onebit.learner import Learner
+from onebit.papers.paper import PaperItem, PaperLearner
+from onebit.papers.plans import ItemPlan, PaperStreams, source_mark
+from onebit.papers.verdicts import DIFFERS, FAILED, NOT_RUN, REPRODUCED, SHOWN, VACUOUS, ItemResult, Verdict
+from onebit.report.parts import Badge, Cell, Column, Number, Part, Table
+from onebit.rules import chosen_rules
+from onebit.theory.adversaries import Adversary, Forced, fresh_learner
+from onebit.theory.mistakes import FEW, CheckedBound, kept_by, mistake_curves, regret_table
+from onebit.theory.rounds import fixed_rounds, rounds_of
+from onebit.theory.setting import Setting
+from onebit.theory.theorems import Promises, check_theorems, promised
+from onebit.trials.trial import Trial, entry_of, marks_for
+
+
+@dataclass(frozen=True)
+class BoundsMeasurement:
+    """What the theorems promise of a learner on the rounds of its trial; `runs` is how many runs it is held against."""
+
+    runs: int
+    what = "what theorems promise of it"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """How many runs, with which code."""
+        return {"kind": "bounds", "runs": self.runs, "code": source_mark("theory")}
+
+    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        """The bounds as plain values, as `Promises.from_dict` reads them."""
+        rounds = rounds_of(trial.stream, None, trial.seed, {})
+        entry, marks = trial.entry, marks_for(rounds.count)
+        return promised(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks)).to_dict()
+
+
+class BoundsPlan(ItemPlan):
+    """An item that holds measured mistakes against what theorems promise, or (kind regrets) their orders side by side."""
+
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
+        super().__init__(item, streams, quick)
+        self.fixed = {
+            name: one if isinstance(one, OnebitError) else fixed_rounds(one, 0) for name, one in self.streams.items()
+        }
+        for learner in item.learners:
+            for data in item.data:
+                check_theorems(entry_of(learner.rule, learner.options_on(data.name)))
+
+    def trials(self) -> list[Trial]:
+        """Every learner on the same rounds of each data set, with every seed."""
+        return [
+            trial
+            for name, fixed in self.fixed.items()
+            for learner in self.item.learners
+            if isinstance(fixed, Stream)
+            for trial in self._trials(learner, name, fixed)
+        ]
+
+    def _trials(self, learner: PaperLearner, data: str, fixed: Stream) -> list[Trial]:
+        """The runs of a learner, the first of which finds out what is promised."""
+        entry = entry_of(learner.rule, learner.options_on(data))
+        first = Trial(entry, fixed, 0, measurement=BoundsMeasurement(self.runs))
+        return [first, *(Trial(entry, fixed, seed) for seed in range(1, self.runs))]
+
+    def result(self, collected: Collected) -> ItemResult:
+        """A verdict for each bound, and the mistakes beside the bounds."""
+        verdicts: list[Verdict] = []
+        parts: list[Part] = []
+        for name, fixed in self.fixed.items():
+            for learner in self.item.learners:
+                if isinstance(fixed, OnebitError):
+                    verdicts.append(self.unmeasured(name, learner.name))
+                    continue
+                trials = self._trials(learner, name, fixed)
+                records = [record for record in collected.of(trials) if not record.failed]
+                first = collected.of(trials[:1])
+                if not first or first[0].failed:
+                    verdicts.append(self.unmeasured(name, learner.name, FAILED if first else NOT_RUN))
+                    continue
+                found = Promises.from_dict(records[0].measured)
+                if self.item.kind == "regrets":
+                    parts.append(regret_table(found.compared))
+                    continue
+                runs = Summary(trials[0].entry, records)  # fewer after Ctrl-C
+                kept = kept_by(runs.errors, fixed.rounds, found.bounds)
+                verdicts += [self._verdict(name, learner, one, fixed.rounds) for one in kept]
+                if any(one.line is not None for one in found.bounds):
+                    rule, title = trials[0].entry.rule.name, f"{learner.name} on {name}"
+                    parts.append(mistake_curves(rule, records[0].marks, runs.curve("played"), found.bounds, title))
+        return ItemResult(self.item, self.runs, verdicts, parts)
+
+    def _verdict(self, data: str, learner: PaperLearner, one: CheckedBound, rounds: int) -> Verdict:
+        what = f"{learner.name}: {one.bound.name}, {one.bound.of}"
+        small = one.bound.value < FEW and not one.bound.of.startswith("mistakes")
+        said = one.said if small or not one.bound.applies else f"{one.mean.mean:,.0f}"
+        if one.held is None:
+            verdict = SHOWN
+        elif not one.held:
+            verdict = DIFFERS
+        else:
+            beyond = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
+            verdict = VACUOUS if beyond or one.bound.holds == "vacuous" else REPRODUCED
+        told = "" if verdict == REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
+        promise = (
+            f"at most {one.bound.shown}"
+            if math.isfinite(one.bound.value) and not one.bound.equal
+            else one.bound.promised
+        )
+        return Verdict(self.item.name, data, what, promise, None, said, verdict, told)
+
+
+@dataclass(frozen=True)
+class AdversaryMeasurement:
+    """What the adaptive adversary forces on a learner of the trial's kind; the trial itself is against the oblivious one."""
+
+    adversary: Adversary
+    what = "what an adversary forces on it"
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """Which adversary, with which code."""
+        return {"kind": "adversary", **asdict(self.adversary), "code": source_mark("theory.adversaries")}
+
+    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        """Its mistakes, and the margin of the classes that the adversary settled on."""
+        game = self.adversary.play(fresh_learner(trial.entry, trial.stream, trial.seed))
+        return {"mistakes": game.mistakes, "margin": self.adversary.certified(game.labels)}
+
+
+class AdversaryPlan(ItemPlan):
+    """An item of lower bounds: every learner against every adversary that is one for its feedback."""
+
+    def _names(self, adversary: Adversary) -> list[str]:
+        return [
+            name
+            for name, rule in chosen_rules().items()
+            if adversary.feedback == "full" or rule.full_information is not True
+        ]
+
+    def _trials(self, name: str, adversary: Adversary) -> list[Trial]:
+        entry, given = entry_of(name), adversary.stream()
+        measurement = AdversaryMeasurement(adversary)
+        return [Trial(entry, given, seed, curve=False, measurement=measurement) for seed in range(self.runs)]
+
+    def trials(self) -> list[Trial]:
+        """Every learner against every adversary with every seed."""
+        return [
+            trial
+            for _, adversary in self.item.adversaries
+            for name in self._names(adversary)
+            for trial in self._trials(name, adversary)
+        ]
+
+    def result(self, collected: Collected) -> ItemResult:
+        """A verdict for each adversary, and what it forced on each learner."""
+        verdicts: list[Verdict] = []
+        parts: list[Part] = []
+        for title, adversary in self.item.adversaries:
+            found = [self._forced(name, adversary, collected) for name in self._names(adversary)]
+            done = [one for one in found if one is not None]
+            verdicts.append(self._verdict(title, adversary, done, len(found)))
+            parts += [forced_table(title, done)] if done else []
+        return ItemResult(self.item, self.runs, verdicts, parts)
+
+    def _forced(self, name: str, adversary: Adversary, collected: Collected) -> Forced | None:
+        records = self.records(collected, self._trials(name, adversary))
+        if isinstance(records, str):
+            return None
+        return Forced(
+            adversary,
+            name,
+            {},
+            tuple(record.measured["mistakes"] for record in records),
+            tuple(round(record.error * adversary.rounds) for record in records),
+            min(record.measured["margin"] for record in records),
+        )
+
+    def _verdict(self, title: str, adversary: Adversary, found: list[Forced], learners: int) -> Verdict:
+        what = f"mistakes of each of {learners} learners"
+        published = f"{'at least' if adversary.feedback == 'full' else 'of the order of'} {adversary.published:g}"
+        if len(found) < learners:
+            why = "some of the runs failed, or were not done"
+            return Verdict(self.item.name, title, what, published, None, "", FAILED, why)
+        means = [one.mean.mean for one in found]
+        least, bound = min(min(one.adaptive) for one in found), f"expected at least {adversary.expected:g}"
+        said = f"adaptive: at least {least}; oblivious: {min(means):.1f} to {max(means):.1f}, {bound}"
+        spared = [one.rule for one in found if not one.held]
+        why = f"fewer were made by {', '.join(spared)}" if spared else ""
+        return Verdict(self.item.name, title, what, published, None, said, DIFFERS if spared else REPRODUCED, why)
+
+
+def forced_table(title: str, found: list[Forced]) -> Table:
+    """What an adversary forced on each learner."""
+    columns = [
+        Column("learner"),
+        Column("adaptive", True, "mistakes where the adversary looks at what is played; the fewest of all runs"),
+        Column("oblivious", True, "mistakes where all classes are drawn beforehand; mean over runs"),
+        Column("bounds kept"),
+    ]
+    rows: list[list[Cell]] = []
+    for one in found:
+        mean = one.mean
+        half = "" if math.isnan(mean.low) else f"± {mean.high - mean.mean:.1f}"
+        kept = Badge("yes", "good") if one.held else Badge("no", "bad")
+        fewest = min(one.adaptive)
+        rows.append([one.rule, Number(fewest, f"{fewest}"), Number(mean.mean, f"{mean.mean:.1f}", half), kept])
+    adversary = found[0].adversary
+    return Table(
+        f"{title}: {adversary.rounds} rounds, {adversary.expected:g} mistakes expected at least", columns, rows
+    )

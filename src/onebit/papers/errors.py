@@ -1,0 +1,184 @@
+"""Items of errors: curves, published errors, and what a paper claims of them: who errs less, by how much, and which are near each other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+
+from onebit.data.streams import Stream
+from onebit.errors import OnebitError
+from onebit.experiments.drawing import curves_of, in_words
+from onebit.experiments.runner import Collected
+from onebit.experiments.statistics import MeanEstimate, Summary, estimate
+from onebit.papers.paper import Claim, PaperData, PaperItem, PaperLearner
+from onebit.papers.plans import ItemPlan, PaperStreams
+from onebit.papers.verdicts import (
+    DIFFERS,
+    FAILED,
+    FITTED,
+    MISSING,
+    NOT_RUN,
+    REPRODUCED,
+    SHOWN,
+    UNDECIDED,
+    ItemResult,
+    Verdict,
+    at_most,
+    explanation,
+    near,
+    positive,
+)
+from onebit.report.parts import Part
+from onebit.trials.trial import ComparisonEntry, Trial, entry_of
+
+
+class ErrorsPlan(ItemPlan):
+    """An item that compares learners: curves, published errors, claims."""
+
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
+        super().__init__(item, streams, quick)
+        self.entries: dict[tuple[str, str], ComparisonEntry] = {}
+        for learner in item.learners:
+            for data in item.data:
+                self.entries[learner.name, data.name] = entry_of(learner.rule, learner.options_on(data.name))
+
+    def trials(self) -> list[Trial]:
+        """Every learner on every data set with every seed."""
+        found = []
+        for name, streamed in self.streams.items():
+            if isinstance(streamed, Stream):
+                entries = [self.entries[learner.name, name] for learner in self.item.learners]
+                found += [Trial(entry, streamed, seed) for seed in range(self.runs) for entry in entries]
+        return found
+
+    def summary(self, collected: Collected, learner: str, data: str) -> Summary | str:
+        """How a learner did, or in one of the words of a verdict why not."""
+        streamed, entry = self.streams[data], self.entries[learner, data]
+        if isinstance(streamed, OnebitError):
+            return MISSING
+        records = collected.of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
+        if not records:
+            return NOT_RUN
+        return FAILED if any(record.failed for record in records) else Summary(entry, records)
+
+    def result(self, collected: Collected) -> ItemResult:
+        """A verdict for each published error and each claim, and the curves."""
+        verdicts = []
+        parts: list[Part] = []
+        for data in self.item.data:
+            summaries, names = [], []
+            for learner in self.item.learners:
+                found = self.summary(collected, learner.name, data.name)
+                verdicts.append(self._verdict(learner, data, found))
+                if isinstance(found, Summary):
+                    summaries.append(found)
+                    names.append(learner.name)
+            if summaries:
+                parts.append(curves_of(data.name, summaries, names=names))
+        verdicts += [self._claimed(claim, name, collected) for claim in self.item.claims for name in claim.data]
+        return ItemResult(self.item, self.runs, verdicts, parts)
+
+    def _measure(self, found: Summary) -> MeanEstimate:
+        return found.error if self.item.measure == "played" else found.greedy_error
+
+    def _verdict(self, learner: PaperLearner, data: PaperData, found: Summary | str) -> Verdict:
+        published = learner.published.get(data.name)
+        number = "" if published is None else f"{published:g}"
+        why = learner.why.get(data.name, "") or data.why
+        if isinstance(found, str):
+            return self.unmeasured(data.name, learner.name, found, number)
+        measured = self._measure(found)
+        if published is None:
+            verdict = SHOWN
+        elif data.fitted:
+            verdict, why = FITTED, " ".join(filter(None, (data.fitted, learner.why.get(data.name))))
+        else:
+            verdict = near(measured, published / 100, self.item.tolerance / 100)
+        told = explanation(verdict, measured, why)
+        return Verdict(self.item.name, data.name, learner.name, number, measured, self._said(found), verdict, told)
+
+    def _said(self, found: Summary) -> str:
+        """An error with its interval; after Ctrl-C also how many runs it is of."""
+        done = f" ({found.runs} of {self.runs} runs)" if found.runs < self.runs else ""
+        return in_words(self._measure(found)) + done
+
+    def _claimed(self, claim: Claim, data: str, collected: Collected) -> Verdict:
+        """Judge a claim on one data set."""
+        number = f"{claim.gain[data]:g}" if data in claim.gain else "claimed"
+        done: list[Summary] = []
+        for on in filter(None, (data, claim.since)):
+            for name in claim.learners:
+                found = self.summary(collected, name, on)
+                if isinstance(found, str):
+                    nothing = self.unmeasured(on, claim.text, found, number)
+                    return nothing if found == MISSING else replace(nothing, why=f"{name}: {nothing.why}")
+                done.append(found)
+        if claim.within is not None:
+            number = f"claimed, here within {claim.within:g}"
+        gain, said, verdict = self._among(claim, done) if claim.among else self._between(claim, data, done)
+        told = explanation(verdict, gain, claim.why.get(data, ""))
+        return Verdict(self.item.name, data, claim.text, number, gain, said, verdict, told)
+
+    def _between(self, claim: Claim, data: str, done: list[Summary]) -> tuple[MeanEstimate, str, str]:
+        """Return the difference that a claim on two learners is about, in words too, and whether it is there."""
+        lower, higher, measure = done[0], done[1], self.item.measure
+        said = f"{self._said(lower)} against {self._said(higher)}"
+        if claim.gain:
+            gain = higher.difference(lower, measure)
+            return gain, points(gain), near(gain, claim.gain[data] / 100, self.item.tolerance / 100)
+        if claim.within is not None:
+            gain = lower.difference(higher, measure)
+            return gain, said, at_most(gain, claim.within / 100)
+        if claim.since:
+            gain, said = self._risen(*done)
+        else:
+            gain = higher.difference(lower, measure)
+        return gain, said, positive(gain)
+
+    def _among(self, claim: Claim, done: list[Summary]) -> tuple[MeanEstimate, str, str]:
+        """Return the largest difference of any two learners, in words too, and whether all are near each other."""
+        assert claim.within is not None
+        pairs = [one.difference(other, self.item.measure) for one, other in combinations(done, 2)]
+        gain = max(pairs, key=lambda pair: abs(pair.mean))
+        words = {near(pair, 0.0, claim.within / 100) for pair in pairs}
+        verdict = next(word for word in (DIFFERS, UNDECIDED, REPRODUCED) if word in words)
+        return gain, f"{' / '.join(in_words(self._measure(one)) for one in done)}: {points(gain)}", verdict
+
+    def _risen(
+        self, lower: Summary, higher: Summary, lower_since: Summary, higher_since: Summary
+    ) -> tuple[MeanEstimate, str]:
+        """How much more the error of one rises than that of another, run by run, and both in words."""
+        measure = self.item.measure
+        one, other = lower.excess(lower_since, measure), higher.excess(higher_since, measure)
+        gain = estimate(np.array([other[seed] - one[seed] for seed in one if seed in other]))
+        rises = [in_words(estimate(np.array(list(rise.values())))) for rise in (one, other)]
+        return gain, f"rises by {rises[0]} against {rises[1]}"
+
+
+class ClaimsPlan(ErrorsPlan):
+    """An item of claims; its runs are those of the item that it is like."""
+
+    def trials(self) -> list[Trial]:
+        """The learners of each claim on its data, with every seed."""
+        pairs = {(name, data) for claim in self.item.claims for name in claim.learners for data in claim.compared_on}
+        entries = [(self.entries[name, data], self.streams[data]) for name, data in sorted(pairs)]
+        return [
+            Trial(entry, given, seed)
+            for entry, given in entries
+            if isinstance(given, Stream)
+            for seed in range(self.runs)
+        ]
+
+    def result(self, collected: Collected) -> ItemResult:
+        """A verdict for each claim and data set."""
+        verdicts = [self._claimed(claim, name, collected) for claim in self.item.claims for name in claim.data]
+        return ItemResult(self.item, self.runs, verdicts, [])
+
+
+def points(found: MeanEstimate) -> str:
+    """A difference of errors in points, with its interval."""
+    half = "" if math.isnan(found.low) else f" ± {100 * (found.high - found.mean):.2f}"
+    return f"{100 * found.mean:+.2f}{half} points"

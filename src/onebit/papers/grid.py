@@ -1,0 +1,128 @@
+"""Items that search settings, as they are run: whether the one that was published is among the best, and whether that says anything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from onebit.data.streams import Stream
+from onebit.errors import OnebitError
+from onebit.experiments.drawing import in_words, sweep_pictures
+from onebit.experiments.grid import Grid, axis_of
+from onebit.experiments.runner import Collected
+from onebit.experiments.sweep import Sweep
+from onebit.papers.paper import PaperData, PaperItem, PaperLearner
+from onebit.papers.plans import ItemPlan, PaperStreams
+from onebit.papers.verdicts import (
+    DIFFERS,
+    FAILED,
+    MISSING,
+    NOT_RUN,
+    SHOWN,
+    VACUOUS,
+    ItemResult,
+    Verdict,
+    at_most,
+    explanation,
+)
+from onebit.report.parts import Curves, HeatMap, Part, Section
+from onebit.trials.trial import Trial, shown
+
+IDLE = 0.75  # a parameter of which so many of the other values on a grid do as well makes no difference there
+
+
+class GridPlan(ItemPlan):
+    """An item that searches settings of each learner on each data set, to see whether the published ones are among the good ones."""
+
+    def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
+        super().__init__(item, streams, quick)
+        self.runs = 1 if quick else item.runs
+        self.grids: dict[tuple[str, str], Grid] = {}
+        for learner in item.learners:
+            for data in item.data:
+                axes = {name: axis_of(name, values) for name, values in learner.grid.items()}
+                for name, value in learner.chosen.get(data.name, {}).items():
+                    axes[name] = axes[name] if value in axes[name] else sorted([*axes[name], value])
+                self.grids[learner.name, data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
+
+    def trials(self) -> list[Trial]:
+        """Every setting on every data set with every seed."""
+        return [
+            Trial(entry, streamed, seed, curve=False)
+            for name, streamed in self.streams.items()
+            if isinstance(streamed, Stream)
+            for seed in range(self.runs)
+            for learner in self.item.learners
+            for entry in self.grids[learner.name, name].entries
+        ]
+
+    def result(self, collected: Collected) -> ItemResult:
+        """A verdict for each learner and data set, and the pictures of the grid."""
+        verdicts: list[Verdict] = []
+        parts: list[Part] = []
+        for data in self.item.data:
+            pictures: list[Part] = []
+            for learner in self.item.learners:
+                verdict, found = self._searched(learner, data, collected)
+                verdicts.append(verdict)
+                if found is not None:
+                    of = data.name if len(self.item.learners) == 1 else learner.name
+                    pictures += [self._titled(picture, of, verdict) for picture in sweep_pictures(found)]
+            several = len(self.item.learners) > 1 and pictures
+            parts += [Section(data.name, pictures)] if several else pictures
+        return ItemResult(self.item, self.runs, verdicts, parts)
+
+    def _searched(self, learner: PaperLearner, data: PaperData, collected: Collected) -> tuple[Verdict, Sweep | None]:
+        streamed, grid = self.streams[data.name], self.grids[learner.name, data.name]
+        chosen = learner.chosen.get(data.name, {})
+        if isinstance(streamed, OnebitError):
+            return self.unmeasured(data.name, learner.name, MISSING, shown(chosen)), None
+        summaries = [collected.summary(entry, streamed, range(self.runs)) for entry in grid.entries]
+        means = [math.inf if one is None else one.error.mean for one in summaries]
+        lowest = summaries[means.index(min(means))]
+        lacking = any(
+            len(collected.of(Trial(entry, streamed, seed) for seed in range(self.runs))) < self.runs
+            for entry, one in zip(grid.entries, summaries, strict=True)
+            if one is None
+        )
+        failed = self.unmeasured(data.name, learner.name, NOT_RUN if lacking else FAILED, shown(chosen))
+        if lowest is None:
+            return failed, None
+        found = Sweep(grid, streamed, summaries, means.index(min(means)), None, [], self.runs, 0, 0, "", None)
+        assert found.best is not None
+        said = f"{in_words(lowest.error)} at {shown(found.best)}"
+        if lacking:  # the best of some is not the best of the grid
+            return replace(failed, said=said), found
+        if not chosen:
+            return replace(failed, measured=lowest.error, said=said, verdict=SHOWN, why=""), found
+        published = summaries[grid.positions[tuple(chosen[name] for name in grid.axes)]]
+        if published is None:
+            return replace(failed, said=said), found
+        excess = published.difference(lowest)
+        judged = at_most(excess, self.item.tolerance / 100)
+        idle = self._idle(grid, chosen, means)
+        if idle and judged != DIFFERS:
+            judged, why = VACUOUS, f"No effect on the grid: {'; '.join(idle)}."
+        else:
+            why = explanation(judged, excess, learner.why.get(data.name, "") or data.why)
+        said = f"{in_words(published.error)} there; {said}"
+        return replace(failed, measured=published.error, said=said, verdict=judged, why=why), found
+
+    def _idle(self, grid: Grid, chosen: Mapping[str, Any], means: Sequence[float]) -> list[str]:
+        """The parameters of which most other values, the rest as published, come as near to the best of the grid as they may."""
+        allowed, idle = min(means) + self.item.tolerance / 100, []
+        for name, values in grid.axes.items():
+            others = [{**chosen, name: value} for value in values if value != chosen[name]]
+            near_best = sum(means[grid.positions[tuple(one[axis] for axis in grid.axes)]] <= allowed for one in others)
+            if others and near_best >= IDLE * len(others):
+                idle.append(f"{name} ({near_best} of its {len(others)} other values do as well)")
+        return idle
+
+    def _titled(self, picture: Curves | HeatMap, of: str, verdict: Verdict) -> Curves | HeatMap:
+        titled = replace(picture, title=f"{of}: {picture.title}")
+        if isinstance(titled, Curves):
+            return titled
+        runs = "error of one run" if self.runs == 1 else f"mean error of {self.runs} runs"
+        return replace(titled, note=f"{runs}, %" + (f"; published: {verdict.published}" if verdict.published else ""))

@@ -1,0 +1,22 @@
+"""Files as tests read them, by keywords."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from onebit.data.files import read_file
+from onebit.data.reading import Reading
+from onebit.data.tables import Dataset
+
+
+def read(
+    path: Path | str,
+    *,
+    classes: Iterable[Any] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    **said: Any,
+) -> Dataset:
+    """A file of labelled rows; `said` is what is said of its columns."""
+    return read_file(Path(path), Reading.of(**said), classes, progress)
