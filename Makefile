@@ -5,13 +5,13 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN := .venv/bin
 # What `make lowest` runs: what the extras are used by. `make lowest LOWEST=` runs all tests.
-LOWEST ?= tests/experiments/test_run.py tests/engine/test_compile_cache.py tests/storage/test_storage.py tests/test_features.py tests/data tests/report \
-  tests/experiments tests/client tests/theory/test_margins.py tests/serve/web/test_bodies.py tests/serve/web/test_errors.py \
-  tests/serve/web/test_without_proxy.py tests/serve/test_export.py tests/executors/test_executors.py \
-  tests/executors/cluster/test_dask.py tests/executors/cluster/test_ray.py
+LOWEST ?= tests/experiments/test_run.py tests/engine/test_compile_cache.py tests/learner/storage/test_storage.py tests/features/test_features.py tests/data tests/experiments/report \
+  tests/experiments tests/client tests/theory/test_margins.py tests/service/http/test_bodies.py tests/service/http/test_errors.py \
+  tests/service/http/test_without_proxy.py tests/service/test_export.py tests/experiments/executors/test_executors.py \
+  tests/experiments/executors/cluster/test_dask.py tests/experiments/executors/cluster/test_ray.py
 
 # What `make quick` runs: what the papers say of the rules, on plain Python and slow twins, the contract, and the habits of the whole project.
-QUICK ?= tests/contract tests/rules tests/project tests/test_documentation.py tests/test_imports.py tests/test_class_names.py
+QUICK ?= tests/contract tests/rules tests/project tests/test_documentation.py tests/test_imports.py tests/learner/test_class_names.py
 # One worker more than there are cores: many tests wait for a service, and need no core for that. A worker gets all tests of a rule: conftest.py.
 WORKERS ?= $$(($$(getconf _NPROCESSORS_ONLN) + 1))
 PYTEST = $(BIN)/pytest -n $(WORKERS) --dist loadgroup
@@ -51,7 +51,7 @@ suite: .venv/ready-test
 
 # The longer tier: clusters, GPU code, kills, long fuzzing, browsers, other libraries. What no machine at hand has is skipped, and says why.
 # What starts a Ray runs in a process of its own: one finds the Ray of another, and takes it.
-RAY := tests/executors/cluster/test_ray.py
+RAY := tests/experiments/executors/cluster/test_ray.py
 long: .venv/ready-test-all
 	$(BIN)/pytest $(RAY)
 	$(PYTEST) -m long --ignore=$(RAY)

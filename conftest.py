@@ -25,7 +25,7 @@ RULES = sorted(
     key=len,
     reverse=True,
 )
-ALONE = "tests/serve/survival/test_kill.py::test_killed_again_and_again["  # which workers share
+ALONE = "tests/service/survival/test_kill.py::test_killed_again_and_again["  # which workers share
 # Groups that take long for the few tests they have come first: a worker that begins with one of them last keeps all others waiting. The
 # first of all compiles `auto`, which many others use; then come the rules.
 FIRST = [
@@ -33,18 +33,18 @@ FIRST = [
     RULE,
     f"{ALONE}0]",
     f"{ALONE}1]",
-    "tests/storage/test_hostile_files.py",
+    "tests/learner/storage/test_hostile_files.py",
     "tests/spaces/test_kernel_space.py",
     "tests/client/test_service.py",
     "tests/engine/test_compile_cache.py",
     "tests/client/test_pages.py",
-    "tests/serve/web/test_schemathesis.py",
-    "tests/serve/survival/test_clients.py",
-    "tests/serve/pages/test_pages.py",
-    "tests/serve/web/test_process.py",
+    "tests/service/http/test_schemathesis.py",
+    "tests/service/survival/test_clients.py",
+    "tests/service/pages/test_pages.py",
+    "tests/service/http/test_process.py",
     "tests/cli/test_logs.py",
-    "tests/serve/survival/test_disk.py",
-    "tests/serve/test_service_model.py",
+    "tests/service/survival/test_disk.py",
+    "tests/service/test_service_model.py",
     "tests/auto/test_any_stream.py",
     "tests/offpolicy/test_evaluate.py",
 ]

@@ -24,7 +24,7 @@ from benchmarks.auto import FIRST_SEED, Problem, find_problems
 from benchmarks.measuring import Table
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 Numbers = NDArray[np.floating[Any]]
 

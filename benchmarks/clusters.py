@@ -20,11 +20,11 @@ from tempfile import TemporaryDirectory
 from benchmarks.measuring import FULL, QUICK, Measurement, Table, measurement_table
 from onebit.data.streams import stream
 from onebit.errors import OnebitError
-from onebit.executors import Executor, executor_of
+from onebit.experiments.executors import Executor, executor_of
 from onebit.experiments.grid import Grid
 from onebit.experiments.runner import collect
-from onebit.trials.records import Records
-from onebit.trials.trial import Trial
+from onebit.experiments.trials.records import Records
+from onebit.experiments.trials.trial import Trial
 
 SIDE, SEEDS = 16, 2  # 256 cells, each with so many seeds
 CORES = 2

@@ -41,7 +41,7 @@ from onebit.cli.terminal import growing_bar
 from onebit.engine.processes import cores
 from onebit.errors import OnebitError, nearest
 from onebit.experiments.statistics import student_quantile
-from onebit.trials.records import Record, Records
+from onebit.experiments.trials.records import Record, Records
 
 RESULTS = Path("onebit-results") / "corpus"
 TOLERANCE = 1.03  # times the error of the other: what lies above it for sure is a miss

@@ -21,12 +21,12 @@ import numpy as np
 
 from benchmarks.streams.corpus import CORPUS, CorpusStream
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.experiments.trials.execution import run_trials
+from onebit.experiments.trials.records import Record, Records, record_of
+from onebit.experiments.trials.shared_data import SharedData, by_shared_data
+from onebit.experiments.trials.trial import ComparisonEntry, Progress, Trial, entry_of
+from onebit.learner.learner import Learner
 from onebit.rules import chosen_rules
-from onebit.trials.execution import run_trials
-from onebit.trials.records import Record, Records, record_of
-from onebit.trials.shared_data import SharedData, by_shared_data
-from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of
 
 AUTO = "auto"
 COST = 30  # so many rounds of a fixed rule, about, take as long as one of auto

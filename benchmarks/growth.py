@@ -31,7 +31,7 @@ from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.experiments.run import run
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 LEAST_MB = 1.0  # below which memory says nothing
 

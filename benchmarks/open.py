@@ -25,8 +25,8 @@ import numpy as np
 
 import onebit
 from benchmarks.measuring import Table
-from onebit.serve.log.sqlite.appending import INSERTS
-from onebit.serve.log.sqlite.schema import created
+from onebit.service.store.sqlite.appender import INSERTS
+from onebit.service.store.sqlite.schema import created
 
 CLASSES, FEATURES = 10, 64
 PAIRS = {"soon": 512, "learner alone": 512, "always": 16, "insert into a table": 16, "insert into the log's table": 16}

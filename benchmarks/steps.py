@@ -28,7 +28,7 @@ from benchmarks.measuring import (
 )
 from benchmarks.peers import EPSILON, RiverBanditron
 from benchmarks.workloads import SEED, Workload, dense
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 STEPS = 400  # of dicts and of texts
 ONEBIT_STEP = "onebit: decide and learn from an array"

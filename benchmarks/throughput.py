@@ -38,7 +38,7 @@ from benchmarks.workloads import SEED, Workload, dense, onebit_pass, resampled, 
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.rules import chosen_rules
 
 SPEED = "million rounds/s"

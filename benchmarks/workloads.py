@@ -17,7 +17,7 @@ from onebit.data.synthetic import synsep10
 from onebit.data.tables import Csr
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 SEED = 0
 SPARSE_FEATURES = 47_236  # as many as RCV1 has

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit import walking
 from onebit.cli import main
 from onebit.contract.rule import known
 from onebit.engine.compile import loop_for
 from onebit.engine.stream import lessons, stream
+from onebit.learner import batches
 from tests.cli.call import Call
 
 
@@ -36,7 +36,7 @@ def uncompiled_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
         with np.errstate(over="ignore"):  # words of 64 bits, modulo 2^64
             return lessons(*given)
 
-    monkeypatch.setattr(walking, "loop_for", found)
+    monkeypatch.setattr(batches, "loop_for", found)
 
 
 @pytest.fixture

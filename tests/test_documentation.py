@@ -24,23 +24,23 @@ from onebit.checks import CHECKS
 from onebit.cli import parser
 from onebit.cli.serve import OPTIONS, variable
 from onebit.client import Decided
+from onebit.contract.options import MEANINGS
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS
-from onebit.executors import EXECUTORS
-from onebit.options import MEANINGS
+from onebit.experiments.executors import EXECUTORS
+from onebit.experiments.trials.records import Record
 from onebit.papers.paper import KINDS, PaperItem, paper_names
 from onebit.rules import registry
-from onebit.serve import errors, schemas
-from onebit.serve.log.sqlite.schema import SCHEMA
-from onebit.serve.tokens import SCOPES
-from onebit.serve.web.middleware import InternalError
+from onebit.service import errors, requests
+from onebit.service.http.middleware import InternalError
+from onebit.service.store.sqlite.schema import SCHEMA
+from onebit.service.tokens import SCOPES
 from onebit.spaces.kernels import NAMES as KERNELS
 from onebit.theory.bound import Holds
 from onebit.theory.margins import KINDS as SEPARABILITIES
 from onebit.theory.theorems import THEOREMS
-from onebit.trials.records import Record
-from tests.serve.site import Site, site_in
+from tests.service.site import Site, site_in
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text()
@@ -264,7 +264,7 @@ def test_every_table_and_column_of_the_log_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [*schemas.NewTask.model_fields, *schemas.Change.model_fields, *Decided.__dataclass_fields__]
+    "field", [*requests.NewTask.model_fields, *requests.Change.model_fields, *Decided.__dataclass_fields__]
 )
 def test_every_field_of_a_request_is_documented(field: str) -> None:
     assert f"`{field}`" in PAGES["service.md"]

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import onebit
-from onebit import installation
-from onebit.installation import clone, install_command
+from onebit.contract import installation
+from onebit.contract.installation import clone, install_command
 
 ROOT = Path(onebit.__file__).parent
 
@@ -29,7 +29,7 @@ class Installed:
 def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     """The package lies among others, far from any clone, with this note of where it came from."""
     monkeypatch.setattr(
-        installation, "__file__", str(tmp_path / "lib" / "site-packages" / "onebit" / "installation.py")
+        installation, "__file__", str(tmp_path / "lib" / "site-packages" / "onebit" / "contract" / "installation.py")
     )
     return lambda note: monkeypatch.setattr("importlib.metadata.distribution", lambda name: Installed(note))
 

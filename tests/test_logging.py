@@ -17,7 +17,7 @@ PROGRAM = """
 import logging, onebit
 {asked}
 logging.getLogger("onebit.engine").info("compiling Banditron, once")
-logging.getLogger("onebit.executors").warning("the worker a is left out")
+logging.getLogger("onebit.experiments.executors").warning("the worker a is left out")
 """
 
 
@@ -33,7 +33,7 @@ def test_a_program_sees_nothing_unless_it_asks() -> None:
     asked = 'logging.basicConfig(level=logging.INFO, format="%(name)s: %(message)s")'
     assert said_by(asked).splitlines() == [
         "onebit.engine: compiling Banditron, once",
-        "onebit.executors: the worker a is left out",
+        "onebit.experiments.executors: the worker a is left out",
     ]
 
 
@@ -65,9 +65,9 @@ def test_the_command_line_shows_what_takes_long_and_what_is_wrong(
 ) -> None:
     def execute(chosen: argparse.Namespace) -> int:
         logging.getLogger("onebit.engine").info("compiling Banditron, once")
-        logging.getLogger("onebit.executors").info("bpa on digits runs on threads: few rounds")
-        logging.getLogger("onebit.serve").info("starting")
-        logging.getLogger("onebit.serve").warning("a snapshot is set aside")
+        logging.getLogger("onebit.experiments.executors").info("bpa on digits runs on threads: few rounds")
+        logging.getLogger("onebit.service").info("starting")
+        logging.getLogger("onebit.service").warning("a snapshot is set aside")
         return 0
 
     monkeypatch.setattr("onebit.cli.data.execute", execute)

@@ -12,15 +12,15 @@ import pytest
 
 import onebit
 from onebit import rules
-from onebit.executors.cluster.worker import pack_rule
 from onebit.experiments.compare import usual_entries
+from onebit.experiments.executors.cluster.worker import pack_rule
 from onebit.rules import add_rule
-from onebit.serve.errors import InvalidError, TaskSetAsideError
-from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask
-from onebit.serve.service import Service
-from onebit.serve.settings import Settings
+from onebit.service.errors import InvalidError, TaskSetAsideError
+from onebit.service.requests import DecideRequest, FeedbackRequest, NewTask
+from onebit.service.service import Service
+from onebit.service.settings import Settings
 from tests.cli.call import Call
-from tests.serve.logs import served
+from tests.service.logs import served
 
 RULE = '''
 from typing import Annotated, NamedTuple

@@ -12,7 +12,7 @@ from river import checks, compose, datasets, evaluate, feature_extraction, metri
 from river.datasets import synth
 
 import onebit
-from onebit.classes import name_of
+from onebit.learner.classes import name_of
 from onebit.river import RiverClassifier, stream
 
 pytestmark = pytest.mark.long

@@ -24,9 +24,9 @@ import onebit
 from onebit.contract.choices import fill
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import Real
+from onebit.learner.state import state_of
 from onebit.rules import registry
 from onebit.sklearn import BanditClassifier
-from onebit.state import state_of
 
 pytestmark = pytest.mark.long
 

@@ -14,9 +14,9 @@ from typing import get_type_hints
 
 import onebit
 from onebit import HOMES
+from onebit.contract.options import Options
 from onebit.contract.parameters import Flag, OneOf, Parameter, Real
 from onebit.contract.rule import Rule
-from onebit.options import Options
 from onebit.rules import registry
 
 STUB = Path(onebit.__file__).with_suffix(".pyi")

@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from onebit.serve.service import Service
-from onebit.serve.settings import Settings
-from onebit.serve.web.app import App
+from onebit.service.http.app import App
+from onebit.service.service import Service
+from onebit.service.settings import Settings
 from onebit.version import VERSION
 
 FOLDER = Path(__file__).resolve().parents[1] / "clients" / "typescript"

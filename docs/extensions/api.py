@@ -10,9 +10,9 @@ from docs.extensions.tables import table
 
 from onebit import HOMES
 from onebit.cli.serve import OPTIONS, variable
-from onebit.decision import Decision
+from onebit.learner.decision import Decision
 from onebit.rules import registry
-from onebit.serve.settings import Settings
+from onebit.service.settings import Settings
 
 _FIELD = type(inspect.getattr_static(Decision, "label"))
 

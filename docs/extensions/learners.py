@@ -8,10 +8,10 @@ from typing import Any
 from docs.extensions.tables import table
 
 from onebit.cli.learners import feedback_of, shown
+from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import OneOf, Parameter
 from onebit.contract.rule import Rule
 from onebit.errors import OnebitError
-from onebit.options import MEANINGS
 from onebit.rules import registry
 
 CLASSES = ["left", "right", "up"]

@@ -41,9 +41,9 @@ def routes_page() -> str:
 
 def _document() -> dict[str, Any]:
     """The document of a service that is never started: nothing is written."""
-    from onebit.serve.service import Service
-    from onebit.serve.settings import Settings
-    from onebit.serve.web.app import App
+    from onebit.service.http.app import App
+    from onebit.service.service import Service
+    from onebit.service.settings import Settings
 
     with TemporaryDirectory() as folder:
         settings = Settings(data=Path(folder))

@@ -19,8 +19,8 @@ __version__ = VERSION
 
 # The public names beside the learner classes, and the modules that they are imported from when first used.
 HOMES = {
-    "Learner": "onebit.learner",
-    "Decision": "onebit.decision",
+    "Learner": "onebit.learner.learner",
+    "Decision": "onebit.learner.decision",
     "OnebitError": "onebit.errors",
     "InputError": "onebit.errors",
     "MissingExtraError": "onebit.errors",
@@ -28,9 +28,9 @@ HOMES = {
     "OutOfMemoryError": "onebit.errors",
     "OnebitWarning": "onebit.errors",
     "Rule": "onebit.contract.rule",
-    "load": "onebit.learner",
-    "open": "onebit.serve.opening",
-    "OpenTask": "onebit.serve.open_task",
+    "load": "onebit.learner.learner",
+    "open": "onebit.service.open.opening",
+    "OpenTask": "onebit.service.open.task",
     "plot_boundary": "onebit.experiments.regions",
     "run": "onebit.experiments.run",
     "Result": "onebit.experiments.run",
@@ -64,7 +64,7 @@ def __getattr__(name: str) -> Any:
     else:
         if name.startswith("_"):
             raise AttributeError(f"module 'onebit' has no attribute {name!r}")
-        from onebit.learner import learner_classes
+        from onebit.learner.learner import learner_classes
 
         classes = learner_classes()
         if name not in classes:

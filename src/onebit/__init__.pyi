@@ -14,7 +14,6 @@ from . import theory as theory
 from onebit.contract.rule import Rule as Rule
 from onebit.data.streams import Stream as Stream
 from onebit.data.streams import stream as stream
-from onebit.decision import Decision as Decision
 from onebit.errors import InputError as InputError
 from onebit.errors import MissingExtraError as MissingExtraError
 from onebit.errors import NetworkError as NetworkError
@@ -29,12 +28,13 @@ from onebit.experiments.run import Stopped as Stopped
 from onebit.experiments.run import run as run
 from onebit.experiments.sweep import Sweep as Sweep
 from onebit.experiments.sweep import sweep as sweep
-from onebit.learner import Learner as Learner
-from onebit.learner import load as load
+from onebit.learner.decision import Decision as Decision
+from onebit.learner.learner import Learner as Learner
+from onebit.learner.learner import load as load
 from onebit.papers.reproduce import reproduce as reproduce
 from onebit.papers.verdicts import Reproduction as Reproduction
-from onebit.serve.open_task import OpenTask as OpenTask
-from onebit.serve.opening import open as open
+from onebit.service.open.opening import open as open
+from onebit.service.open.task import OpenTask as OpenTask
 
 __version__: str
 HOMES: dict[str, str]

@@ -12,17 +12,17 @@ from typing import Any
 
 import numpy as np
 
-from onebit.classes import name_of
+from onebit.contract.installation import install_command
+from onebit.contract.options import options_beside
 from onebit.contract.rule import Rule
+from onebit.contract.validation import ClassName, listed
 from onebit.data import streams
 from onebit.data.streams import Stream
-from onebit.decision import Decision
 from onebit.errors import InputError, MissingExtraError, brief
-from onebit.installation import install_command
-from onebit.learner import Learner, copy_of
-from onebit.options import options_beside
+from onebit.learner.classes import name_of
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of
 from onebit.rules import DEFAULT
-from onebit.validation import ClassName, listed
 
 
 class CobaLearner:

@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from onebit.classes import name_of
+from onebit.contract.installation import install_command
+from onebit.contract.options import options_beside
+from onebit.contract.validation import checked_count
 from onebit.data import streams
 from onebit.data.streams import Stream
 from onebit.errors import InputError, MissingExtraError, brief, nearest
-from onebit.feedback import refuse_other_feedback
-from onebit.inspection import belief_of, no_belief
-from onebit.installation import install_command
-from onebit.learner import Learner
-from onebit.options import options_beside
+from onebit.learner.classes import name_of
+from onebit.learner.feedback import refuse_other_feedback
+from onebit.learner.inspection import belief_of, no_belief
+from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, rule_named
-from onebit.validation import checked_count
 
 try:
     from river import base, datasets

@@ -12,19 +12,19 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.classes import name_of
+from onebit.contract.installation import install_command
+from onebit.contract.options import options_beside
 from onebit.contract.rule import Rule
+from onebit.contract.validation import listed
 from onebit.data.streams import stream
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import InputError, MissingExtraError, OnebitError, brief
-from onebit.feedback import refuse_other_feedback
-from onebit.inspection import beliefs_of, greedy_of, no_belief, scores_of
-from onebit.installation import install_command
-from onebit.learner import Learner
-from onebit.options import options_beside
+from onebit.learner.classes import name_of
+from onebit.learner.feedback import refuse_other_feedback
+from onebit.learner.inspection import beliefs_of, greedy_of, no_belief, scores_of
+from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, rule_named
-from onebit.validation import listed
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from onebit.experiments.run import Result, run
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
 

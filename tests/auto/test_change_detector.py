@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onebit.auto import change_detector
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from tests.auto.streams import drawn_digits, gaussians, permuted, run_auto, topics
 from tests.oracles.change import Change
 

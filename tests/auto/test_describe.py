@@ -21,7 +21,7 @@ from onebit.contract.description import (
     NeverRight,
     share,
 )
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from tests.auto.streams import Array, drawn_digits, gaussians, permuted, run_auto, topics
 
 DENSE = ["directed", "centred", "standardised", "waved", "components", "corrected", "clusters", "shaped"]

@@ -11,7 +11,7 @@ from scipy import stats
 
 import onebit
 from onebit.checks import refused
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from tests.auto.streams import Array, drawn_digits, error_of, gaussians
 
 RULES = ["auto", "banditron", "linucb"]

@@ -16,8 +16,8 @@ import onebit
 from onebit.auto.dense import arrays
 from onebit.auto.dense.views import MEAN
 from onebit.checks import refused, state
-from onebit.learner import Learner, copy_of
-from onebit.state import state_of
+from onebit.learner.learner import Learner, copy_of
+from onebit.learner.state import state_of
 from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, topics
 from tests.every_rule.cases import (
     FAMILIES,

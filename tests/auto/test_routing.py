@@ -13,7 +13,6 @@ import pytest
 import scipy.sparse
 
 import onebit
-from onebit import walking
 from onebit.auto.dense.space import AutoDense
 from onebit.auto.sparse.space import AutoSparse
 from onebit.checks import NAMES, refused, rows, state
@@ -22,20 +21,21 @@ from onebit.engine.compile import loop_for
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitWarning, OutOfMemoryError
-from onebit.executors.threads import execute
-from onebit.learner import Learner, copy_of
+from onebit.experiments.executors.threads import execute
+from onebit.experiments.trials.shared_data import by_shared_data
+from onebit.experiments.trials.trial import Trial, entry_of
+from onebit.learner import batches
+from onebit.learner.learner import Learner, copy_of
+from onebit.learner.state import from_state, state_of
 from onebit.rules import registry
-from onebit.serve.inputs import Inputs
-from onebit.serve.tasks import warm
+from onebit.service.inputs import Inputs
+from onebit.service.task import warm
 from onebit.sklearn import BanditClassifier
 from onebit.spaces.routing import FILLED, LEAST_SPARSE, MOST_DENSE, ROWS, Routing, form_for
-from onebit.state import from_state, state_of
-from onebit.trials.shared_data import by_shared_data
-from onebit.trials.trial import Trial, entry_of
 from tests.auto.streams import Array, topics
 from tests.every_rule.cases import SEED, WALKED, assert_walks_rows_as_it_steps
-from tests.serve.driving import replayed, run
-from tests.serve.test_service_state import assert_state_is_the_replay
+from tests.service.driving import replayed, run
+from tests.service.test_service_state import assert_state_is_the_replay
 
 RULE = "auto"
 KINDS = ("plain", "candidates", "rewards", "corrections", "everything, late")
@@ -387,7 +387,7 @@ def test_it_says_which_form_and_why() -> None:
 def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = stream_of(CASES[0], 30)
     learner = learner_of()
-    monkeypatch.setattr("onebit.model.MOST_BYTES", 10)
+    monkeypatch.setattr("onebit.learner.model.MOST_BYTES", 10)
     step(learner, X, y, 0, 20)
     assert treated_as(learner) == "sparse"
     form = "rows came sparse, 100 % filled: treated as sparse, for want of memory for dense ones"
@@ -463,7 +463,7 @@ def test_a_service_has_all_compiled_before_a_task_moves(monkeypatch: pytest.Monk
         compiled.add(type(space))
         return loop_for(rule, space, *loop)
 
-    monkeypatch.setattr(walking, "loop_for", noted)
+    monkeypatch.setattr(batches, "loop_for", noted)
     warm(learner, inputs)
     assert compiled == {AutoDense, AutoSparse}
     assert state(learner) == before
@@ -531,7 +531,7 @@ def test_learners_share_a_table_whatever_form_they_read_it_in(case: str, monkeyp
     trials = [Trial(entry, stream, 1) for entry in entries]
     alone = [outcome_of([trial])[0] for trial in trials]
     assert outcome_of(trials) == alone
-    monkeypatch.setattr("onebit.trials.shared_data.HELD_BYTES", 0)
+    monkeypatch.setattr("onebit.experiments.trials.shared_data.HELD_BYTES", 0)
     monkeypatch.setattr("onebit.data.streams.PIECE_ROUNDS", 37)
     assert outcome_of(trials) == alone
 
@@ -549,7 +549,7 @@ def test_a_table_is_turned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = stream_of(CASES[0], 60)
     learners = []
     for cells in (1, 13, 1 << 20):
-        monkeypatch.setattr(walking, "BLOCK", cells)
+        monkeypatch.setattr(batches, "BLOCK", cells)
         learners.append(walked(learner_of(), X, Schedule(labels=y.astype(np.int64))))
     assert same(learners[0], learners[1])
     assert same(learners[0], learners[2])

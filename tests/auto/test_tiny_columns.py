@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onebit.auto.dense.basis import SQUARES, STANDARDISED, Basis, choose_units
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 
 
 @pytest.mark.parametrize("tiny", [1e-8, 1e-12, 1e-17, 1e-20, 1e-30, 1e-40])

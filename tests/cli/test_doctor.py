@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tools.lowest import DEVELOPERS, constraints_of
 
-from onebit import installation
 from onebit.cli import main
-from onebit.installation import extras, install_command
+from onebit.contract import installation
+from onebit.contract.installation import extras, install_command
 from onebit.version import VERSION
 
 ROOT = Path(__file__).parents[2]

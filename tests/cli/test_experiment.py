@@ -19,10 +19,10 @@ import pytest
 import onebit
 from onebit.checks import rows
 from onebit.cli import main
-from onebit.executors import Executor, executor_of
-from onebit.executors.threads import processor
+from onebit.experiments.executors import Executor, executor_of
+from onebit.experiments.executors.threads import processor
+from onebit.experiments.trials.records import FILE, read_records
 from onebit.rules import rule_named
-from onebit.trials.records import FILE, read_records
 from tests.cli.call import Call
 
 X, Y = rows(60)
@@ -40,7 +40,7 @@ def _compiled() -> None:
 def call(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run a command in this process and in an empty folder, without drawing figures: exit code, stdout, stderr."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("onebit.report.figures.save_figures", lambda page, folder: [])
+    monkeypatch.setattr("onebit.experiments.report.figures.save_figures", lambda page, folder: [])
 
     return call
 
@@ -432,7 +432,7 @@ PROGRAM = (
     "import os, signal, sys;"
     "hasattr(os, 'sched_setaffinity') and os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"  # many cores are too quick
     "signal.signal(signal.SIGINT, signal.default_int_handler);"  # it is ignored by what is started in the background
-    "import onebit.report.figures as figures;"
+    "import onebit.experiments.report.figures as figures;"
     "figures.save_figures = lambda page, folder: [];"  # drawing takes seconds
     "from onebit.cli import main; sys.exit(main())"
 )

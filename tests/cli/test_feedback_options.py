@@ -23,7 +23,7 @@ WORTH = np.maximum(0.0, 1.0 - np.abs(Y[:, None] - np.arange(5)[None, :]) / 2.0)
 def call(call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
     """Run a command in an empty folder, without drawing figures."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("onebit.report.figures.save_figures", lambda page, folder: [])
+    monkeypatch.setattr("onebit.experiments.report.figures.save_figures", lambda page, folder: [])
     return call
 
 

@@ -14,14 +14,14 @@ import pytest
 import onebit
 from onebit.cli import main
 from onebit.offpolicy import Round, evaluate, read_log, train
-from onebit.serve.inputs import stored_classes
-from onebit.serve.log.log_reader import LogReader
-from onebit.serve.replay import rounds_of
-from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
-from onebit.serve.service import Service
-from onebit.serve.tasks import TaskInfo
+from onebit.service.inputs import stored_classes
+from onebit.service.maintenance.log_reader import LogReader
+from onebit.service.maintenance.replay import rounds_of
+from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
+from onebit.service.service import Service
+from onebit.service.task import TaskInfo
 from tests.cli.call import Call
-from tests.serve.logs import ROUNDS, fill, served
+from tests.service.logs import ROUNDS, fill, served
 
 HEARD = ROUNDS * 9 // 10
 
@@ -429,7 +429,7 @@ def test_ctrl_c_saves_nothing(call: Call, folder: Path, tmp_path: Path, monkeypa
         yield from list(rounds_of(where, task))[:50]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onebit.serve.replay.rounds_of", stopped)
+    monkeypatch.setattr("onebit.service.maintenance.replay.rounds_of", stopped)
     code, out, err = call("replay", str(folder), "places", "--learner", "bpa", "--out", str(tmp_path / "out"))
     assert (code, out, err) == (130, "", "onebit: stopped\n")
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,6 @@ import httpx
 import numpy as np
 import pytest
 
-from onebit import replies
 from onebit.client import (
     Client,
     Decided,
@@ -32,8 +31,9 @@ from onebit.client import (
     bodies,
     plan,
 )
+from onebit.contract.installation import install_command
 from onebit.errors import OnebitError
-from onebit.installation import install_command
+from onebit.service import replies
 from tests.client.scripted import DECIDED, KINDS, TASK, TOKEN, URL, Answer, answer, follow, refused
 
 DROPPED = httpx.ReadError("connection reset by peer")
@@ -727,7 +727,7 @@ def test_values_have_the_fields_of_the_services_replies(name: str, described: di
     ],
 )
 def test_calls_take_the_fields_of_the_services_requests(call: Any, name: str, own: set[str]) -> None:
-    schemas = pytest.importorskip("onebit.serve.schemas")
+    schemas = pytest.importorskip("onebit.service.requests")
     fields = set(getattr(schemas, name).model_fields) - {"withdraw"}  # which is a call of its own
     assert set(inspect.signature(call).parameters) - {"self"} - own == fields
 

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from onebit.client import Client
-from onebit.serve.tokens import Tokens
+from onebit.service.tokens import Tokens
 from tests.client.pages import ROOT, Example, Shell, examples
-from tests.serve.driving import PATIENCE_S
-from tests.serve.site import Process
+from tests.service.driving import PATIENCE_S
+from tests.service.site import Process
 
 pytestmark = pytest.mark.long
 

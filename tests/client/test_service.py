@@ -16,9 +16,9 @@ import pytest
 
 from onebit.client import AsyncClient, Client, Decided, ServiceError
 from onebit.errors import InputError
-from onebit.serve.tokens import Tokens
+from onebit.service.tokens import Tokens
 from tests.client.scripted import KINDS
-from tests.serve.site import Process
+from tests.service.site import Process
 from tests.slow import SLOW
 
 LEARNER = "banditron"  # compiles quickest

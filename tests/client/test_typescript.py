@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from tools.typescript import FOLDER, files, openapi
 
-from onebit.serve.tokens import Tokens
-from tests.serve.driving import PATIENCE_S
-from tests.serve.site import process_in
+from onebit.service.tokens import Tokens
+from tests.service.driving import PATIENCE_S
+from tests.service.site import process_in
 
 NODE, TSC = shutil.which("node"), shutil.which("tsc")
 

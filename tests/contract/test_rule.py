@@ -10,7 +10,7 @@ import pytest
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.contract.rule import CONTRACT, LEARNT, RIGHT, Rule, RuleInput, known
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.rules import registry
 
 

@@ -17,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onebit.checks import refused
+from onebit.contract.installation import install_command
 from onebit.data.delimited import BLOCK
 from onebit.data.files import ENDINGS, is_data_file
 from onebit.errors import OnebitWarning
-from onebit.installation import install_command
 from tests.data.reading import read
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")

@@ -19,8 +19,8 @@ from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import EVENT
 from onebit.errors import InputError
+from onebit.experiments.trials import shared_data
 from onebit.rules import rule_named
-from onebit.trials import shared_data
 from tests.data.drawn_at_once import AT_ONCE
 
 SOME = np.random.default_rng(0).normal(size=(103, 3)).astype(np.float32)

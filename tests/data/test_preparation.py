@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from onebit.checks import refused
 from onebit.data.preparation import STEPS, blocks, prepared, steps_of
 from onebit.data.tables import Csr
-from onebit.features import Features
+from onebit.features.features import Features
 from onebit.spaces.kernels import Kernel
 
 Matrix = NDArray[Any]

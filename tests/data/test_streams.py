@@ -21,8 +21,8 @@ from onebit.data.streams import Stream, stream
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.experiments.run import Result, run
-from onebit.learner import Learner
-from onebit.rows import SparseRow
+from onebit.features.rows import SparseRow
+from onebit.learner.learner import Learner
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
 X, Y = rows(80)

@@ -22,7 +22,7 @@ from onebit.data.columns import MOST_CATEGORIES
 from onebit.data.kinds import Kind, kind_of_texts
 from onebit.data.texts import Ngrams
 from onebit.errors import OnebitWarning
-from onebit.named_features import words_in
+from onebit.features.named import words_in
 from tests.data.reading import read
 from tests.frames import every_frame
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from docs.extensions.formulas import mathml
 
-from tests.report.browser import Browser, chromium
+from tests.experiments.report.browser import Browser, chromium
 
 pytestmark = pytest.mark.long
 

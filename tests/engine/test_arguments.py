@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from onebit.engine.arguments import GAP, LARGE, LINE, place_apart
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.rules import registry
 from tests.learner.learners import fresh
 

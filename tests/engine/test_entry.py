@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from onebit import stepping
 from onebit.errors import InputError
-from onebit.learner import Learner, copy_of
-from onebit.state import state_of
+from onebit.learner import loop_calls
+from onebit.learner.learner import Learner, copy_of
+from onebit.learner.state import state_of
 
 WIDTH = 7
-ROWS = np.random.default_rng(5).standard_normal((stepping.STEPS + 60, WIDTH)).astype(np.float32)
+ROWS = np.random.default_rng(5).standard_normal((loop_calls.STEPS + 60, WIDTH)).astype(np.float32)
 LEARNERS: dict[str, dict[str, Any]] = {
     "auto": {"rule": "auto"},
     "banditron": {"rule": "banditron"},
@@ -62,7 +62,7 @@ def never(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]
 
     def done(action: Callable[[], Any]) -> Any:
         with monkeypatch.context() as patch:
-            patch.setattr(stepping, "STEPS", 10**9)
+            patch.setattr(loop_calls, "STEPS", 10**9)
             return action()
 
     return done
@@ -105,7 +105,7 @@ def test_sparse_rows_too(options: dict[str, Any], rows: Any, never: Callable[...
 
 
 def test_a_sparse_row_that_is_longer_than_those_before_it(never: Callable[..., Any]) -> None:
-    rows = [{f"n{place}": 1.0 for place in range(5)}] * (stepping.STEPS + 5)
+    rows = [{f"n{place}": 1.0 for place in range(5)}] * (loop_calls.STEPS + 5)
     rows += [{f"n{place}": 0.1 * place for place in range(1536)}, rows[0]]
     here, there = Learner("banditron", classes=3), Learner("banditron", classes=3)
     assert stepped(here, rows) == never(lambda: stepped(there, rows))

@@ -14,13 +14,13 @@ import numpy as np
 import pytest
 
 from onebit.cli.warmup import spaces
+from onebit.contract.options import Options
 from onebit.contract.rule import Rule
 from onebit.engine import compile as compiling
 from onebit.engine.code_cache import keep_code
 from onebit.engine.compile import cache_folder, compile_elsewhere, helped_by, helpers_for, is_known
 from onebit.engine.processes import CompilingProcesses
 from onebit.engine.stream import lessons, stream
-from onebit.options import Options
 from onebit.rules import rule_named
 from onebit.spaces.choose import Form, choose
 from onebit.spaces.dense import Dense

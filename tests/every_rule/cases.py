@@ -15,11 +15,11 @@ import pytest
 
 from onebit.checks import CHECKS, NAMES, rows, state
 from onebit.contract.candidates import candidates_at, packed
-from onebit.decision import Decision
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, events_of
 from onebit.engine.stream import DECIDE, LEARN, Tally
 from onebit.errors import InputError
-from onebit.learner import Learner, copy_of, learner_class
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of, learner_class
 from onebit.rules import registry
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from onebit.checks import rows, trained
-from onebit.decision import Decision
+from onebit.learner.decision import Decision
 from onebit.rules import registry
 from tests.every_rule.cases import EXAMPLES, FAMILIES, made, twin_module
 

@@ -16,11 +16,11 @@ import onebit
 from onebit.checks import refused, rows
 from onebit.experiments import compare as compare_module
 from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
+from onebit.experiments.report.html import page_html
 from onebit.experiments.runner import Interrupted, causes_said, collect
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.report.html import page_html
 from onebit.rules import registry
-from tests.trials.records import record
+from tests.experiments.trials.records import record
 
 X, Y = rows(80)
 NAMES = ["ant", "bee", "cat", "dog", "eel"]

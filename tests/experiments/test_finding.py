@@ -11,11 +11,11 @@ import pytest
 import onebit
 from onebit.checks import rows
 from onebit.experiments.compare import Comparison, DataResult, describe_finding
+from onebit.experiments.report.html import page_html
 from onebit.experiments.run import constant_said
 from onebit.experiments.statistics import Summary
-from onebit.report.html import page_html
-from onebit.trials.trial import entry_of
-from tests.trials.records import record
+from onebit.experiments.trials.trial import entry_of
+from tests.experiments.trials.records import record
 
 X, Y = rows(60)
 

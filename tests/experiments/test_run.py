@@ -24,7 +24,7 @@ import onebit
 from onebit.checks import refused, rows, state
 from onebit.experiments.run import Result, Stopped
 from onebit.experiments.run import run as plain_run
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
 run = partial(plain_run, calibrate=True)  # as stepping by hand does
@@ -134,7 +134,7 @@ import json, sys
 import numpy as np
 from onebit.checks import rows, state
 from onebit.experiments.run import run
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 
 X, Y = rows(60)
 labels = [int(label) for label in Y]

@@ -10,8 +10,8 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from onebit.experiments.statistics import MeanEstimate, Summary, estimate, means_and_halves, student_quantile
-from onebit.trials.trial import entry_of
-from tests.trials.records import record
+from onebit.experiments.trials.trial import entry_of
+from tests.experiments.trials.records import record
 
 
 @pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95, 0.99, 0.999])

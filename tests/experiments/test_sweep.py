@@ -15,10 +15,10 @@ import onebit
 from onebit.checks import refused, rows
 from onebit.experiments.drawing import sweep_pictures
 from onebit.experiments.grid import MOST_SETTINGS, Grid, axis_of, value_of
+from onebit.experiments.report.html import page_html
+from onebit.experiments.report.parts import Curves, HeatMap
 from onebit.experiments.sweep import FRESH, Sweep
-from onebit.report.html import page_html
-from onebit.report.parts import Curves, HeatMap
-from onebit.trials.records import FILE, Record
+from onebit.experiments.trials.records import FILE, Record
 
 X, Y = rows(60)
 SHORT: dict[str, Any] = {"rounds": 300, "runs": 2, "fresh_runs": 3}

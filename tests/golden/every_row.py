@@ -1,6 +1,6 @@
 """A log with every kind of row, written to a folder and to PostgreSQL, with the states that follow from it.
 
-`python -m tests.golden.write` writes it with the other golden files. `tests/serve/test_golden.py` starts a service from its rows alone and
+`python -m tests.golden.write` writes it with the other golden files. `tests/service/test_golden.py` starts a service from its rows alone and
 compares the states of all learners, bit for bit where there are states of this processor and these versions. On another processor, add its
 states with the release that wrote the rows, so that what is expected of later ones was not measured by them:
 
@@ -19,14 +19,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from onebit.serve.forgetting import ForgetOrder
-from onebit.serve.log.postgres.schema import connected
-from onebit.serve.log.sqlite.schema import FILE
-from onebit.serve.schemas import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
-from onebit.serve.service import Service
-from onebit.storage import platform_info
-from tests.serve.driving import service_in, states, until_silence
-from tests.serve.postgres import IN_MEMORY, replace_rows, server
+from onebit.learner.model_file import platform_info
+from onebit.service.maintenance.forget import ForgetOrder
+from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
+from onebit.service.service import Service
+from onebit.service.store.postgres.schema import connected
+from onebit.service.store.sqlite.schema import FILE
+from tests.service.driving import service_in, states, until_silence
+from tests.service.postgres import IN_MEMORY, replace_rows, server
 
 CLASSES: list[str | int] = ["ant", "bee", "cat"]
 NUMBERS: Any = {"kind": "numbers", "size": 4}

@@ -12,12 +12,12 @@ import numpy as np
 
 import onebit
 from onebit.contract.rule import Rule
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.rules import registry
-from onebit.serve.log.sqlite.schema import FILE
-from onebit.serve.schemas import DecideRequest, FeedbackRequest, NewTask, NumbersFeatures, TextFeatures
-from onebit.serve.service import Service
-from onebit.serve.settings import Settings
+from onebit.service.requests import DecideRequest, FeedbackRequest, NewTask, NumbersFeatures, TextFeatures
+from onebit.service.service import Service
+from onebit.service.settings import Settings
+from onebit.service.store.sqlite.schema import FILE
 from tests.golden import every_row, going_on
 from tests.golden.going_on import CLASSES
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from onebit.checks import refused, rows, state
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.rules import registry
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]

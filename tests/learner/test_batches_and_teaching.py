@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onebit.checks import state
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.rules import registry
 from tests.learner.learners import BANDIT, FULL, NAMES, X, Y, assert_unchanged_by, fresh, trained
 from tests.slow import tier_of

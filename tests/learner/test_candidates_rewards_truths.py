@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import onebit
 from onebit.checks import refused, state
 from onebit.contract.candidates import packed
-from onebit.decision import Decision
-from onebit.learner import Learner, copy_of
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of
 from onebit.rules import registry
 from tests.learner.learners import BANDIT, NAMES, X, assert_unchanged_by, fresh, trained
 from tests.oracles.draws import draws

@@ -13,7 +13,7 @@ import pytest
 
 import onebit
 from onebit.checks import played, refused, rows, state
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.rules import registry
 
 PUBLIC = {

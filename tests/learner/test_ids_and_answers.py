@@ -11,8 +11,8 @@ import pytest
 
 import onebit
 from onebit.checks import refused, state
-from onebit.decision import Decision
-from onebit.learner import Learner, copy_of
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of
 from tests.learner.learners import BANDIT, FULL, NAMES, X, assert_unchanged_by, fresh, trained
 
 # --- ids --------------------------------------------------------------------------------------------------------------

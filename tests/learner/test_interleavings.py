@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 
 import onebit
 from onebit.checks import state
-from onebit.decision import Decision
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner
 
 ROWS, WIDTH, CLASSES = 12, 4, 3
 _GENERATOR = np.random.default_rng(7)

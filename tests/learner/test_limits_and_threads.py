@@ -13,8 +13,8 @@ import pytest
 
 import onebit
 from onebit.checks import refused, rows
-from onebit.decision import Decision
-from onebit.learner import Learner, copy_of
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of
 from tests.learner.learners import NAMES, X, Y, assert_unchanged_by, fresh, trained
 
 # --- x that is too long -----------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 
 import onebit
 from onebit.checks import refused
-from onebit.learner import Learner, learner_class
+from onebit.learner.learner import Learner, learner_class
 from onebit.rules import registry
 from tests.learner.learners import NAMES, X, assert_unchanged_by, fresh, trained
 

@@ -14,10 +14,10 @@ import pytest
 
 import onebit
 from onebit.checks import refused
+from onebit.contract.options import MEANINGS, Options
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.steps import Variant
-from onebit.learner import Learner, learner_class
-from onebit.options import MEANINGS, Options
+from onebit.learner.learner import Learner, learner_class
 from onebit.rules import registry
 from tests.learner.learners import NAMES, X, assert_unchanged_by, fresh, trained
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.offpolicy import Evaluation, Round, evaluate
 from onebit.offpolicy.estimates import Scores, doubly_robust
 from tests.offpolicy.logs import Array, drawn_log, gaussians, greedy_chances, played_log

@@ -14,7 +14,7 @@ import scipy.sparse
 
 import onebit
 from onebit.errors import OnebitError
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.offpolicy import Round, evaluate
 from tests.offpolicy.logs import drawn_log, gaussians, greedy_chances, played_log, progressive_truth
 from tests.slow import ON_DEMAND

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onebit.checks import check_learner
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.offpolicy.estimates import Trust
 from onebit.offpolicy.model import RULE, model_for
 from tests.offpolicy.logs import Array, gaussians

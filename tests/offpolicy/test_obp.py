@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import onebit
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.offpolicy import Round, evaluate
 from onebit.offpolicy.model import model_for
 from tests.offpolicy.logs import drawn, gaussians

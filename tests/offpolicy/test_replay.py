@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.offpolicy import evaluate
 from onebit.offpolicy.estimates import Replay
 from onebit.offpolicy.rounds import checked_rounds

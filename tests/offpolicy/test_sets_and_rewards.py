@@ -11,7 +11,7 @@ import pytest
 
 import onebit
 from onebit.errors import OnebitError
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.offpolicy import Round, evaluate, train
 from onebit.offpolicy.estimates import Replay, Scores, counted, doubly_robust, ips, snips
 from onebit.offpolicy.rounds import checked_rounds

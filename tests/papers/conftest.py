@@ -27,6 +27,6 @@ def give(monkeypatch: pytest.MonkeyPatch) -> Give:
         monkeypatch.setattr("onebit.papers.reproduce.paper_named", named)
         monkeypatch.setattr("onebit.cli.reproduce.paper_named", named)
         monkeypatch.setattr("onebit.cli.reproduce.paper_names", lambda: ["mine2026"])
-        monkeypatch.setattr("onebit.report.figures.save_figures", lambda page, folder: [])
+        monkeypatch.setattr("onebit.experiments.report.figures.save_figures", lambda page, folder: [])
 
     return paper

@@ -12,8 +12,8 @@ import onebit
 import onebit.papers.reproduce as reproducing
 from onebit.checks import refused
 from onebit.cli import main
+from onebit.experiments.report.html import page_html
 from onebit.papers.reproduce import reproduce
-from onebit.report.html import page_html
 from tests.papers.conftest import Give
 from tests.papers.test_reproduce import DATA, HEAD, RUNS, claim, learner
 
@@ -103,7 +103,7 @@ def test_a_folder_measured_elsewhere_is_shown_without_runs(
     first = reproduce("mine2026", out=tmp_path, on="threads")
     assert first.measured_with == ["onebit 9.9 on a large machine"]
     monkeypatch.setattr(reproducing, "measured_here", lambda: "onebit 9.9 on a small machine")
-    monkeypatch.setattr("onebit.executors.threads.run_trials", not_here)
+    monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", not_here)
     before = (tmp_path / "rows.jsonl").read_bytes()
     again = reproduce("mine2026", out=tmp_path, measure=False)
     assert [one.to_dict() for one in again.verdicts] == [one.to_dict() for one in first.verdicts]
@@ -125,7 +125,7 @@ def test_what_a_folder_lacks_is_not_run_and_said(
 ) -> None:
     give(HEAD + DATA + learner("BPA", "bpa"))
     reproduce("mine2026", out=tmp_path, on="threads")
-    monkeypatch.setattr("onebit.executors.threads.run_trials", not_here)
+    monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", not_here)
     give(HEAD.replace(f"runs = {RUNS}", "runs = 4") + DATA + TWO)
     markdown = tmp_path / "verdicts.md"
     assert main(["reproduce", "mine2026", "--out", str(tmp_path), "--no-runs", "--markdown", str(markdown)]) == 3

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 import onebit
-from onebit.executors.gpu.executor import why_not
+from onebit.experiments.executors.gpu.executor import why_not
+from onebit.experiments.report.parts import Scatter, Table
+from onebit.experiments.trials.trial import Trial
 from onebit.papers.bounds import AdversaryMeasurement, AdversaryPlan
 from onebit.papers.paper import read_paper
 from onebit.papers.pictures import SeparabilityMeasurement
 from onebit.papers.plans import PaperStreams
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import DIFFERS, FAILED, REPRODUCED
-from onebit.report.parts import Scatter, Table
 from onebit.rules import rule_named
-from onebit.trials.trial import Trial
 
 PAPER = """
 title = "Mine 2026: a paper of our own"

@@ -15,9 +15,12 @@ import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.executors.gpu.executor import why_not
+from onebit.experiments.executors.gpu.executor import why_not
+from onebit.experiments.report.parts import Curves, HeatMap, Regions, Table
 from onebit.experiments.run import Stopped
-from onebit.learner import Learner
+from onebit.experiments.trials.records import FILE, read_records
+from onebit.experiments.trials.trial import Trial, entry_of, marks_for
+from onebit.learner.learner import Learner
 from onebit.papers import bounds as bound_items
 from onebit.papers import pictures
 from onebit.papers.bounds import BoundsMeasurement
@@ -25,15 +28,12 @@ from onebit.papers.paper import read_paper
 from onebit.papers.pictures import BoundaryMeasurement, FeedbackMeasurement
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import FAILED, Reproduction
-from onebit.report.parts import Curves, HeatMap, Regions, Table
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import bounds
 from onebit.theory.rounds import fixed_rounds, rounds_of
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import Promises, promised
-from onebit.trials.records import FILE, read_records
-from onebit.trials.trial import Trial, entry_of, marks_for
-from tests.executors.cluster.test_executor import PaperExecutor
+from tests.experiments.executors.cluster.test_executor import PaperExecutor
 
 PAPER = """
 title = "Mine 2026: a paper of our own"
@@ -120,7 +120,7 @@ def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, mon
     ]
     for name in ("regions_of", "promised", "rounds_of"):
         monkeypatch.setattr(bound_items if name == "promised" else pictures, name, refused)
-    monkeypatch.setattr("onebit.executors.threads.run_trials", refused)
+    monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
     assert again.cost.found == 5
     assert shown(again) == shown(first)

@@ -10,9 +10,9 @@ from onebit.data.preparation import steps_of
 from onebit.data.sources import names
 from onebit.data.streams import stream
 from onebit.experiments.grid import Grid, axis_of
+from onebit.experiments.trials.trial import entry_of
 from onebit.papers.paper import Paper, PaperItem, PaperLearner, paper_named, paper_names
 from onebit.rules import registry
-from onebit.trials.trial import entry_of
 
 PAPERS = ("arora2020", "chen2009", "hoeven2020", "prompak2017", "zhong2015")
 

@@ -13,13 +13,13 @@ import pytest
 import onebit
 from onebit.checks import refused, rows
 from onebit.cli import main
+from onebit.experiments.report.html import page_html
+from onebit.experiments.report.parts import Curves, HeatMap, Scatter, Section
 from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.papers.paper import read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import Reproduction, Verdict
-from onebit.report.html import page_html
-from onebit.report.parts import Curves, HeatMap, Scatter, Section
 from tests.papers.conftest import Give
 
 ROUNDS, RUNS = 300, 3

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.executors.gpu.executor import why_not
+from onebit.experiments.executors.gpu.executor import why_not
+from onebit.experiments.report.parts import Curves
+from onebit.experiments.trials.records import FILE, read_records
+from onebit.experiments.trials.trial import Trial
 from onebit.papers.paper import read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.timing import DrawnRows, TimeMeasurement, power_law
 from onebit.papers.verdicts import DIFFERS, FAILED, REPRODUCED, UNDECIDED, Reproduction
-from onebit.report.parts import Curves
-from onebit.trials.records import FILE, read_records
-from onebit.trials.trial import Trial
 
 PAPER = """
 title = "Mine 2026: a paper of our own"
@@ -68,7 +68,7 @@ def test_times_are_kept_and_shown_from_records_alone(tmp_path: Path, monkeypatch
         raise AssertionError("it measures while it shows")
 
     monkeypatch.setattr("onebit.papers.timing.run_trials", refused)
-    monkeypatch.setattr("onebit.executors.threads.run_trials", refused)
+    monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
     assert again.cost.found == 10
     assert [one.to_dict() for one in again.verdicts] == [one.to_dict() for one in first.verdicts]

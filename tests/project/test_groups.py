@@ -31,8 +31,8 @@ def test_one(number):
         ("tests/every_rule/test_first_order.py::test_check[banditron]", "the rule banditron"),
         ("tests/every_rule/test_all_at_once.py::test_all", "tests/every_rule/test_all_at_once.py"),
         ("tests/rules/test_bandit_perceptron.py::test_bound[a::b]", "the rule bandit-perceptron"),
-        ("tests/serve/survival/test_kill.py::test_killed", "tests/serve/survival/test_kill.py"),
-        ("src/onebit/learner.py::onebit.learner.Learner", "src/onebit/learner.py"),
+        ("tests/service/survival/test_kill.py::test_killed", "tests/service/survival/test_kill.py"),
+        ("src/onebit/learner/learner.py::onebit.learner.learner.Learner", "src/onebit/learner/learner.py"),
     ],
 )
 def test_a_group_is_a_rule_or_a_file(test: str, group: str) -> None:

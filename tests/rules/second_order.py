@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.rules import registry
 from tests.oracles.base import Array, Decided
 from tests.oracles.draws import draws

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from onebit.contract.rule import NORM
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.rules.gaptron import RULE
 from tests.rules.steps import (
     WRONG,

@@ -20,9 +20,9 @@ import onebit
 from onebit.checks import CHECKS, NAMES, refused, state
 from onebit.checks import rows as unit_rows
 from onebit.cli import main
-from onebit.decision import Decision
 from onebit.experiments.run import run
-from onebit.learner import Learner, copy_of
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of
 from onebit.rules import registry
 from onebit.spaces.choose import KernelChoice
 from onebit.spaces.kernel import LANES

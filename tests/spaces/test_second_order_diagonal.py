@@ -10,9 +10,9 @@ import pytest
 import scipy.sparse
 
 from onebit.checks import refused
-from onebit.decision import Decision
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner
 from onebit.rules import registry
 from tests.slow import tier_of
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from tests.slow import slow
 from tests.spaces.test_second_order_diagonal import finite, hear
 

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 import onebit
 from onebit.checks import refused, state
 from onebit.errors import OnebitError
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.rules import registry
 from tests.learner.learners import assert_unchanged_by
 from tests.slow import tier_of

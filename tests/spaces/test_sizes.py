@@ -11,7 +11,7 @@ import pytest
 
 from onebit.engine.generic import SPACES
 from onebit.errors import OnebitError
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.rules import registry
 from tests.learner.learners import fresh as make
 
@@ -48,7 +48,7 @@ def estimated(learner: Learner) -> int:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing need be compiled to be measured."""
-    monkeypatch.setattr("onebit.model.loop_for", lambda *given: None)
+    monkeypatch.setattr("onebit.learner.model.loop_for", lambda *given: None)
 
 
 FORMS: list[dict[str, Any]] = [

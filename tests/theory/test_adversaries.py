@@ -12,10 +12,10 @@ import pytest
 
 import onebit
 from onebit.checks import refused
+from onebit.experiments.trials.trial import entry_of
 from onebit.rules import registry
 from onebit.theory import adversary, margin
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
-from onebit.trials.trial import entry_of
 
 BANDIT = [name for name, rule in registry().items() if rule.full_information is not True]
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from onebit.report.figures import figure
+from onebit.experiments.report.figures import figure
 from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants, gradient
 from onebit.rules.gaptron import gap as gap_of_rule
 from onebit.theory.theorems.hoeven2020 import LOSSES, binary_curves, figure1, gap_map, surrogate_gap, surrogate_loss

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from onebit.checks import refused
+from onebit.contract.installation import install_command
 from onebit.data import plane, source_of
-from onebit.installation import install_command
 from onebit.spaces.kernels import Kernel
 from onebit.theory import Margin, margin
 from onebit.theory.constraints import MarginRows

@@ -8,8 +8,8 @@ import numpy as np
 
 from onebit.checks.examples import NAMES, WIDTH, Factory, few, refused, rows, state, trained
 from onebit.contract.rule import LEARNT
-from onebit.decision import Decision
-from onebit.learner import Learner, copy_of
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of
 
 
 def check_decides_before_learning(factory: Factory) -> None:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
-from onebit.learner import Learner
-from onebit.state import state_of
+from onebit.learner.learner import Learner
+from onebit.learner.state import state_of
 
 Factory = Callable[..., Learner]
 Array = NDArray[Any]

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from onebit.checks.examples import NAMES, WIDTH, Factory, played, refused, rows, spaces_of, state, trained
-from onebit.decision import Decision
-from onebit.learner import Learner, copy_of, load
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of, load
+from onebit.learner.state import state_of
 from onebit.rules import registry
-from onebit.state import state_of
 
 
 def check_json(factory: Factory) -> None:

@@ -24,7 +24,7 @@ from onebit.contract.rule import RIGHT
 from onebit.engine.stream import stream
 from onebit.errors import OnebitError
 from onebit.experiments.run import run
-from onebit.learner import copy_of
+from onebit.learner.learner import copy_of
 
 
 def check_feedback_out_of_order(factory: Factory) -> None:

@@ -38,7 +38,7 @@ COMMANDS = (
     "evaluate",
     "doctor",
 )  # one file each, in the order in which --help has them
-SAID = ("engine", "executors")  # the parts whose progress is shown
+SAID = ("engine", "experiments")  # the parts whose progress is shown
 STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C
 
 

@@ -56,7 +56,7 @@ def folder_name(text: str) -> Path:
 def execute(chosen: argparse.Namespace) -> None:
     """Archive, and say what was done."""
     with needing_extra():
-        from onebit.serve.archiving import archive
+        from onebit.service.maintenance.archive import archive
     before = time.time() if chosen.before is None else chosen.before
     found = archive(chosen.folder, chosen.task, before, chosen.to)
     if chosen.json:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from onebit.cli.experiment import result_folder
 from onebit.cli.options import add_stream_options, names_of, positive, read_stream, settings
 from onebit.cli.terminal import print_note, print_table, progress_bar
-from onebit.report.html import save_page
+from onebit.experiments.report.html import save_page
 
 if TYPE_CHECKING:
     from onebit.theory.mistakes import Bounds

@@ -32,7 +32,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> int:
     """Look through a log, and print what was found."""
     with needing_extra():
-        from onebit.serve.checking import check
+        from onebit.service.maintenance.check import check
     report = check(chosen.folder, setting(chosen, "token_file"))
     if chosen.json:
         print(json.dumps(report.to_dict(), ensure_ascii=False))

@@ -26,7 +26,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> int:
     """Copy, and say what was copied."""
     with needing_extra():
-        from onebit.serve.log.copying import copy
+        from onebit.service.maintenance.copy import copy
     copied = copy(chosen.source, chosen.target)
     if chosen.json:
         print(json.dumps({**copied.rows, "tokens": copied.tokens}))

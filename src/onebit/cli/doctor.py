@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from onebit.installation import clone, extras, install_command
+from onebit.contract.installation import clone, extras, install_command
 from onebit.version import VERSION
 
 _COMPILERS = {
@@ -49,7 +49,7 @@ def examined() -> dict[str, Any]:
     from onebit.engine.fingerprint import knows_numba
     from onebit.engine.gpu import device
     from onebit.engine.processes import cores
-    from onebit.executors.threads import processor
+    from onebit.experiments.executors.threads import processor
 
     folder = clone()
     trouble = device.trouble()

@@ -33,15 +33,15 @@ from onebit.cli.logs import (
 )
 from onebit.cli.terminal import progress_bar
 from onebit.errors import InputError, brief
+from onebit.experiments.trials.trial import shown
 from onebit.offpolicy.evaluation import TITLES
 from onebit.rules import rule_named
-from onebit.trials.trial import shown
 
 if TYPE_CHECKING:
-    from onebit.learner import Learner
+    from onebit.learner.learner import Learner
     from onebit.offpolicy import Estimate, Evaluation
-    from onebit.serve.log.log_reader import LogReader
-    from onebit.serve.tasks import TaskInfo
+    from onebit.service.maintenance.log_reader import LogReader
+    from onebit.service.task import TaskInfo
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -107,7 +107,7 @@ def _made(part: dict[str, Any]) -> str:
 
 def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | None:
     """The task's own learner, as new; None where it is the one asked for."""
-    from onebit.serve.tasks import check_learner, learner_of
+    from onebit.service.task import check_learner, learner_of
 
     def settled(detail: dict[str, Any]) -> dict[str, Any]:
         rule = check_learner(detail, task.classes, task.inputs).runtime.rule

@@ -14,13 +14,13 @@ from typing import Protocol, TypeVar
 from onebit.cli.options import positive
 from onebit.cli.terminal import print_note, progress_bar
 from onebit.errors import OnebitError
-from onebit.executors import EXECUTORS, checked_on
+from onebit.experiments.executors import EXECUTORS, checked_on
+from onebit.experiments.report.html import save_page
+from onebit.experiments.report.parts import Page
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import FailedRunsWarning, failures_by_data
-from onebit.report.html import save_page
-from onebit.report.parts import Page
-from onebit.trials.cost import Cost, number_of
-from onebit.trials.records import Record
+from onebit.experiments.trials.cost import Cost, number_of
+from onebit.experiments.trials.records import Record
 
 RESULTS = "onebit-results"  # the folder for results where none is named
 

@@ -30,7 +30,7 @@ from onebit.cli.logs import add_log_options, log_of
 from onebit.cli.options import whole
 from onebit.cli.terminal import progress_bar
 from onebit.errors import InputError
-from onebit.trials.trial import Progress
+from onebit.experiments.trials.trial import Progress
 
 FORMATS = ("ndjson", "parquet", "vw")
 STDOUT = "-"
@@ -70,7 +70,7 @@ def follow(chosen: argparse.Namespace) -> None:
     try:
         while not stopped.is_set():
             with log_of(chosen) as (log, task):  # anew each time, since a folder may be put in the place of another
-                from onebit.serve.export import ndjson_at
+                from onebit.service.maintenance.export import ndjson_at
 
                 for position, line in ndjson_at(log.followed(task, after), task.classes):
                     out.write(line)
@@ -96,8 +96,8 @@ def execute(chosen: argparse.Namespace) -> None:
     if to_stdout and chosen.format == "parquet":
         raise InputError("a Parquet file is not written to stdout: name it with --out FILE")
     with log_of(chosen) as (log, task):
-        from onebit.files import whole_file
-        from onebit.serve.export import write
+        from onebit.contract.files import whole_file
+        from onebit.service.maintenance.export import write
 
         hidden = chosen.quiet or (to_stdout and sys.stdout.isatty())
         title = f"{chosen.task} as {chosen.format}"

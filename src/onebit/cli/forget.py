@@ -46,7 +46,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> None:
     """Forget, and say what was done."""
     with needing_extra():
-        from onebit.serve.forgetting import ForgetOrder, forget
+        from onebit.service.maintenance.forget import ForgetOrder, forget
     order = ForgetOrder(chosen.id, chosen.before, chosen.unlearn)
     found = forget(chosen.folder, chosen.task, order)
     if chosen.json:

@@ -13,8 +13,8 @@ from typing import Any
 
 from onebit.cli.options import add_rule_option
 from onebit.contract.rule import Rule
+from onebit.experiments.trials.trial import OPTIONS
 from onebit.rules import chosen_rules, registry, rule_named
-from onebit.trials.trial import OPTIONS
 
 
 def declare(command: argparse.ArgumentParser) -> None:

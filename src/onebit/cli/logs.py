@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onebit.cli.options import add_rule_option, class_names, names_of, own_or, settings, whole
+from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError, brief
 from onebit.experiments.grid import value_of
-from onebit.installation import install_command
 from onebit.rules import DEFAULT, rule_named
 
 if TYPE_CHECKING:
-    from onebit.learner import Learner
+    from onebit.learner.learner import Learner
     from onebit.offpolicy import Round
-    from onebit.serve.log.log_reader import LogReader
-    from onebit.serve.tasks import TaskInfo
+    from onebit.service.maintenance.log_reader import LogReader
+    from onebit.service.task import TaskInfo
 
 # The options that are keywords of `read_log`.
 READING = ("x", "text", "action", "right", "truth", "among", "propensity", "id", "classes", "costs", "complete")
@@ -123,8 +123,8 @@ def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
         if getattr(chosen, name) not in (None, False):
             raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
     with log_of(chosen) as (reader, task):
-        from onebit.serve.replay import rounds_of
-        from onebit.serve.tasks import learner_of
+        from onebit.service.maintenance.replay import rounds_of
+        from onebit.service.task import learner_of
 
         learner, heard = learner_of(asked_for(chosen), task.classes, task.inputs), reader.count_heard(task)
         if heard == 0:
@@ -137,9 +137,9 @@ def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
 def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     """The log that was named, and the task."""
     try:
-        from onebit.serve.log.errors import in_words_of_input
-        from onebit.serve.log.log_reader import LogReader
-        from onebit.serve.log.stores import is_address
+        from onebit.service.maintenance.log_reader import LogReader
+        from onebit.service.store.choose import is_address
+        from onebit.service.store.errors import in_words_of_input
     except ImportError as error:
         raise MissingExtraError(
             f"`onebit {chosen.command}` needs {error.name}, as the service does: {install_command('serve')}"
@@ -156,7 +156,7 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
 
 def asked_for(chosen: argparse.Namespace) -> dict[str, Any]:
     """Return the learner that was named, as the service describes one."""
-    from onebit.serve.tasks import floor_of
+    from onebit.service.task import floor_of
 
     parameters = settings(chosen.set)
     return {

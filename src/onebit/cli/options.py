@@ -12,6 +12,7 @@ from typing import Any
 
 from onebit.cli.terminal import download_bar
 from onebit.contract.rule import Rule
+from onebit.contract.validation import ClassName
 from onebit.data.kinds import NUMBER
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
@@ -19,7 +20,6 @@ from onebit.data.streams import ORDERS, Stream, stream
 from onebit.errors import InputError, OnebitError, brief
 from onebit.experiments.grid import value_of
 from onebit.rules import DEFAULT, add_rule
-from onebit.validation import ClassName
 
 # The options that are keywords of `onebit.stream`; those of columns and classes are for files.
 STREAM_OPTIONS = ("rounds", "order", "prepare", "noise", "drift", "delay", "missing", "same_rows")

@@ -38,7 +38,7 @@ def execute(chosen: argparse.Namespace) -> None:
         raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
     with open_log(chosen) as log:
         if log.task is not None:
-            from onebit.serve.tasks import refuse_rule
+            from onebit.service.task import refuse_rule
 
             refuse_rule(log.learner, log.task.retired, "learner")
         with progress_bar(f"{chosen.learner} on {log.name}", log.count, chosen.quiet) as progress:

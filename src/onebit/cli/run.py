@@ -30,9 +30,9 @@ from onebit.data.sources import names
 from onebit.data.streams import Stream
 from onebit.errors import InputError, brief
 from onebit.experiments.run import Result, Stopped, run
+from onebit.experiments.trials.cost import quantity
+from onebit.experiments.trials.trial import OPTIONS
 from onebit.rules import DEFAULT, is_rule, rule_named
-from onebit.trials.cost import quantity
-from onebit.trials.trial import OPTIONS
 
 
 def declare(command: argparse.ArgumentParser) -> None:

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.cli.options import positive, whole
+from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError
-from onebit.installation import install_command
-from onebit.serve.settings import Settings
+from onebit.service.settings import Settings
 
 USUAL_PORTS = {"http": ":80", "https": ":443"}
 
@@ -191,5 +191,5 @@ def execute(chosen: argparse.Namespace) -> int:
     given |= {name: tuple(given[name] or ()) for name, option in OPTIONS.items() if option.many}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
     with needing_extra():
-        from onebit.serve.process import serve
+        from onebit.service.http.process import serve
     return serve(settings)

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from onebit.cli.options import later_time, names_of
 from onebit.cli.serve import add_setting, needing_extra, setting
 from onebit.errors import InputError, brief
-from onebit.serve.settings import TOKENS, Settings
+from onebit.service.settings import TOKENS, Settings
 
 if TYPE_CHECKING:
-    from onebit.serve.tokens import Token, Tokens
+    from onebit.service.tokens import Token, Tokens
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -86,8 +86,8 @@ def _tokens(chosen: argparse.Namespace) -> Tokens:
             "--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA), or --token-file FILE, or --log ADDRESS"
         )
     with needing_extra():
-        from onebit.serve.log.stores import store_at
-        from onebit.serve.tokens import Tokens
+        from onebit.service.store.choose import store_at
+        from onebit.service.tokens import Tokens
     if log is not None and file is None:
         return store_at(log).tokens(Settings(data=Path(), log=log))
     if chosen.action != "create" and not (file or data).exists():

@@ -14,10 +14,10 @@ import numpy as np
 
 from onebit.cli.options import add_rule_option
 from onebit.contract.covariance import Covariance
+from onebit.contract.options import Options
 from onebit.contract.rule import Rule
 from onebit.engine.compile import compile_elsewhere, form_of, is_compiled, is_known, loop_for
 from onebit.engine.processes import CompilingProcesses, cores
-from onebit.options import Options
 from onebit.rules import chosen_rules, rule_named
 from onebit.spaces.choose import Form, choose
 

@@ -8,8 +8,8 @@
 Every decision gets an id before it is sent, so that a request that is sent again is the same decision.
 """
 
+from onebit.contract.installation import install_command
 from onebit.errors import MissingExtraError
-from onebit.installation import install_command
 
 try:
     import httpx as _httpx  # noqa: F401 - what everything here needs
@@ -19,7 +19,18 @@ except ImportError:
 from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
 from onebit.client.blocking import Client, TaskHandle
 from onebit.client.errors import ServiceError, UnreachableError
-from onebit.replies import Decided, Explained, Forgot, Heard, LoggedDecision, Readiness, Stats, Task, TaskAside, Version
+from onebit.service.replies import (
+    Decided,
+    Explained,
+    Forgot,
+    Heard,
+    LoggedDecision,
+    Readiness,
+    Stats,
+    Task,
+    TaskAside,
+    Version,
+)
 
 __all__ = [
     "AsyncClient",

@@ -14,7 +14,8 @@ from onebit.client import bodies
 from onebit.client.calls import Calls, path_of, read_decisions, read_deleted, read_tasks
 from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
-from onebit.replies import (
+from onebit.contract.validation import ClassName, checked_count
+from onebit.service.replies import (
     Decided,
     Explained,
     Forgot,
@@ -28,7 +29,6 @@ from onebit.replies import (
     TaskAside,
     Version,
 )
-from onebit.validation import ClassName, checked_count
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from onebit.contract.validation import ClassName
 from onebit.errors import InputError, brief
-from onebit.replies import Decided
-from onebit.validation import ClassName
+from onebit.service.replies import Decided
 
 MOST_ROWS = 10_000  # of one request, as the service takes them where it is told nothing else
 MOST_BYTES = 8 * 2**20  # of one request; the service takes twice that

@@ -21,7 +21,7 @@ from onebit.client.bodies import batches, encoded
 from onebit.client.errors import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.errors import InputError, brief
-from onebit.replies import LoggedDecision, Readiness, Task, TaskAside
+from onebit.service.replies import LoggedDecision, Readiness, Task, TaskAside
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 

@@ -1,1 +1,1 @@
-"""What every rule is written with: parameters, draws, choices, step sizes. Plain Python, compiled by the engine."""
+"""What every rule is written with, as plain Python that the engine compiles; and what all parts agree on: options, names, files, memory."""

@@ -8,8 +8,8 @@ from html import escape
 from typing import Any
 
 from onebit.contract.confidence_sequence import DELTA, least_error, most_error
+from onebit.contract.validation import ClassName
 from onebit.errors import brief
-from onebit.validation import ClassName
 
 VERDICTS = {
     True: "more exploration would have paid off at once",

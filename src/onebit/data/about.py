@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import listed
 from onebit.data.tables import Dataset, best_constant
 from onebit.errors import brief
-from onebit.validation import listed
 
 _ORDERS = {"file": "in the order of the file", "shuffle": "shuffled", "resample": "drawn with replacement"}
 

@@ -9,14 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from onebit.contract.validation import ClassName
 from onebit.data.blocks import Memory, assembled, fill
 from onebit.data.columns import BATCH, TEXTS, Columns
 from onebit.data.kinds import Kind, inner_type, is_number_type, is_text_type
 from onebit.data.reading import Reading
 from onebit.data.tables import Dataset, coded
 from onebit.errors import InputError, OnebitError, OnebitWarning, brief
-from onebit.frames import narwhals_frame
-from onebit.validation import ClassName
+from onebit.features.frames import narwhals_frame
 
 
 class ArrowTable(Columns):

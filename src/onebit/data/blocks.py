@@ -16,11 +16,11 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import ClassName, checked_classes, listed
 from onebit.data.candidates import CandidateSets, starts_of, whole
 from onebit.data.tables import Csr, Dataset, in_order
 from onebit.errors import InputError, brief
-from onebit.frames import Names
-from onebit.validation import ClassName, checked_classes, listed
+from onebit.features.frames import Names
 
 # X and y, or data, indices, indptr and y; where there are candidates, also members and sizes of the sets, and rewards where there are such
 ArrayBlock = dict[str, NDArray[Any]]

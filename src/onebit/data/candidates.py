@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import packed_lists, rounds_of
+from onebit.contract.validation import ClassName, listed
 from onebit.data.kinds import NUMBER
 from onebit.errors import InputError, brief
-from onebit.validation import ClassName, listed
 
 _CANDIDATES = 25  # its draws from a run's seed; those of `onebit.data.streams` have other numbers
 _NONE = np.zeros(0, dtype=np.int64)

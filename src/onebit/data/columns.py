@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import ClassName
 from onebit.data.blocks import (
     CHUNK,
     MOST_CLASSES,
@@ -35,8 +36,7 @@ from onebit.data.reading import (
 from onebit.data.tables import most_rewarded
 from onebit.data.texts import Encoder, Entries, block_of
 from onebit.errors import InputError, brief, nearest
-from onebit.frames import Names
-from onebit.validation import ClassName
+from onebit.features.frames import Names
 
 MOST_CATEGORIES = 1000  # values of a column that get one of their own each; more are hashed
 BATCH = 1 << 20  # cells of a batch, or so

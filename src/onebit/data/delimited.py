@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from onebit.contract.validation import ClassName
 from onebit.data.blocks import opened, text_lines
 from onebit.data.columns import Columns
 from onebit.data.kinds import NUMBER, Kind
 from onebit.data.reading import Reading
 from onebit.errors import InputError
-from onebit.validation import ClassName
 
 BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit in
 SEPARATORS = ",;\t|"

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.installation import install_command
+from onebit.contract.validation import ClassName, checked_classes, listed
 from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
 from onebit.data.large import converted, is_large
 from onebit.data.reading import Reading
 from onebit.data.tables import Csr, Dataset, labelled, matched, rewarded
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
-from onebit.installation import install_command
-from onebit.validation import ClassName, checked_classes, listed
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES, ".xlsx")

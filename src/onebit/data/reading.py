@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import ClassName, checked_classes, listed
 from onebit.data.candidates import whole
 from onebit.data.kinds import NUMBER
 from onebit.data.tables import REWARD, refuse_out_of_range
 from onebit.data.texts import Ngrams
 from onebit.errors import InputError, brief, closest
-from onebit.validation import ClassName, checked_classes, listed
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from onebit.contract.validation import ClassName
 from onebit.data.blocks import numbered_lines
 from onebit.data.columns import TEXTS, Columns
 from onebit.data.kinds import Kind
 from onebit.data.reading import Reading
 from onebit.errors import InputError, brief
-from onebit.validation import ClassName
 
 Record = tuple[int, Sequence[Any], int]  # the line it is on, its cells in the order of the names, the bytes read so far
 

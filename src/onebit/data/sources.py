@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onebit.contract.memory import refuse_beyond_memory
+from onebit.contract.validation import ClassName
 from onebit.data import files, plane, real, synthetic
 from onebit.data.blocks import FileProgress
 from onebit.data.large import prepared_rows
@@ -20,10 +22,8 @@ from onebit.data.reading import Reading
 from onebit.data.tables import Dataset, labelled, refuse_unmatched, rewarded
 from onebit.data.texts import checked_texts, matrix_of
 from onebit.errors import InputError, brief, nearest
-from onebit.features import refuse_what_is_no_table
-from onebit.frames import all_numbers, is_frame
-from onebit.memory import refuse_beyond_memory
-from onebit.validation import ClassName
+from onebit.features.features import refuse_what_is_no_table
+from onebit.features.frames import all_numbers, is_frame
 
 ROUNDS = 100_000  # of a generator, where nothing is said
 LABEL_BYTES = 8  # of the label of a row

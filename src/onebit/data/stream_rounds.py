@@ -10,10 +10,10 @@ import numpy as np
 
 from onebit.contract.candidates import candidates_at
 from onebit.contract.draws import REVEALING, Draws, key_of, uniform
+from onebit.contract.validation import ClassName
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
-from onebit.rows import SparseRow, is_sparse
-from onebit.validation import ClassName
+from onebit.features.rows import SparseRow, is_sparse
 
 
 @dataclass(frozen=True)

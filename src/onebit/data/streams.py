@@ -17,7 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.memory import refuse_beyond_memory
 from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.contract.validation import checked_count, checked_seed
 from onebit.data.about import about_rows, long_runs_said
 from onebit.data.candidates import CandidateDraws, CandidateSets, checked_size
 from onebit.data.label_changes import Drift, Renaming, UniformNoise
@@ -28,8 +30,6 @@ from onebit.data.tables import Dataset
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, StreamPart, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
-from onebit.memory import refuse_beyond_memory
-from onebit.validation import checked_count, checked_seed
 
 ORDERS = {
     "file": "the rows as they stand, starting over when they run out",

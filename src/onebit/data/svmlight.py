@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from onebit.contract.validation import ClassName
 from onebit.data.blocks import MOST_CLASSES, ArrayBlock, BlockStore, Codes, named_classes, opened, renumber
 from onebit.errors import InputError, brief
-from onebit.frames import Names
-from onebit.validation import ClassName
+from onebit.features.frames import Names
 
 BLOCK = 1 << 22  # bytes; lines are never cut
 _CHUNK = 1 << 20

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import ClassName, checked_classes, listed
 from onebit.data.candidates import CandidateSets, listed_candidates, whole
 from onebit.errors import InputError, brief
-from onebit.features import refuse_what_is_no_table
-from onebit.frames import NamedRows, Names, is_frame, named_rows, names_of, narwhals_frame
-from onebit.rows import in_column_order, is_sparse, rising
-from onebit.validation import ClassName, checked_classes, listed
+from onebit.features.features import refuse_what_is_no_table
+from onebit.features.frames import NamedRows, Names, is_frame, named_rows, names_of, narwhals_frame
+from onebit.features.rows import in_column_order, is_sparse, rising
 
 
 @dataclass(frozen=True)

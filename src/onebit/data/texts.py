@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import is_text
 from onebit.data.tables import Csr
 from onebit.errors import InputError, brief
-from onebit.named_features import hashed, words_in
-from onebit.rows import csr_of, is_sparse
-from onebit.validation import is_text
+from onebit.features.named import hashed, words_in
+from onebit.features.rows import csr_of, is_sparse
 
 BUCKETS = 1 << 22
 LONGEST = 12  # characters of a group

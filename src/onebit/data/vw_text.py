@@ -17,11 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from onebit.contract.validation import ClassName
 from onebit.data.blocks import MOST_CLASSES, ArrayBlock, BlockStore, Codes, named_classes, numbered_lines, renumber
 from onebit.data.kinds import NUMBER
 from onebit.errors import InputError, brief
-from onebit.frames import Names
-from onebit.validation import ClassName
+from onebit.features.frames import Names
 
 LINES = 1 << 14  # that are read at a time
 MOST_FEATURES = 1 << 26  # names, all of which are held in memory

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.contract.validation import MOST_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
-from onebit.executors import executor_of
 from onebit.experiments.drawing import achieved, curves_of
+from onebit.experiments.executors import executor_of
+from onebit.experiments.report.html import save_page
+from onebit.experiments.report.parts import Page
 from onebit.experiments.run import Stopped, constant_said
 from onebit.experiments.runner import Collected, Interrupted, collect, failures_said, refuse_or_warn
 from onebit.experiments.statistics import MeanEstimate, Summary
-from onebit.learner import Learner
-from onebit.report.html import save_page
-from onebit.report.parts import Page
+from onebit.experiments.trials.cost import Cost
+from onebit.experiments.trials.records import Record, Records, frame
+from onebit.experiments.trials.trial import ComparisonEntry, Progress, Trial, entry_of
+from onebit.learner.learner import Learner
 from onebit.rules import chosen_rules
-from onebit.trials.cost import Cost
-from onebit.trials.records import Record, Records, frame
-from onebit.trials.trial import ComparisonEntry, Progress, Trial, entry_of
-from onebit.validation import MOST_RUNS, checked_count, checked_seed
 
 if TYPE_CHECKING:
     import pandas
@@ -153,7 +153,7 @@ class Comparison:
 
     def plot(self, data: int | str = 0, measure: str = "played", logarithmic: bool = False) -> Figure:
         """The error curves on one of the streams as a matplotlib figure."""
-        from onebit.report.figures import figure
+        from onebit.experiments.report.figures import figure
 
         result = self[data]
         return figure(curves_of(result.stream.name, result.summaries, logarithmic), measure)

@@ -10,10 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.experiments.grid import is_numeric
+from onebit.experiments.report.parts import (
+    BANDIT,
+    FULL_INFORMATION,
+    Band,
+    Column,
+    Curves,
+    HeatMap,
+    Number,
+    Series,
+    Table,
+)
 from onebit.experiments.statistics import MeanEstimate, Summary, means_and_halves
-from onebit.report.parts import BANDIT, FULL_INFORMATION, Band, Column, Curves, HeatMap, Number, Series, Table
-from onebit.trials.records import REWARDS, Record
-from onebit.trials.trial import shown
+from onebit.experiments.trials.records import REWARDS, Record
+from onebit.experiments.trials.trial import shown
 
 if TYPE_CHECKING:
     from onebit.experiments.run import Result

@@ -14,8 +14,8 @@ import numpy as np
 
 from onebit.contract.parameters import refuse_unknown
 from onebit.errors import InputError, brief
-from onebit.learner import Learner
-from onebit.trials.trial import OPTIONS, ComparisonEntry, entry_of
+from onebit.experiments.trials.trial import OPTIONS, ComparisonEntry, entry_of
+from onebit.learner.learner import Learner
 
 MOST_SETTINGS = 100_000
 DIGITS = 4  # of the inner values of a range, if that is enough to tell them apart: 0.005086, not 0.005086237...

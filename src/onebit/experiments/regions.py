@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import ClassName
 from onebit.errors import InputError, brief
-from onebit.learner import Learner
-from onebit.report.figures import figure
-from onebit.report.parts import Regions, Scatter
-from onebit.validation import ClassName
+from onebit.experiments.report.figures import figure
+from onebit.experiments.report.parts import Regions, Scatter
+from onebit.learner.learner import Learner
 
 ACROSS = 160  # points of the grid in each direction
 MOST_POINTS = 3000

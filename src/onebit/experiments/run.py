@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import checked_flag, named_parameters, refuse_unknown
+from onebit.contract.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 from onebit.data.sources import columns_or_values
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.data.tables import best_constant
 from onebit.engine.processes import cores
 from onebit.errors import InputError, brief
-from onebit.executors.threads import execute
+from onebit.experiments.executors.threads import execute
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.learner import Learner
-from onebit.options import MEANINGS
+from onebit.experiments.trials.shared_data import refuse_what_does_not_fit
+from onebit.experiments.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, entry_of
+from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, is_rule
-from onebit.trials.shared_data import refuse_what_does_not_fit
-from onebit.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, entry_of
-from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -144,7 +144,7 @@ class Result:
     def plot(self, logarithmic: bool = False) -> Figure:
         """The curves of the labels played and of the greedy ones, with their intervals, as a matplotlib figure."""
         from onebit.experiments.drawing import curves_of_result
-        from onebit.report.figures import figure
+        from onebit.experiments.report.figures import figure
 
         return figure(curves_of_result(self, logarithmic))
 

@@ -9,12 +9,12 @@ from contextlib import closing
 
 from onebit.data.streams import Stream
 from onebit.errors import InputError, OnebitWarning, short
-from onebit.executors import Executor
+from onebit.experiments.executors import Executor
 from onebit.experiments.statistics import Summary
-from onebit.trials.cost import NOTHING, Cost, number_of
-from onebit.trials.records import Record, Records
-from onebit.trials.shared_data import by_shared_data
-from onebit.trials.trial import ComparisonEntry, Progress, Trial, shown
+from onebit.experiments.trials.cost import NOTHING, Cost, number_of
+from onebit.experiments.trials.records import Record, Records
+from onebit.experiments.trials.shared_data import by_shared_data
+from onebit.experiments.trials.trial import ComparisonEntry, Progress, Trial, shown
 
 MOST_CAUSES = 3  # in one sentence, and learners of each; the page has all
 

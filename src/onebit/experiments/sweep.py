@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.contract.validation import MOST_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
-from onebit.executors import executor_of
 from onebit.experiments.drawing import achieved
+from onebit.experiments.executors import executor_of
 from onebit.experiments.grid import Grid, is_numeric
+from onebit.experiments.report.html import save_page
+from onebit.experiments.report.parts import Page
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Callback, Collected, Interrupted, collect, failures_said, refuse_or_warn
 from onebit.experiments.statistics import Summary
-from onebit.report.html import save_page
-from onebit.report.parts import Page
-from onebit.trials.cost import NOTHING, Cost, number_of
-from onebit.trials.records import Record, Records, frame
-from onebit.trials.trial import Progress, Trial
-from onebit.validation import MOST_RUNS, checked_count, checked_seed
+from onebit.experiments.trials.cost import NOTHING, Cost, number_of
+from onebit.experiments.trials.records import Record, Records, frame
+from onebit.experiments.trials.trial import Progress, Trial
 
 if TYPE_CHECKING:
     import pandas
@@ -116,7 +116,7 @@ class Sweep:
     def plot(self) -> Figure:
         """The sensitivity curve of one parameter, or the heat map of two, as a matplotlib figure."""
         from onebit.experiments.drawing import sweep_pictures
-        from onebit.report.figures import figure
+        from onebit.experiments.report.figures import figure
 
         return figure(sweep_pictures(self)[0])
 

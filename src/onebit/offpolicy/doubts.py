@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
+from onebit.contract.validation import ClassName
 from onebit.offpolicy.estimates import RARE, Estimate, Scores
-from onebit.validation import ClassName
 
 FEW = 100  # rounds, effective rounds or matches below this are few
 NEARLY = 0.9  # the share of the rounds that may as well be all of them

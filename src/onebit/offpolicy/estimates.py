@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.description import NORMAL, share
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.offpolicy.rounds import Checked, learn_heard
 
 PerRound = NDArray[np.float64]  # a number for each round

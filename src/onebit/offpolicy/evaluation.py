@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.draws import word_of
+from onebit.contract.validation import checked_seed, listed
 from onebit.errors import InputError, OnebitError, brief
-from onebit.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_of
 from onebit.offpolicy import doubts
 from onebit.offpolicy.doubts import Caveat
 from onebit.offpolicy.estimates import (
@@ -38,7 +39,6 @@ from onebit.offpolicy.rounds import (
     located,
     refuse_learner,
 )
-from onebit.validation import checked_seed, listed
 
 LARGEST_BLOCK = 10**6  # probabilities that are held at once
 

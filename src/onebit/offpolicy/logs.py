@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import checked_flag, refuse_unknown
 from onebit.contract.rule import Rule
+from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.blocks import numbered_lines
 from onebit.data.files import VW
 from onebit.data.kinds import NUMBER
 from onebit.data.tables import in_order
 from onebit.data.vw_text import ACTION_FEATURES, WHOLE, as_classes, parsed
 from onebit.errors import InputError, brief
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from onebit.offpolicy.rounds import Round, usual_floor
-from onebit.options import MEANINGS
-from onebit.validation import ClassName, checked_classes
 
 Entries = Callable[[bool], Iterator[Round | None]]  # with x, or without; None is a decision that nobody answered
 CLOSE = 1e-6  # of a cost to one of the two that there are, in parts of their difference

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 LENGTHS = OWN  # of the rule's memory: the sum of |x|^2
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
 from onebit.contract.rule import Rule
-from onebit.decision import Decision
+from onebit.contract.validation import ClassName, listed
 from onebit.errors import InputError, OnebitError, brief
-from onebit.feedback import checked_reward
-from onebit.learner import Learner
-from onebit.validation import ClassName, listed
+from onebit.learner.decision import Decision
+from onebit.learner.feedback import checked_reward
+from onebit.learner.learner import Learner
 
 ROUNDING = 1e-6  # what logged probabilities may be off by
 REPORT = 1000  # progress is told after so many rounds

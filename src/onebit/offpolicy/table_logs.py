@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.blocks import opened
 from onebit.data.candidates import names_in, whole
 from onebit.data.delimited import csv_options, decimal_point, separator_of
@@ -19,7 +20,6 @@ from onebit.data.kinds import inner_type, is_number_type, is_text_type
 from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy.logs import Costs, Log
 from onebit.offpolicy.rounds import Round
-from onebit.validation import ClassName, checked_classes
 
 BATCH = 1 << 14  # rows
 USUAL = {

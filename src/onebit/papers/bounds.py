@@ -8,20 +8,20 @@ from typing import Any
 
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
+from onebit.experiments.report.parts import Badge, Cell, Column, Number, Part, Table
 from onebit.experiments.runner import Collected
 from onebit.experiments.statistics import Summary
-from onebit.learner import Learner
+from onebit.experiments.trials.trial import Trial, entry_of, marks_for
+from onebit.learner.learner import Learner
 from onebit.papers.paper import PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams, source_mark
 from onebit.papers.verdicts import DIFFERS, FAILED, NOT_RUN, REPRODUCED, SHOWN, VACUOUS, ItemResult, Verdict
-from onebit.report.parts import Badge, Cell, Column, Number, Part, Table
 from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
 from onebit.theory.mistakes import FEW, CheckedBound, kept_by, mistake_curves, regret_table
 from onebit.theory.rounds import fixed_rounds, rounds_of
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import Promises, check_theorems, promised
-from onebit.trials.trial import Trial, entry_of, marks_for
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,10 @@ import numpy as np
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of, in_words
+from onebit.experiments.report.parts import Part
 from onebit.experiments.runner import Collected
 from onebit.experiments.statistics import MeanEstimate, Summary, estimate
+from onebit.experiments.trials.trial import ComparisonEntry, Trial, entry_of
 from onebit.papers.paper import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import (
@@ -31,8 +33,6 @@ from onebit.papers.verdicts import (
     near,
     positive,
 )
-from onebit.report.parts import Part
-from onebit.trials.trial import ComparisonEntry, Trial, entry_of
 
 
 class ErrorsPlan(ItemPlan):

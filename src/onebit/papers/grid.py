@@ -11,8 +11,10 @@ from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import in_words, sweep_pictures
 from onebit.experiments.grid import Grid, axis_of
+from onebit.experiments.report.parts import Curves, HeatMap, Part, Section
 from onebit.experiments.runner import Collected
 from onebit.experiments.sweep import Sweep
+from onebit.experiments.trials.trial import Trial, shown
 from onebit.papers.paper import PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import (
@@ -27,8 +29,6 @@ from onebit.papers.verdicts import (
     at_most,
     explanation,
 )
-from onebit.report.parts import Curves, HeatMap, Part, Section
-from onebit.trials.trial import Trial, shown
 
 IDLE = 0.75  # a parameter of which so many of the other values on a grid do as well makes no difference there
 

@@ -15,18 +15,18 @@ import numpy as np
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.regions import regions_of
+from onebit.experiments.report.parts import HeatMap, Part, Regions, Scatter
 from onebit.experiments.runner import Collected
-from onebit.learner import Learner
+from onebit.experiments.trials.records import Record
+from onebit.experiments.trials.trial import Trial, entry_of, marks_for
+from onebit.learner.learner import Learner
 from onebit.papers.paper import PaperData
 from onebit.papers.plans import ItemPlan, source_mark
 from onebit.papers.verdicts import DIFFERS, MISSING, REPRODUCED, ItemResult, Verdict
-from onebit.report.parts import HeatMap, Part, Regions, Scatter
 from onebit.theory.margins import KINDS, margin
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting
 from onebit.theory.theorems.hoeven2020 import figure1
-from onebit.trials.records import Record
-from onebit.trials.trial import Trial, entry_of, marks_for
 
 POINTS = 3000  # of a scatter
 CARRIER = "perceptron"  # margins need no learner, but what is measured is kept in the record of a run

@@ -13,10 +13,10 @@ from onebit.data.sources import Source, source_of
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.runner import Collected
+from onebit.experiments.trials.records import Record
+from onebit.experiments.trials.trial import Trial
 from onebit.papers.paper import PaperData, PaperItem
 from onebit.papers.verdicts import FAILED, MISSING, NOT_RUN, ItemResult, Verdict
-from onebit.trials.records import Record
-from onebit.trials.trial import Trial
 
 QUICK_RUNS = 2
 

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError
-from onebit.executors import executor_of
+from onebit.experiments.executors import executor_of
 from onebit.experiments.pages import facts
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Collected, Interrupted, collect
+from onebit.experiments.trials.records import FILE, Records
+from onebit.experiments.trials.trial import Progress, Trial
 from onebit.papers.bounds import AdversaryPlan, BoundsPlan
 from onebit.papers.errors import ClaimsPlan, ErrorsPlan
 from onebit.papers.grid import GridPlan
@@ -21,8 +23,6 @@ from onebit.papers.pictures import GapPlan, PicturePlan, ScatterPlan, Separabili
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.timing import TimePlan
 from onebit.papers.verdicts import Reproduction
-from onebit.trials.records import FILE, Records
-from onebit.trials.trial import Progress, Trial
 
 MEASURED = "measured.json"  # in a result folder: a folder is measured in one place, and may be shown in another
 PLANS: dict[str, type[ItemPlan]] = {

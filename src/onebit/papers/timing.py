@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 from onebit.data.sources import Source
 from onebit.data.streams import stream
 from onebit.data.tables import Dataset
+from onebit.experiments.report.parts import Band, Curves, Part, Series
 from onebit.experiments.runner import Collected
 from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile
-from onebit.learner import Learner
+from onebit.experiments.trials.execution import run_trials
+from onebit.experiments.trials.shared_data import SharedData
+from onebit.experiments.trials.trial import Trial, entry_of
+from onebit.learner.learner import Learner
 from onebit.papers.paper import SCALES, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams, source_mark
 from onebit.papers.verdicts import FAILED, ItemResult, Verdict, between
-from onebit.report.parts import Band, Curves, Part, Series
-from onebit.trials.execution import run_trials
-from onebit.trials.shared_data import SharedData
-from onebit.trials.trial import Trial, entry_of
 
 REPEATS = 3
 TOLERANCE = 0.1  # by which a measured exponent may exceed the published 1

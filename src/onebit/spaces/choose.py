@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
+from onebit.contract.options import USUAL, Options
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief
-from onebit.options import USUAL, Options
 from onebit.spaces.dense import Dense
 from onebit.spaces.diagonal_dense import DiagonalDense
 from onebit.spaces.diagonal_sparse import DiagonalSparse

@@ -3,7 +3,7 @@
 Two uses. How much memory a learner takes is known before it is asked for: the bytes of all arrays, as large as they may become. And the
 arrays of a file are compared with what must be written down of such a space before anything is made of them, since compiled code checks
 no bounds. A file from a stranger has a right checksum and any content, so names, shapes, dtypes and ranges are compared with what its
-manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity, which `storage` refuses in a file, pass where there
+manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity, which `learner.model_file` refuses in a file, pass where there
 is no upper bound: a learner whose weights have grown out of their range has them, and refuses every row.
 """
 

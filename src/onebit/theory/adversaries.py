@@ -24,16 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
+from onebit.contract.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.learner import Learner
-from onebit.trials.shared_data import Tables
-from onebit.trials.trial import ComparisonEntry, entry_of
-from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
+from onebit.experiments.trials.shared_data import Tables
+from onebit.experiments.trials.trial import ComparisonEntry, entry_of
+from onebit.learner.learner import Learner
 
 FEEDBACKS = ("full", "bandit")
 KINDS = ("weak", "strong")

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError, OnebitError
-from onebit.features import Features
-from onebit.installation import install_command
-from onebit.rows import squared_lengths
+from onebit.features.features import Features
+from onebit.features.rows import squared_lengths
 from onebit.spaces.kernels import LINEAR, Kernel
 from onebit.spaces.sparse import SparseRows
 

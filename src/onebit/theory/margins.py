@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import ClassName, checked_count, checked_seed, listed
 from onebit.data.sources import source_of
 from onebit.data.tables import Csr
 from onebit.errors import InputError, brief, nearest
 from onebit.theory.constraints import Against, LabelledRows, Leading, Numbers
 from onebit.theory.groups import LARGEST_GROUP, MOST_CLASSES, PROGRAMS, Partition, Programs, search, shared
 from onebit.theory.programs import NOTHING, Told, largest_margin, leading_margin, softly
-from onebit.validation import ClassName, checked_count, checked_seed, listed
 
 KINDS = ("strong", "weak", "group")
 WORST = 10  # rows that are named where there is no margin

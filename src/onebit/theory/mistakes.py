@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
+from onebit.contract.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.pages import facts
+from onebit.experiments.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves
-from onebit.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
+from onebit.experiments.trials.trial import Progress, entry_of
 from onebit.theory.bound import Bound
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import check_theorems, promised
 from onebit.theory.theorems.hoeven2020 import LossName, figure1
-from onebit.trials.trial import Progress, entry_of
-from onebit.validation import MOST_RUNS, ClassName, checked_count, checked_seed
 
 RUNS = 5
 FEW = 10.0  # a promise of less than this, and not of mistakes, is compared to three decimals

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.validation import ClassName
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
 from onebit.errors import InputError
-from onebit.rows import is_sparse
+from onebit.features.rows import is_sparse
 from onebit.theory.constraints import MarginRows, needed
-from onebit.validation import ClassName
 
 
 @dataclass(frozen=True)

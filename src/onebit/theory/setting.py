@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
-from onebit.learner import learner_class
+from onebit.contract.validation import ClassName
+from onebit.learner.learner import learner_class
 from onebit.theory.comparators import Comparator, compared, path
 from onebit.theory.rounds import Rounds
-from onebit.validation import ClassName
 
 TRACED_ROUNDS = 20_000  # of a run, from its start: theorems on a learner's own scores hold on any beginning of a stream
 TRACED = 60_000  # in all runs together

@@ -29,7 +29,7 @@ from onebit.auto.dense.scoring import waves_of_columns
 from onebit.auto.dense.shaped_arrays import LARGEST, LOGARITHM, shares
 from onebit.auto.dense.views import MEAN
 from onebit.contract.contrast import Contributions, amount
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from tests.auto.streams import Array, gaussians
 
 FAR = 1000.0  # the loss of a member that is to have no say

@@ -10,7 +10,7 @@ import pytest
 from onebit.auto.dense.algebra import TOGETHER
 from onebit.auto.dense.linear import FOLLOWS, MOVED, START, LinearMembers, View, move_class, score_linear, variance_of
 from onebit.auto.dense.mixture import LINEAR
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 
 STEPS = 50 * TOGETHER
 

@@ -16,7 +16,7 @@ from onebit.auto.dense.mixture import (
     rest,
     trusted_chance,
 )
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from tests.auto.streams import Array, gaussians
 
 

@@ -16,7 +16,7 @@ from onebit.auto.dense import arrays
 from onebit.auto.dense.arrays import SLOPES, TRUST
 from onebit.auto.dense.mixture import BASED, MISTAKES, ROUNDS
 from onebit.auto.dense.views import COSINE
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from tests.auto.streams import Array, gaussians
 from tests.every_rule.cases import SEED, assert_equals_its_oracle_among, chosen_among
 from tests.oracles.auto import LINEAR, MEMBERS, Oracle

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from onebit.learner import Learner
+from onebit.learner.learner import Learner
 from tests.auto.streams import Array, assert_equal_on_a_walk, heard, permuted, topics
 from tests.every_rule.cases import CLASSES, FEATURES, SEED, assert_equals_its_oracle_among
 from tests.oracles.auto_sparse import Oracle

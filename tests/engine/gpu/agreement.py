@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.decision import Decision
 from onebit.engine.processes import cores
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.experiments.statistics import estimate
-from onebit.learner import Learner
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner
 from tests.engine.gpu.walks import Launched, Problem, Walk, close, on_cpu
 
 DISTURBANCE = 1e-5  # relative, about a hundred times the rounding of 32 bits

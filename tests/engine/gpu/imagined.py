@@ -14,7 +14,7 @@ from onebit.engine.gpu import build, device, launch
 from onebit.engine.gpu import layout as layout_module
 from onebit.engine.gpu.build import KernelError
 from onebit.engine.gpu.layout import Layout, Shape
-from onebit.executors.gpu import ahead
+from onebit.experiments.executors.gpu import ahead
 from tests.engine.gpu.lanes import Kernel, garbage
 
 NAME = "Imagined 9000"

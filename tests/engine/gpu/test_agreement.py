@@ -12,7 +12,7 @@ import pytest
 from onebit.contract.rule import Rule
 from onebit.engine.gpu.launch import Counts
 from onebit.engine.schedule import Schedule
-from onebit.learner import Learner, learner_class
+from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
 from tests.engine.gpu.agreement import (
     BALANCED,

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onebit.contract.choices import highest, sort_descending
+from onebit.contract.installation import install_command
 from onebit.engine import generic
 from onebit.engine.gpu import build, device, kernel, ranks
 from onebit.engine.gpu import layout as layout_module
 from onebit.engine.gpu.build import Binding, KernelError, bound, layout_for, record_maker
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.errors import OnebitError
-from onebit.executors import executor_of
-from onebit.executors.threads import ThreadsExecutor
-from onebit.installation import install_command
+from onebit.experiments.executors import executor_of
+from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.rules import rule_named
 from tests.engine.gpu.lanes import Lanes
 from tests.engine.gpu.walks import EXAMPLES

@@ -21,7 +21,7 @@ from onebit.engine.generic import REFRESH
 from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.build import layout_for
 from onebit.engine.gpu.layout import Layout
-from onebit.learner import Learner, learner_class
+from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
 from tests.engine.gpu.agreement import Agreement, agreement, ends_as_disturbed, first_tie, table
 from tests.engine.gpu.walks import (

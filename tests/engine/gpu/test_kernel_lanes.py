@@ -21,7 +21,7 @@ from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.gpu.round import find_sums, gather
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import stream
-from onebit.learner import Learner, learner_class
+from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
 from onebit.spaces.space import SMALLEST
 from tests.engine.gpu.agreement import agreement

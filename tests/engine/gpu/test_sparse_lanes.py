@@ -11,7 +11,7 @@ from onebit.contract.rule import NORM
 from onebit.engine import generic
 from onebit.engine.gpu import launch
 from onebit.engine.gpu.layout import Layout
-from onebit.learner import Learner, learner_class
+from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
 from onebit.spaces.sparse import SparseRows
 from tests.engine.gpu.imagined import Device, imagine

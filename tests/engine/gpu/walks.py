@@ -19,7 +19,7 @@ from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, GREEDY, LABEL, Tally
 from onebit.errors import OnebitError
-from onebit.learner import Learner, learner_class
+from onebit.learner.learner import Learner, learner_class
 from onebit.rules import registry
 from onebit.spaces.sparse import SparseRows
 

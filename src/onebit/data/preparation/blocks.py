@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError
-from onebit.features import refuse_what_is_no_table
-from onebit.rows import is_sparse
+from onebit.features.features import refuse_what_is_no_table
+from onebit.features.rows import is_sparse
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from onebit.contract.installation import install_command
 from onebit.errors import InputError, OnebitError, lines_of
-from onebit.installation import install_command
 
 INITIAL = "Error at driver init"
 

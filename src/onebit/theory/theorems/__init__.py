@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onebit.errors import InputError
+from onebit.experiments.trials.trial import ComparisonEntry, shown
 from onebit.theory.bound import Bound
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import (
@@ -21,7 +22,6 @@ from onebit.theory.theorems import (
     prompak2017,
     zhong2015,
 )
-from onebit.trials.trial import ComparisonEntry, shown
 
 THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {
     "perceptron": perceptron.perceptron,

@@ -1,0 +1,183 @@
+"""The options of any learner, whatever its rule: each named once, with its type, default, range and meaning.
+
+Signatures, type stubs, checks, the documentation and the manifests of saved learners are derived from `Options`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+
+from onebit.contract.parameters import Flag, Real
+from onebit.contract.rule import Rule
+from onebit.contract.validation import MOST_NUMBERS, is_whole
+from onebit.errors import InputError, brief
+
+MOST_BITS = 30
+MOST_FEATURES = 2**31 - 2  # columns are int32
+USUAL = "usual"
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A whole number from `least` to `most`. Optional ones may be None."""
+
+    least: int
+    most: int
+    meaning: str
+    optional: bool = False
+
+    def code(self, name: str, value: Any) -> int | None:
+        """The number; what is out of range is refused."""
+        if value is None and self.optional:
+            return None
+        if is_whole(value, self.least, self.most):
+            return int(value)
+        raise InputError(f"{name} is {brief(value)}, but must be {self.range}")
+
+    @property
+    def range(self) -> str:
+        """The permitted values, for people."""
+        return f"a whole number from {self.least} to {self.most}"
+
+
+@dataclass(frozen=True)
+class Keyword:
+    """One of a few words. Optional ones may be None."""
+
+    words: tuple[str, ...]
+    meaning: str
+    optional: bool = False
+
+    def code(self, name: str, value: Any) -> str | None:
+        """The word; any other is refused."""
+        if value is None and self.optional:
+            return None
+        named = np.dtype(value).name if isinstance(value, type) and issubclass(value, np.floating) else value
+        if isinstance(named, str) and named in self.words:
+            return named
+        raise InputError(f"{name} is {brief(value)}, but must be {self.range}")
+
+    @property
+    def range(self) -> str:
+        """The permitted values, for people."""
+        return " or ".join(self.words)
+
+
+@dataclass(frozen=True)
+class CheckedWithRule:
+    """An option that `spaces.choose` checks together with the rule."""
+
+    meaning: str
+    range = "one that fits the rule"
+
+    def code(self, name: str, value: Any) -> Any:
+        """The value as it is."""
+        return value
+
+
+class Options(NamedTuple):
+    """The options of any learner, as its class takes them beside the parameters of the rule."""
+
+    features: Annotated[
+        int | None, Whole(1, MOST_FEATURES, "the number of features; none takes it from the first x", optional=True)
+    ] = None
+    space: Annotated[
+        str | None,
+        Keyword(
+            ("dense", "sparse"),
+            "dense or sparse; none takes it from the first x, and auto from the first rows learnt",
+            optional=True,
+        ),
+    ] = None
+    bias: Annotated[bool, Flag("adds a constant feature")] = False
+    dtype: Annotated[str, Keyword(("float32", "float64"), "float32 or float64, the precision of the weights")] = (
+        "float32"
+    )
+    text: Annotated[bool, Flag("x may be a string, read as the set of its words, scaled to length one")] = False
+    hash_bits: Annotated[
+        int | None,
+        Whole(
+            1,
+            MOST_BITS,
+            "named features are hashed into 2^bits columns; none keeps a vocabulary that grows",
+            optional=True,
+        ),
+    ] = None
+    kernel: Annotated[
+        str | None,
+        CheckedWithRule("linear, polynomial:DEGREE, rational or rbf:GAMMA; none learns weights of features"),
+    ] = None
+    max_support: Annotated[
+        int | str | None,
+        CheckedWithRule(
+            "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few"
+        ),
+    ] = USUAL
+    exploration_floor: Annotated[
+        float,
+        Real("[0, 1]", "with this probability any label is played, so that no propensity is below floor / classes"),
+    ] = 0.0
+    seed: Annotated[int, Whole(0, MOST_NUMBERS - 1, "decides all chance, together with the ids of the decisions")] = 0
+
+    def checked(self) -> Options:
+        """Return the options as plain values; the first that is out of range is refused."""
+        values: dict[str, Any] = {}
+        for name, option in OPTIONS.items():
+            code = option.code(name, getattr(self, name))
+            values[name] = option.show(code) if isinstance(option, Flag) else code
+        return Options(**values)
+
+
+OPTIONS = {name: hint.__metadata__[0] for name, hint in typing.get_type_hints(Options, include_extras=True).items()}
+MEANINGS: dict[str, str] = {
+    "classes": "the names of the classes (strings or whole numbers), or their number",
+    **{name: option.meaning for name, option in OPTIONS.items()},
+}
+# Stored in a manifest under their own names. Options about features are stored as they turned out, by `Features`.
+STORED = ("seed", "bias", "exploration_floor")
+STORED_BY_KERNEL = ("kernel", "max_support")
+
+
+def options_beside(options: object, **taken: str) -> dict[str, Any]:
+    """Return options for a learner, without those that come from elsewhere; `taken` names them with their sources.
+
+    >>> options_beside({"bias": True}, seed="random_state"), options_beside(None)
+    ({'bias': True}, {})
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        raise InputError(f"options is {brief(options)}, but must be a dict of the learner's options by name")
+    for name, source in taken.items():
+        if name in options:
+            raise InputError(f"options has {brief(name)}, which comes from {source}")
+    return dict(options)
+
+
+def documentation_of(rule: Rule) -> str:
+    """Return the documentation of a learner class: the text of the rule's file, then every parameter."""
+    own = {
+        name: f"{parameter.meaning}; {parameter.range}, {rule.defaults[name]} where not given"
+        for name, parameter in rule.parameters.items()
+    }
+    listed = "\n".join(f"    {name}: {meaning}" for name, meaning in {**MEANINGS, **own}.items())
+    return f"{rule.documentation}\n\nParameters\n\n{listed}\n"
+
+
+def signature_of(rule: Rule) -> inspect.Signature:
+    """Return the signature of a learner class: the classes, the options of any learner, the parameters of the rule."""
+    classes = inspect.Parameter("classes", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    defaults = {**Options._field_defaults, **{name: rule.defaults[name] for name in rule.parameters}}
+    types = typing.get_type_hints(Options)
+    named: Any = inspect.Parameter.KEYWORD_ONLY
+    given = [
+        inspect.Parameter(name, named, default=default, annotation=types.get(name, inspect.Parameter.empty))
+        for name, default in defaults.items()
+    ]
+    return inspect.Signature([classes, *given])

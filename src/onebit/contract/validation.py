@@ -1,0 +1,133 @@
+"""What classes, decisions and seeds may be called, and how many there may be of something."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Set
+from typing import Any
+
+import numpy as np
+
+from onebit.contract.memory import refuse_beyond_memory
+from onebit.errors import InputError, brief
+
+ClassName = str | int
+IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id of a decision
+MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
+MOST_COUNTED = 10**15  # rounds, which machine code counts in quarters; nobody waits for as many of anything else
+CLASS_BYTES = 250  # of the name of a class alone, where it is known
+MOST_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh seeds from so far on
+
+
+def checked_count(name: str, given: object, most: int = MOST_COUNTED) -> int:
+    """Return a count of at least 1, checked."""
+    if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
+        raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
+    if given > most:
+        raise InputError(f"{name} is {given:,}, but must be at most {most:,}")
+    return int(given)
+
+
+def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]:
+    """Return the names of the classes, checked; a number stands for 0, 1, and so on.
+
+    >>> checked_classes(3)
+    (0, 1, 2)
+    >>> checked_classes(["no"])
+    Traceback (most recent call last):
+        ...
+    onebit.errors.InputError: there is 1 class ('no'), but a choice needs at least 2
+    """
+    if isinstance(classes, bool | str):
+        raise InputError(f"classes is {brief(classes)}, but must be the names of the classes, or their number")
+    if isinstance(classes, Set):
+        raise InputError(
+            "classes is a set, whose order changes from process to process: give a list, sorted(...) perhaps"
+        )
+    if isinstance(classes, int | np.integer):
+        if classes < 2:
+            raise InputError(f"classes is {classes}, but a choice needs at least 2")
+        refuse_beyond_memory(int(classes) * CLASS_BYTES, f"a learner of {classes:,} classes", "give fewer")
+        names: list[object] = list(range(int(classes)))
+    else:
+        try:
+            names = [one.item() if isinstance(one, np.generic) else one for one in classes]
+        except TypeError:
+            raise InputError(
+                f"classes is {brief(classes)}, but must be the names of the classes, or their number"
+            ) from None
+    checked: dict[ClassName, None] = {}
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, str | int) or (isinstance(name, str) and not is_text(name)):
+            raise InputError(f"a class is called {brief(name)}, but names must be strings or whole numbers")
+        if name in checked:
+            raise InputError(f"two classes are called {brief(name)}")
+        checked[name] = None
+    if len(checked) < 2:
+        what = f"there is 1 class ({next(iter(checked))!r})" if checked else "there are no classes"
+        raise InputError(f"{what}, but a choice needs at least 2")
+    return tuple(checked)
+
+
+def checked_id(identity: object) -> int | str:
+    """Return an id, checked: a string or a whole number from 0 up, also of NumPy; a UUID becomes a string.
+
+    >>> checked_id(np.int32(7)), checked_id(uuid.UUID(int=10))
+    (7, '00000000-0000-0000-0000-00000000000a')
+    """
+    if type(identity) is int and 0 <= identity < MOST_NUMBERS:
+        return identity  # what most are
+    if isinstance(identity, np.generic):
+        identity = identity.item()
+    elif isinstance(identity, uuid.UUID):
+        identity = str(identity)
+    if isinstance(identity, str):
+        if not identity or not is_text(identity):
+            raise InputError(
+                f"the id is {brief(identity)}, which is empty or no text, but must have Unicode characters"
+            )
+        return identity
+    if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < MOST_NUMBERS:
+        return identity
+    raise InputError(f"the id is {brief(identity)}, but must be a string, a UUID, or a whole number from 0 to 2^63 - 1")
+
+
+def checked_ids(ids: object, count: int) -> list[int | str]:
+    """Return one id for each of `count` rows, checked."""
+    if isinstance(ids, str) or not isinstance(ids, Iterable):
+        raise InputError(f"ids is {brief(ids)}, but must be a list with an id for each row")
+    found = [checked_id(one) for one in ids]
+    if len(found) != count:
+        raise InputError(f"there are {len(found)} ids for {count} rows")
+    return found
+
+
+def is_text(string: str) -> bool:
+    """Return True if a string can be encoded; a lone surrogate cannot."""
+    try:
+        string.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_whole(value: object, least: int = 0, most: int = MOST_NUMBERS) -> bool:
+    """Return True for a whole number from `least` to `most`; true and false are none."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= int(value) <= most
+
+
+def checked_seed(seed: object) -> int:
+    """Return a seed, checked: a whole number from 0 up."""
+    if is_whole(seed, most=MOST_NUMBERS - 1):
+        return int(seed)  # type: ignore[call-overload, no-any-return]
+    raise InputError(f"seed is {brief(seed)}, but must be a whole number from 0 to 2^63 - 1")
+
+
+def listed(names: Iterable[object], most: int = 12) -> str:
+    """List names for a sentence, cut where there are many.
+
+    >>> listed(["a", "b"])
+    "'a', 'b'"
+    """
+    found = list(names)
+    return ", ".join(map(brief, found[:most])) + (f" and {len(found) - most} more" if len(found) > most else "")

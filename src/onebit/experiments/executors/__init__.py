@@ -1,0 +1,102 @@
+"""Where the trials of an experiment run: the threads of this process, a GPU, or a cluster of Dask or Ray.
+
+What came of a trial does not depend on the executor, nor does its identity: a trial that has a record is not run again elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from onebit.contract.validation import checked_count
+from onebit.engine.gpu.device import is_installed, trouble
+from onebit.errors import InputError, brief, nearest
+from onebit.experiments.executors.threads import threads_executor
+from onebit.experiments.trials.cost import Resource
+from onebit.experiments.trials.records import Record
+from onebit.experiments.trials.trial import Progress, Trial
+
+EXECUTORS = {
+    "auto": "the GPU if there is one and it pays off, otherwise threads",
+    "threads": "this machine's cores",
+    "gpu": "this machine's GPU",
+    "dask": "Dask with the threads of this process, to try it out",
+    "dask://host:port": "the Dask cluster with this scheduler",
+    "ray": "the Ray cluster that runs here, or one started on this machine",
+    "ray://host:port": "the Ray cluster with this address",
+}
+CLUSTERS = ("dask", "ray")
+
+
+class Executor(Protocol):
+    """What runs groups of trials that share stream and seed, and gives their records as they come."""
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """What the last run ran on."""
+
+    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+        """The records of all these trials, in any order; `progress` is told of rounds as they are done.
+
+        Closing the generator stops what is running; a trial that was stopped gives no record.
+        """
+
+    def close(self) -> None:
+        """End what was started for this executor."""
+
+
+def checked_on(on: object) -> tuple[str, str | None]:
+    """What `on` names: one of the executors, and the host and port of a cluster.
+
+    >>> checked_on("dask://localhost:8786")
+    ('dask', 'localhost:8786')
+    >>> checked_on("ray")
+    ('ray', None)
+    """
+    if not isinstance(on, str):
+        raise InputError(f"on is {brief(on)}, but must be one of {', '.join(EXECUTORS)}")
+    kind, slashes, address = on.partition("://")
+    if kind not in EXECUTORS or (slashes and kind not in CLUSTERS):
+        raise InputError(f"there is no executor {brief(on)} to run on; {nearest(kind, EXECUTORS)}")
+    if not slashes:
+        return kind, None
+    try:
+        parts = urlsplit(on)
+        whole = bool(parts.hostname and parts.port and address == parts.netloc and "@" not in address)
+    except ValueError:  # a port that is no number, or too large
+        whole = False
+    if not whole:
+        raise InputError(f"on is {brief(on)}, but the address of a cluster is {kind}://host:port")
+    return kind, address
+
+
+def executor_of(on: str = "auto", threads: int | None = None) -> Executor:
+    """The executor that `on` names; close it when all is done.
+
+    `threads` is how many threads of this process run trials, by itself one for each core; a cluster has its own number.
+    """
+    kind, address = checked_on(on)
+    if threads is not None:
+        threads = checked_count("threads", threads)
+        if kind in CLUSTERS:
+            raise InputError(
+                f"threads is {threads}, but a cluster has its own number: leave it out with on={brief(on)}"
+            )
+    if kind == "gpu":
+        from onebit.experiments.executors.gpu.executor import gpu_executor
+
+        return gpu_executor(threads=threads)
+    if kind == "dask":
+        from onebit.experiments.executors.cluster.dask import dask_executor
+
+        return dask_executor(address)
+    if kind == "ray":
+        from onebit.experiments.executors.cluster.ray import ray_executor
+
+        return ray_executor(address)
+    if kind == "auto" and is_installed() and trouble() is None:
+        from onebit.experiments.executors.gpu.executor import gpu_executor
+
+        return gpu_executor(threads, only_if_it_pays=True)
+    return threads_executor(threads)

@@ -1,0 +1,88 @@
+"""A Dask cluster: one that runs somewhere, by the address of its scheduler, or the threads of this process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from onebit.contract.installation import install_command
+from onebit.engine.processes import cores
+from onebit.errors import MissingExtraError, NetworkError
+from onebit.experiments.executors.cluster.executor import (
+    CONNECT_S,
+    WAIT_S,
+    ClusterExecutor,
+    WorkerLostError,
+    require_server,
+)
+from onebit.experiments.executors.cluster.worker import PackedValue, end_run, run_batch
+from onebit.experiments.trials.cost import number_of
+
+NO_WORKERS_S = 60.0  # how long a cluster may be without workers: they start, or start again
+SENDS = 5  # of data, to workers that may be lost meanwhile
+
+
+def dask_executor(address: str | None) -> ClusterExecutor:
+    """Return the Dask cluster whose scheduler has this address, `host:port`; without one, one of this process's threads."""
+    try:
+        import distributed
+    except ModuleNotFoundError:
+        raise MissingExtraError(f"Dask is not installed here: {install_command('dask')}") from None
+    if address is None:  # threads, which need no copies of the data and do not hear of Ctrl-C
+        options = {"n_workers": 1, "threads_per_worker": cores(), "memory_limit": 0, "dashboard_address": "127.0.0.1:0"}
+        return DaskExecutor(distributed.Client(processes=False, set_as_default=False, **options), "on this machine")
+    try:
+        require_server(address)
+        client = distributed.Client(f"tcp://{address}", timeout=CONNECT_S, set_as_default=False, name="onebit")
+    except Exception as error:  # at what is no scheduler Dask may fail in any way
+        raise NetworkError(f"there is no Dask scheduler at {address}: {error}") from None
+    return DaskExecutor(client, f"at tcp://{address}")
+
+
+class DaskExecutor(ClusterExecutor):
+    """The workers of a Dask cluster."""
+
+    kind = "Dask"
+
+    def __init__(self, client: Any, at: str) -> None:
+        self._client, self.at = client, at
+
+    def _size(self) -> tuple[int, str]:
+        self._client.wait_for_workers(1, timeout=NO_WORKERS_S)
+        threads = self._client.nthreads()
+        count = sum(threads.values())
+        return count, f"{number_of(len(threads), 'worker')} with {number_of(count, 'thread')}"
+
+    def _put(self, source: PackedValue, sends: int = SENDS) -> Any:
+        self._client.wait_for_workers(1, timeout=NO_WORKERS_S)
+        try:
+            return self._client.scatter([source], hash=False)[0]  # the parts of what is no list would be sent apart
+        except OSError:  # a worker was lost while it got the data
+            if sends == 1:
+                raise
+            return self._put(source, sends - 1)
+
+    def _submit(self, *arguments: Any) -> Any:
+        return self._client.submit(run_batch, *arguments, pure=False)
+
+    def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        from distributed import CancelledError, KilledWorker, wait
+
+        with self._client.as_current(), suppress(TimeoutError, CancelledError):
+            wait(futures, timeout=WAIT_S, return_when="FIRST_COMPLETED")
+        for future in filter(lambda future: future.done(), futures):
+            try:
+                yield future, future.result()
+            except (CancelledError, KilledWorker):
+                yield future, WorkerLostError()
+
+    def _end_run(self, run: str, futures: Sequence[Any]) -> None:
+        with suppress(OSError):
+            self._client.cancel(list(futures))
+            self._client.run(end_run, run, on_error="ignore")
+
+    def close(self) -> None:
+        """Leave the cluster, or end it if it was started here."""
+        with suppress(OSError):
+            self._client.close()  # and with it the cluster that it has started

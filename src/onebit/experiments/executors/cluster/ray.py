@@ -1,0 +1,115 @@
+"""A Ray cluster: one that runs somewhere, by its address, the one that this machine belongs to, or one that is started here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import chdir, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from onebit.contract.installation import install_command
+from onebit.errors import InputError, MissingExtraError, NetworkError, brief, lines_of
+from onebit.experiments.executors.cluster.executor import WAIT_S, ClusterExecutor, WorkerLostError, require_server
+from onebit.experiments.executors.cluster.worker import PackedValue, run_batch
+from onebit.experiments.trials.cost import number_of
+
+RETRIES = 2  # of a task whose worker dies
+QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+
+
+def ray_executor(address: str | None) -> ClusterExecutor:
+    """Return the Ray cluster with this address, `host:port`; without one, that of this machine, or start one on its cores."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # or Ray tells its makers of every start
+    try:
+        import ray
+    except ModuleNotFoundError:
+        raise MissingExtraError(f"Ray is not installed here: {install_command('ray')}") from None
+    if ray.is_initialized():  # one that the user has joined is theirs to leave
+        if address is not None:
+            raise InputError("this process has joined a Ray cluster already: say on='ray', or ray.shutdown() before")
+        return RayExecutor(ray, "that this process has joined", is_owner=False)
+    return RayExecutor(ray, _join(ray, address), is_owner=True)
+
+
+def _join(ray: Any, address: str | None) -> str:
+    """Join a cluster, or start one; return where it is, in words."""
+    named = address or os.environ.get("RAY_ADDRESS")
+    try:
+        if named and named not in ("auto", "local"):
+            require_server(named.removeprefix("ray://"))
+        with _without_code_from_here():
+            if address is not None:
+                ray.init(f"ray://{address}", **QUIET)
+                return f"at ray://{address}"
+            ray.init(include_dashboard=False, **QUIET)  # joins the cluster of this machine, or starts one
+        return f"at {ray.get_runtime_context().gcs_address}"
+    except ValueError:
+        raise InputError(f"the address of Ray's cluster is {brief(named)}, but must be host:port") from None
+    except Exception as error:  # Ray may fail in any way, at other versions of it or of Python and at what is no Ray
+        lines = lines_of(error) or [type(error).__name__]
+        why = lines[-1 if "Traceback" in str(error) else 0]
+        if named and "RAY_AUTH_TOKEN" not in os.environ:  # Ray itself does not say so here
+            why += "; where it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as for `ray start`"
+        what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
+        raise NetworkError(f"{what}: {why}") from None
+
+
+@contextmanager
+def _without_code_from_here() -> Iterator[None]:
+    """Keep processes that are started meanwhile from importing code of the current folder: anybody may have put it there.
+
+    Ray has all workers look for code where it is joined. Where this process looks there itself, as a notebook does, workers may too.
+    """
+    looks_here = any(Path(folder).absolute() == Path.cwd() for folder in sys.path)  # '' is the current folder
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        with nullcontext() if looks_here else chdir(os.sep):
+            yield
+    finally:
+        if before is None:
+            del os.environ["PYTHONSAFEPATH"]
+        else:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+class RayExecutor(ClusterExecutor):
+    """The cores of a Ray cluster."""
+
+    kind = "Ray"
+
+    def __init__(self, ray: Any, at: str, is_owner: bool) -> None:
+        self._ray, self.at, self._is_owner = ray, at, is_owner
+        self._task = ray.remote(num_cpus=1, max_retries=RETRIES)(run_batch)
+
+    def _size(self) -> tuple[int, str]:
+        count = max(1, int(self._ray.cluster_resources().get("CPU", 0)))
+        return count, number_of(count, "core")
+
+    def _put(self, source: PackedValue) -> Any:
+        return self._ray.put(source)
+
+    def _submit(self, *arguments: Any) -> Any:
+        return self._task.remote(*arguments)
+
+    def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        self._ray.wait(futures, num_returns=1, timeout=WAIT_S)
+        for future in self._ray.wait(futures, num_returns=len(futures), timeout=0)[0]:
+            try:
+                yield future, self._ray.get(future)
+            except self._ray.exceptions.RayTaskError as error:
+                raise error.cause or error from None
+            except self._ray.exceptions.RayError:
+                yield future, WorkerLostError()
+
+    def _end_run(self, run: str, futures: Sequence[Any]) -> None:
+        for future in futures:
+            self._ray.cancel(future, force=True)
+
+    def close(self) -> None:
+        """Leave the cluster; one that was started for this ends."""
+        if self._is_owner:
+            self._ray.shutdown()

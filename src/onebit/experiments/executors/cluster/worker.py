@@ -1,0 +1,173 @@
+"""What is sent to a worker of a cluster, and what the worker does with it.
+
+Trials are sent in batches, without their data: those are sent once, as a packed source. A worker opens a source once, and keeps
+the rows of the seed that it runs, so that batches share them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import pickle
+import platform
+import sys
+import threading
+import time
+import uuid
+from functools import cache
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.contract.rule import Rule, known
+from onebit.data.sources import Source
+from onebit.engine.compile import code_mark
+from onebit.engine.fingerprint import reach
+from onebit.errors import InputError, OnebitError
+from onebit.experiments.trials.execution import run_trials
+from onebit.experiments.trials.records import Record, record_of
+from onebit.experiments.trials.shared_data import SharedData, Tables
+from onebit.experiments.trials.trial import Trial
+from onebit.rules import registry, rule_named
+from onebit.version import VERSION
+
+LIBRARIES = ("onebit", "numpy", "numba", "math")  # every worker has them
+
+
+class PackedValue(NamedTuple):
+    """A value in bytes; its arrays lie apart, so that they are not copied when it is opened."""
+
+    token: str
+    pickled: bytes
+    buffers: list[Any]
+
+
+def pack(value: object, with_source: bool = False) -> PackedValue:
+    """Pack a value, without the source in it unless `with_source`; rules of onebit go by name, arrays mapped from a file by path."""
+    import cloudpickle
+
+    class Packer(cloudpickle.Pickler):  # type: ignore[misc]
+        def persistent_id(self, part: object) -> str | None:
+            return "source" if isinstance(part, Source) and not with_source else None
+
+        def reducer_override(self, part: Any) -> Any:
+            if isinstance(part, Rule):
+                is_ours = registry().get(part.name) is part
+                return (rule_named, (part.name,)) if is_ours else (unpack_rule, (pack_rule(part),))
+            is_whole = isinstance(getattr(part, "base", None), mmap.mmap)  # and no part of what is mapped
+            if is_whole and isinstance(part, np.memmap) and part.flags.c_contiguous:
+                return np.memmap, (str(part.filename), part.dtype, "r", part.offset, part.shape)
+            return super().reducer_override(part)
+
+    file = BytesIO()
+    buffers: list[pickle.PickleBuffer] = []
+    Packer(file, protocol=5, buffer_callback=buffers.append).dump(value)
+    arrays = [np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers]
+    return PackedValue(uuid.uuid4().hex, file.getvalue(), arrays)
+
+
+@cache
+def pack_rule(rule: Rule) -> bytes:
+    """Pack a rule of a user's own file with all code of theirs that it reaches."""
+    import cloudpickle
+
+    _ = rule.parameters, rule.defaults, rule.kinds  # read here: a worker may lack what annotations name
+    functions = [value for value in vars(rule).values() if callable(value)]
+    names = {rule.record.__module__, *(function.__module__ for function in reach(functions))}
+    own = [sys.modules[name] for name in names if name in sys.modules and name.split(".")[0] not in LIBRARIES]
+    added = [module for module in own if module.__name__ not in cloudpickle.list_registry_pickle_by_value()]
+    for module in added:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return cloudpickle.dumps(rule)  # type: ignore[no-any-return]
+    finally:
+        for module in added:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+@cache
+def worker_version() -> str:
+    """Return what a worker must have in common with the process that sends it work, the code of all rules too."""
+    marks = "".join(code_mark(rule) for rule in registry().values())
+    python = ".".join(platform.python_version_tuple()[:2])
+    return f"onebit {VERSION} (code {hashlib.sha256(marks.encode()).hexdigest()[:8]}) on Python {python}"
+
+
+# --- on a worker -------------------------------------------------------------------------------------------------------
+
+
+class OpenSource:
+    """A source that this process has opened, and the rows that its trials share."""
+
+    def __init__(self, packed: PackedValue) -> None:
+        self.source: Source = _unpack("the data", packed)
+        self._tables: dict[tuple[Source, int], Tables] = {}  # the same for all seeds
+        self._shared: SharedData | None = None
+
+    def share_data(self, trial: Trial) -> SharedData:
+        """Return the data of this stream and seed; the last are kept."""
+        with _lock:
+            if self._shared is None or (self._shared.stream.key, self._shared.seed) != (trial.stream.key, trial.seed):
+                self._shared = SharedData(trial, self._tables)
+            return self._shared
+
+
+_lock = threading.Lock()
+_stops: dict[str, threading.Event] = {}  # by run
+_sources: dict[str, OpenSource] = {}  # by token, the one used last
+
+
+def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -> tuple[list[Record], float]:
+    """Return the records of trials of one stream and seed, fewer where they are stopped, and how many seconds each took."""
+    if version != worker_version():
+        here = f"a worker on {platform.node()} has {worker_version()}"
+        raise InputError(
+            f"{here}, but it is {version} where the command runs: install the same everywhere; finished runs are kept"
+        )
+    with _lock:
+        if packed.token not in _sources:
+            _sources.clear()  # batches under way keep theirs
+            _sources[packed.token] = OpenSource(packed)
+        opened = _sources[packed.token]
+    trials: list[Trial] = _unpack("the code of a learner", batch, opened.source)
+    stop, records, begun = _stops.setdefault(run, threading.Event()), [], time.monotonic()
+    for trial in trials:
+        try:
+            outcomes = run_trials([trial], opened.share_data(trial), stop, lambda count: None)
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise InputError(f"{trial.title}, fails on {platform.node()}: {what}") from error
+        if outcomes is None:
+            break
+        records.append(record_of(outcomes[0]))
+    return records, (time.monotonic() - begun) / len(trials)
+
+
+def end_run(run: str) -> None:
+    """Stop what this process does for a run, and let go of its data."""
+    _stops.setdefault(run, threading.Event()).set()
+    _sources.clear()
+
+
+def _unpack(what: str, packed: PackedValue, source: Source | None = None) -> Any:
+    class Unpacker(pickle.Unpickler):
+        def persistent_load(self, name: str) -> Source | None:
+            return source
+
+    try:
+        return Unpacker(BytesIO(packed.pickled), buffers=packed.buffers).load()
+    except OnebitError:
+        raise
+    except FileNotFoundError as error:
+        why = "large files are not sent, so let ONEBIT_CACHE name a folder that all machines share"
+        raise InputError(f"{error.filename} is missing on {platform.node()}: {why}") from error
+    except Exception as error:  # it has a user's code, which may need what is missing here
+        raise InputError(f"{what} cannot be opened on {platform.node()}: {error}") from error
+
+
+@cache
+def unpack_rule(packed: bytes) -> Rule:
+    """Return the rule of a user's own file, the same one each time, so that it is compiled once."""
+    rule: Rule = pickle.loads(packed)
+    return known.setdefault(rule.record, rule)

@@ -1,0 +1,351 @@
+"""The trials of one stream on the GPU: which of them it can take, their rows sent there, and kernels run one after the other."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.memory import available_memory
+from onebit.data.sources import Source
+from onebit.engine.gpu import device
+from onebit.engine.gpu.build import KernelError, layout_for
+from onebit.engine.gpu.launch import (
+    Counts,
+    DeviceRows,
+    DeviceSchedules,
+    DeviceSparseRows,
+    Replicates,
+    is_late,
+    most_at_once,
+    repeats_a_feature,
+    walk,
+)
+from onebit.engine.gpu.layout import Layout, Shape
+from onebit.engine.processes import cores
+from onebit.engine.schedule import Schedule
+from onebit.errors import OnebitError
+from onebit.experiments.executors.gpu.ahead import Kernel, KernelBuilder
+from onebit.experiments.trials.records import Record, record_of
+from onebit.experiments.trials.shared_data import SharedData, Tables
+from onebit.experiments.trials.trial import Outcome, Progress, Trial, marks_for
+from onebit.features.features import Features
+from onebit.learner.learner import Learner
+from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
+
+MOST_BYTES = 3 * 2**29  # bytes drawn for the seeds that are run at once; the host has as many for the next ones
+REFUSED = "rows have names, or are refused"
+LEARNER = "a learner is refused"
+
+Leave = Callable[[Sequence[Trial], str], None]  # told of trials that are to be run elsewhere, and why
+
+
+class _Seed(NamedTuple):
+    """What the trials of a seed share: rows, how they are read, and their schedule."""
+
+    tables: Tables
+    features: Features
+    schedule: Schedule
+
+
+class _Ready(NamedTuple):
+    """The same, with the rows as the device takes them."""
+
+    seed: _Seed
+    values: NDArray[np.float32] | SparseRows
+
+
+class _Case(NamedTuple):
+    """A trial as it runs on the GPU: the learner it begins as, and the kernel it needs."""
+
+    trial: Trial
+    learner: Learner
+    shape: Shape
+    layout: Layout
+
+
+class StreamScheduler:
+    """The trials of one stream on the GPU: some seeds at a time, and for these one kernel after the other."""
+
+    def __init__(self, trials: Sequence[Trial], leave: Leave, builder: KernelBuilder) -> None:
+        self._trials, self._leave, self._stream, self._builder = trials, leave, trials[0].stream, builder
+        self._by_seed: dict[int, list[Trial]] = {}
+        for trial in trials:
+            self._by_seed.setdefault(trial.seed, []).append(trial)
+        self._strides: dict[bool, int] = {}  # numbers of a row on the device, without and with bias
+        self._beginnings: dict[tuple[int, int | None], tuple[Learner, Shape, Layout | None]] = {}
+        # Rows that all seeds share are made and cast once, and sent once for each bias.
+        self._fixed: dict[tuple[Source, int], Tables] = {}
+        self._shared: NDArray[np.float32] | SparseRows | None = None
+        self._device_rows: dict[bool, DeviceRows | DeviceSparseRows] = {}
+
+    def kernels(self) -> list[Kernel]:
+        """Those that they will need, as far as the first seed says."""
+        first = self._seed(self._trials[0].seed) if self._fits else None
+        return [] if first is None else [(case.shape, case.layout) for case in self._sample(first)]
+
+    def records(self, progress: Progress) -> Generator[Record, None, None]:
+        """Their records; the data of the next seeds are made while these are run."""
+        if not self._fits:
+            self._leave(self._trials, "more rows than this machine has memory for at once")
+            return
+        seeds = list(self._by_seed)
+        first = self._seed(seeds[0])
+        cases = [] if first is None else self._sample(first)
+        self._builder.build((case.shape, case.layout) for case in cases)
+        fitting = 0 if first is None else self._seeds_that_fit(first, cases)
+        if first is None or fitting == 0:
+            self._leave(self._trials, REFUSED if first is None else "more rows than the GPU has room for")
+            return
+        if self._stream.source.fixed:
+            self._shared = _cast(first)
+            if self._shared is None:
+                self._leave(self._trials, REFUSED)
+                return
+        with ThreadPoolExecutor(cores()) as pool:
+            try:
+                making = {seeds[0]: pool.submit(self._ready, seeds[0], first)}
+                making |= {seed: pool.submit(self._ready, seed) for seed in seeds[1:fitting]}
+                at_once = min(fitting, self._seeds_wanted(cases))
+                for begin in range(0, len(seeds), at_once):
+                    ready = {seed: making.pop(seed).result() for seed in seeds[begin : begin + at_once]}
+                    following = seeds[begin + at_once : begin + 2 * at_once]
+                    making |= {seed: pool.submit(self._ready, seed) for seed in following if seed not in making}
+                    yield from self._run_seeds(ready, progress)
+                    ready.clear()
+            finally:
+                pool.shutdown(cancel_futures=True)
+                self._device_rows.clear()
+
+    @property
+    def _fits(self) -> bool:
+        """Whether the rows of two seeds have room: those of the next are made while these are run."""
+        free = available_memory()
+        return free is None or 2 * self._stream.whole_bytes <= free
+
+    # --- rows --------------------------------------------------------------------------------------------------------
+
+    def _seed(self, seed: int) -> _Seed | None:
+        """The rows of a seed as they are; None where they are refused or named, of which threads say more."""
+        try:
+            tables, schedule = SharedData(self._by_seed[seed][0], self._fixed).made()
+            features = Features(None, None, "float32", False, None)
+            features.settle(tables.data.X)
+        except OnebitError:
+            return None
+        return None if features.named else _Seed(tables, features, schedule)
+
+    def _ready(self, seed: int, found: _Seed | None = None) -> _Ready | None:
+        """The rows of a seed as the device takes them; None where they are refused."""
+        found = found or self._seed(seed)
+        if found is None:
+            return None
+        values = _cast(found) if self._shared is None else self._shared
+        return None if values is None else _Ready(found, values)
+
+    def _seeds_that_fit(self, first: _Seed, cases: Sequence[_Case]) -> int:
+        """So many seeds have room for their rows at once; 0 where there is none for one."""
+        if not cases:
+            return 1
+        for case in cases:
+            stride = case.layout.padded(case.shape)
+            self._strides[case.learner.runtime.bias] = max(stride, self._strides.get(case.learner.runtime.bias, 0))
+        rows = sum(self._row_bytes(first, bias) for bias in self._strides)
+        shared, own = (rows, 0) if self._stream.source.fixed else (0, rows)
+        own += 8 * (first.schedule.steps + 2) * (2 if is_late(first.schedule) else 1)
+        room = device.free_memory() // 2 - shared
+        return 0 if own > room else max(1, min(MOST_BYTES, room) // own)
+
+    def _seeds_wanted(self, cases: Sequence[_Case]) -> int:
+        """With so many seeds the largest kernel has enough to do."""
+        for (shape, layout), count in Counter((case.shape, case.layout) for case in cases).most_common():
+            try:
+                self._builder.wait((shape, layout))
+                return -(-most_at_once(shape, layout, self._stream.rounds) // count)
+            except KernelError:
+                continue
+        return 1
+
+    def _sample(self, first: _Seed) -> list[_Case]:
+        """A trial of every entry, with the first seed."""
+        seed = self._trials[0].seed
+        sample = {id(trial.entry): replace(trial, seed=seed) for trial in self._trials}.values()
+        return list(self._cases(sample, first, lambda trials, reason: None))
+
+    def _row_bytes(self, of: _Seed, bias: bool) -> int:
+        """What the rows of a seed take on the device."""
+        height = len(of.tables.data.y)
+        if of.features.space == "sparse":
+            return DeviceSparseRows.nbytes(int(of.tables.data.X.nnz), height, bias)
+        return 4 * height * (self._strides[bias] + 1)
+
+    # --- trials ------------------------------------------------------------------------------------------------------
+
+    def _cases(self, trials: Iterable[Trial], of: _Seed, leave: Leave) -> Iterator[_Case]:
+        """The trials of a seed that the device runs; the others are left."""
+        sparse = of.features.space == "sparse"
+        for trial in trials:
+            options, rule = trial.entry.options, trial.entry.rule
+            if options.get("features") not in (None, of.features.columns):
+                leave([trial], REFUSED)
+                continue
+            if options.get("space") not in (None, of.features.space):
+                leave([trial], "rows are treated in another form than theirs")
+                continue
+            if sparse and rule.second_order is not None:
+                leave([trial], f"{rule.name} keeps variances, and rows are sparse")
+                continue
+            try:
+                learner, shape, layout = self._beginning(trial, of)
+            except OnebitError:  # of which threads say more
+                leave([trial], LEARNER)
+                continue
+            if layout is None:
+                leave([trial], "rows are too long, or classes too many")
+                continue
+            yield _Case(trial, learner, shape, layout)
+
+    def _beginning(self, trial: Trial, of: _Seed) -> tuple[Learner, Shape, Layout | None]:
+        """The learner that a trial begins with, which for most rules differs from seed to seed in its key alone, and its kernel."""
+        planned = trial.entry.rule.plan is not None
+        key = id(trial.entry), trial.seed if planned else None
+        if key not in self._beginnings:
+            if planned and len(self._beginnings) > 10_000:
+                self._beginnings.clear()
+            learner = trial.entry.begin(trial.stream, of.tables.data, trial.seed, of.tables.longest)
+            params, memory, _ = learner.runtime.model.beginning
+            features, late = of.features.columns + learner.runtime.bias, is_late(of.schedule)
+            shape = Shape.of(trial.entry.rule, params, len(memory), features, late, of.features.space == "sparse")
+            self._beginnings[key] = learner, shape, layout_for(shape)
+        return self._beginnings[key]
+
+    # --- kernels ------------------------------------------------------------------------------------------------------
+
+    def _run_seeds(self, ready: Mapping[int, _Ready | None], progress: Progress) -> Iterator[Record]:
+        """The records of the trials of these seeds, kernel by kernel."""
+        there = {seed: one for seed, one in ready.items() if one is not None}
+        cases: list[_Case] = []
+        for seed, one in ready.items():
+            if one is None:
+                self._leave(self._by_seed[seed], REFUSED)
+                continue
+            for case in self._cases(self._by_seed[seed], one.seed, self._leave):
+                if case.layout.padded(case.shape) <= self._strides.get(case.learner.runtime.bias, 0):
+                    cases.append(case)
+                else:  # it was refused with the first seed, when room was made
+                    self._leave([case.trial], LEARNER)
+        positions = {seed: position for position, seed in enumerate(there)}
+        for bias in self._strides:
+            kernels: dict[tuple[Shape, Layout], list[_Case]] = {}
+            for case in cases:
+                if case.learner.runtime.bias == bias:
+                    kernels.setdefault((case.shape, case.layout), []).append(case)
+            if not kernels:
+                continue
+            schedules = self._schedules(bias, list(there.values()))
+            yield from self._run_waves(self._waves(kernels, schedules), schedules, positions, progress)
+
+    def _waves(
+        self, kernels: Mapping[Kernel, Sequence[_Case]], schedules: DeviceSchedules
+    ) -> Iterator[Sequence[_Case]]:
+        """The cases that are sent at a time, kernel by kernel."""
+        for (shape, layout), alike in kernels.items():
+            self._builder.wait((shape, layout))
+            try:
+                most = most_at_once(shape, layout, schedules.rounds, schedules.places)
+            except KernelError:
+                self._leave([case.trial for case in alike], f"{shape.rule.name} does not compile for a GPU")
+                continue
+            for begin in range(0, len(alike), most):
+                yield alike[begin : begin + most]
+
+    def _run_waves(
+        self,
+        waves: Iterator[Sequence[_Case]],
+        schedules: DeviceSchedules,
+        positions: Mapping[int, int],
+        progress: Progress,
+    ) -> Iterator[Record]:
+        """The records of all waves; those of one are made and written while the device is at the next."""
+        stopping = threading.Event()
+
+        def report(count: int) -> None:
+            if stopping.is_set():
+                raise CancelledError
+            progress(count)
+
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                before: tuple[Sequence[_Case], Future[Counts]] | None = None
+                for cases in waves:
+                    walked = pool.submit(self._walked, cases, schedules, positions, report)
+                    if before is not None:
+                        yield from self._records(*before, schedules, progress)
+                    before = cases, walked
+                if before is not None:
+                    yield from self._records(*before, schedules, progress)
+            finally:
+                stopping.set()
+
+    def _schedules(self, bias: bool, ready: Sequence[_Ready]) -> DeviceSchedules:
+        """The rows and schedules of these seeds; of rows that all seeds share only the schedules are sent each time."""
+        if self._shared is None:
+            device_rows = self._sent([one.values for one in ready], bias)
+            return DeviceSchedules(device_rows, [(table, one.seed.schedule) for table, one in enumerate(ready)])
+        if bias not in self._device_rows:
+            self._device_rows[bias] = self._sent([self._shared], bias)
+        return DeviceSchedules(self._device_rows[bias], [(0, one.seed.schedule) for one in ready])
+
+    def _sent(self, tables: Sequence[NDArray[np.float32] | SparseRows], bias: bool) -> DeviceRows | DeviceSparseRows:
+        """Tables on the device; all have the form of the first."""
+        sparse = [table for table in tables if isinstance(table, SparseRows)]
+        if sparse:
+            return DeviceSparseRows(sparse, bias)
+        return DeviceRows([table for table in tables if isinstance(table, np.ndarray)], bias, self._strides[bias])
+
+    def _walked(
+        self, cases: Sequence[_Case], schedules: DeviceSchedules, positions: Mapping[int, int], progress: Progress
+    ) -> Counts:
+        """How cases of one kernel did."""
+        shape, layout = cases[0].shape, cases[0].layout
+        beginnings = [case.learner.runtime.model.beginning for case in cases]
+        seeds = [case.trial.seed for case in cases]
+        replicates = Replicates.of(shape, beginnings, [positions[seed] for seed in seeds], seeds)
+        return walk(shape, layout, schedules, replicates, _marks(cases, schedules.rounds), progress)
+
+    def _records(
+        self, cases: Sequence[_Case], walked: Future[Counts], schedules: DeviceSchedules, progress: Progress
+    ) -> Iterator[Record]:
+        """Their records; what the device refuses is left, so that a CPU says what is wrong with it."""
+        counts, marks = walked.result(), _marks(cases, schedules.rounds)
+        for position, case in enumerate(cases):
+            if counts.refused[position]:
+                progress(-schedules.rounds)
+                self._leave([case.trial], "rounds are refused")
+                continue
+            share = counts.seconds / len(cases)
+            found = counts.mistakes[position], marks, counts.curves[position], share, case.learner
+            yield record_of(Outcome(case.trial, *found, on=device.name()))
+
+
+def _marks(cases: Sequence[_Case], rounds: int) -> NDArray[np.int64]:
+    """The rounds at which mistakes are counted: those of a curve where one is wanted, else the last."""
+    return marks_for(rounds) if any(case.trial.curve for case in cases) else np.array([rounds])
+
+
+def _cast(of: _Seed) -> NDArray[np.float32] | SparseRows | None:
+    """The rows in 32 bits; None where they are refused, of which threads say more, or where a row has a feature twice."""
+    try:
+        table = of.features.table(of.tables.data.X)
+    except OnebitError:
+        return None
+    if isinstance(table, SparseRows):
+        return None if repeats_a_feature(table) else table
+    return table.values if isinstance(table, DenseRows) else None

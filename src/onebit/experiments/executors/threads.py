@@ -1,0 +1,176 @@
+"""The threads of this process, as many as there are cores unless another number is given.
+
+A thread stays with the data it has until their trials run out: few data sets are in memory at a time, however many trials there are.
+"""
+
+from __future__ import annotations
+
+import platform
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from onebit.data.sources import Source
+from onebit.engine.compile import helped_by
+from onebit.engine.processes import CompilingProcesses, cores
+from onebit.experiments.trials.cost import Resource, number_of
+from onebit.experiments.trials.execution import run_trials
+from onebit.experiments.trials.records import Record, record_of
+from onebit.experiments.trials.shared_data import SharedData, Tables, refuse_what_does_not_fit
+from onebit.experiments.trials.trial import Outcome, Progress, Trial
+
+PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
+SIDE_BY_SIDE = (
+    8  # trials, at most, that go through the pieces of a stream together, which are drawn once for all of them
+)
+
+
+@dataclass(frozen=True)
+class ThreadsExecutor:
+    """Some threads of this process."""
+
+    threads: int
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """How many threads, and of which processor."""
+        return (Resource(f"{number_of(self.threads, 'thread')}, {processor()}"),)
+
+    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+        """The records of these trials as they are done."""
+        refuse_what_does_not_fit((group[0].stream for group in groups if group), self.threads)
+        with closing(execute(groups, self.threads, progress)) as outcomes:
+            for outcome in outcomes:
+                yield record_of(outcome)
+
+    def close(self) -> None:
+        """Nothing was started that goes on."""
+
+
+def threads_executor(threads: int | None = None) -> ThreadsExecutor:
+    """So many threads, by itself one for each core."""
+    return ThreadsExecutor(cores() if threads is None else threads)
+
+
+@cache
+def processor() -> str:
+    """The name of this machine's processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return named[0] if named else platform.processor() or platform.machine()
+
+
+class _Share(NamedTuple):
+    """The trials that share data and that nobody is at yet."""
+
+    data: SharedData
+    left: deque[Trial]
+    together: int  # so many are run side by side
+
+
+class _Work:
+    """Trials by the data they share. A thread that asks gets some of the share it is at, if there are any left."""
+
+    def __init__(self, groups: Iterable[Sequence[Trial]], threads: int) -> None:
+        self._lock = threading.Lock()
+        self._threads = threads
+        self._groups = (group for group in groups if group)
+        self._ahead: Sequence[Trial] | None = None  # the group that comes next, where it has been looked at
+        self._fixed: dict[tuple[Source, int], Tables] = {}  # the rows that all seeds share
+        self._begun: list[_Share] = []
+        self._groups_begun = 0
+
+    def next(self, mine: _Share | None) -> tuple[_Share, list[Trial]] | None:
+        with self._lock:
+            if mine is None or not mine.left:
+                self._begun = [share for share in self._begun if share.left]
+                group, self._ahead = self._ahead or next(self._groups, None), None
+                if group is not None:
+                    data = SharedData(group[0], self._fixed)
+                    mine = _Share(data, self._apart(group), self._together(len(group)) if data.in_pieces else 1)
+                    self._begun.append(mine)
+                elif self._begun:  # help where most is left
+                    mine = max(self._begun, key=lambda share: len(share.left))
+                else:
+                    return None
+            return mine, [mine.left.popleft() for _ in range(min(mine.together, len(mine.left)))]
+
+    def _apart(self, group: Sequence[Trial]) -> deque[Trial]:
+        """The trials of a group, from its own place on: groups have the same learners, and two threads would wait for the same loop to be compiled."""
+        trials = deque(group)
+        trials.rotate(-(self._groups_begun % self._threads * len(group) // self._threads))
+        self._groups_begun += 1
+        return trials
+
+    def _together(self, trials: int) -> int:
+        """How many of so many trials go through the pieces of their stream together, without leaving another thread idle."""
+        self._ahead = self._ahead or next(self._groups, None)
+        shares = max(1 if self._ahead is not None else self._threads, -(-trials // SIDE_BY_SIDE))
+        return -(-trials // shares)
+
+
+def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress) -> Generator[Outcome, None, None]:
+    """Run groups of trials that share stream and seed on threads, and give outcomes as they come.
+
+    Groups are asked for when a thread is free. Where several need loops that nobody has compiled yet, one is compiled in this process and
+    the others in processes beside it. Closing the iterator stops what is running.
+    """
+    work, stop, lock = _Work(groups, threads), threading.Event(), threading.Lock()
+    helpers = CompilingProcesses(threads - 1) if threads > 1 else None
+    outcomes: queue.SimpleQueue[Outcome | BaseException | None] = queue.SimpleQueue()
+
+    def report(count: int) -> None:
+        with lock:
+            progress(count)
+
+    def labour() -> None:
+        share: _Share | None = None
+        try:
+            with helped_by(helpers):
+                while not stop.is_set():
+                    found = work.next(share)
+                    if found is None:
+                        break
+                    share, trials = found
+                    for outcome in run_trials(trials, share.data, stop, report) or ():
+                        outcomes.put(outcome)
+        except BaseException as error:
+            outcomes.put(error)
+        finally:
+            outcomes.put(None)
+
+    workers = [threading.Thread(target=labour, name="onebit-trial", daemon=True) for _ in range(threads)]
+    working = len(workers)
+    try:
+        for worker in workers:
+            worker.start()
+        while working:
+            try:
+                found = outcomes.get(timeout=0.2)  # in short breaths, so that Ctrl-C is heard
+            except queue.Empty:
+                continue
+            if found is None:
+                working -= 1
+            elif isinstance(found, BaseException):
+                raise found
+            else:
+                yield found
+    finally:
+        stop.set()
+        if helpers is not None:
+            helpers.close()
+        # One that draws rows does not hear of it: it ends by itself, later, and is not waited for.
+        deadline = time.monotonic() + PATIENCE_S
+        for worker in workers:
+            if worker.ident is not None:
+                worker.join(max(0.0, deadline - time.monotonic()) if working else None)

@@ -1,0 +1,246 @@
+"""Figures for a paper or a notebook, drawn with Matplotlib in the colours of the page."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from onebit.contract.installation import install_command
+from onebit.errors import InputError, MissingExtraError, brief, nearest
+from onebit.experiments.report import style
+from onebit.experiments.report.parts import Band, Curves, Figure, HeatMap, Page, Regions, Scatter
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+
+MOST_CURVES = 12
+SUFFIXES = (".png", ".svg")
+_LEGEND_INSIDE = 4  # more entries, or longer names, stand beside the axes
+_LONGEST_INSIDE = 24
+_LONGEST_NAME = 48
+_LONGEST_LINE = 56  # of a title
+
+Looks = dict[tuple[str, str], style.Look]
+
+
+def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None) -> Drawing:
+    """A Matplotlib figure of curves, a heat map, a scatter or regions. `looks` keeps colours the same over several figures.
+
+    >>> from onebit.experiments.report.parts import Band, Series
+    >>> curves = Curves("Error", [1, 2], "rounds", "error, %", [Series("bpa", {"played": Band([90, 80])})])
+    >>> figure(curves).axes[0].get_xlabel()
+    'rounds'
+    """
+    try:
+        from matplotlib.figure import Figure as Drawing
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"figures need Matplotlib: {install_command('experiments')}") from error
+
+    drawing = Drawing(figsize=(7.2, 4.2), layout="constrained", facecolor="white")
+    drawing.get_layout_engine().set(w_pad=0.1, h_pad=0.1)  # type: ignore[union-attr, call-arg]
+    axes = drawing.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    title = "\n".join(textwrap.wrap(part.title, _LONGEST_LINE))
+    axes.set_title(_plain(title), loc="left", fontsize=11, fontweight="bold")
+    if isinstance(part, Curves):
+        _draw_curves(drawing, axes, part, measure, style.looks([part], MOST_CURVES) if looks is None else looks)
+    elif isinstance(part, HeatMap):
+        _draw_heat_map(drawing, axes, part)
+    elif isinstance(part, Regions):
+        _draw_regions(drawing, axes, part)
+    else:
+        _draw_scatter(drawing, axes, part)
+    return drawing
+
+
+def _write(drawing: Drawing, path: Path) -> None:
+    """Write a figure as .png (200 dots an inch) or .svg; the same part gives the same file."""
+    import matplotlib as mpl
+
+    metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
+    with mpl.rc_context({"svg.hashsalt": "onebit"}):
+        try:
+            drawing.savefig(path, dpi=200, metadata=metadata)
+        except OSError as error:
+            raise InputError(f"the figure {path} cannot be written: {error.strerror or error}") from error
+
+
+def save_figures(page: Page, folder: Path) -> list[Path]:
+    """Write every figure of a page as PNG and SVG, named by section and title; one for each measure of curves."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"the folder {folder} cannot be made: {error.strerror or error}") from error
+    found = style.figures_of(page.parts)
+    looks = style.looks((part for _, part in found if isinstance(part, Curves)), MOST_CURVES)
+    slugs = style.Slugs()
+    paths = []
+    for above, part in found:
+        named = replace(part, title=": ".join((*above[-1:], part.title)))
+        measures = part.measures if isinstance(part, Curves) else [""]
+        for measure in measures:
+            # The title may be cut, the measure not.
+            name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
+            drawing = figure(named, measure, looks=looks)
+            for suffix in SUFFIXES:
+                paths.append(folder / f"{name}{suffix}")
+                _write(drawing, paths[-1])
+    return paths
+
+
+def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, looks: Looks) -> None:
+    if measure not in curves.measures:
+        raise InputError(
+            f"the curves {brief(curves.title)} have no measure {brief(measure)}; {nearest(measure, curves.measures)}"
+        )
+    positions = style.foremost(curves, measure, MOST_CURVES)
+    drawn = [curves.series[position] for position in positions]
+    groups = dict.fromkeys(curves.series[position].group for position in sorted(positions))
+    for group in groups:
+        if len(groups) > 1:
+            axes.plot([], [], " ", label=_plain(f"{group}:"))  # a heading in the legend
+        for one in drawn:
+            if one.group == group and measure in one.measures:
+                _draw_curve(axes, curves.x, one.name, one.measures[measure], looks[style.identity(one)])
+    if curves.logarithmic and any(value > 0 for value in curves.x):
+        axes.set_xscale("log")
+    elif max(map(abs, curves.x), default=0) >= 1000:
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_xlabel(_plain(curves.x_name))
+    several = len(curves.measures) > 1
+    axes.set_ylabel(_plain(f"{curves.y_name} ({measure})" if several else curves.y_name))
+    axes.grid(color="#e4e4e0", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.margins(x=0.01)
+    _legend(axes)
+    if len(drawn) < len(curves.series):
+        note = f"The best {len(drawn)} of {len(curves.series)} curves by their last value, references included."
+        drawing.supxlabel(note, fontsize=7.5, color="#666666", x=0.01, ha="left")
+
+
+def _draw_curve(axes: Axes, x: Sequence[float], name: str, band: Band, look: style.Look) -> None:
+    axes.plot(
+        x,
+        band.mean,
+        color=style.LIGHT[look.colour],
+        linestyle=(0, tuple(length / 2 for length in look.dash)) if look.dash else "-",
+        linewidth=1.5,
+        marker="o" if len(x) <= 30 else "",
+        markersize=4,
+        label=_shortened(name),
+    )
+    if band.low is not None and band.high is not None:
+        axes.fill_between(x, band.low, band.high, color=style.LIGHT[look.colour], alpha=0.14, linewidth=0)
+
+
+def _legend(axes: Axes) -> None:
+    """Inside the axes where it is small, beside them where it is not, none for a single curve."""
+    names = axes.get_legend_handles_labels()[1]
+    if len(names) < 2:
+        return
+    if len(names) <= _LEGEND_INSIDE and max(map(len, names)) <= _LONGEST_INSIDE:
+        axes.legend(frameon=False, fontsize=8.5)
+    else:
+        axes.figure.set_size_inches(9.6, 4.4)  # type: ignore[union-attr]
+        axes.legend(
+            frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), handlelength=3, borderaxespad=0
+        )
+
+
+def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.patches import Rectangle
+
+    columns, rows = len(heat.x_values), len(heat.y_values)
+    drawing.set_size_inches(max(4.5, 2.2 + 0.75 * columns), max(2.8, 1.4 + 0.45 * rows))
+    numbers = [[math.nan if value is None else value for value in row] for row in heat.values]
+    known = [value for row in numbers for value in row if math.isfinite(value)] or [0.0]
+    lowest, highest = min(known), max(known)
+    mesh = axes.pcolormesh(
+        numbers, cmap=LinearSegmentedColormap.from_list("heat", style.HEAT), edgecolors="white", linewidth=1.5,
+        vmin=lowest, vmax=highest if highest > lowest else lowest + 1,
+    )  # fmt: skip
+    for row in range(rows):
+        for column in range(columns):
+            value = numbers[row][column]
+            colour = style.HEAT[style.shade(value, lowest, highest)] if math.isfinite(value) else "#ffffff"
+            axes.text(
+                column + 0.5, row + 0.5, heat.text[row][column], ha="center", va="center", fontsize=8,
+                color=style.readable_on(colour), fontweight="bold" if heat.best == (row, column) else "normal",
+            )  # fmt: skip
+    if heat.best is not None:
+        corner = (heat.best[1] + 0.02, heat.best[0] + 0.02)
+        axes.add_patch(Rectangle(corner, 0.96, 0.96, fill=False, edgecolor="#111111", linewidth=2.2, clip_on=False))
+    axes.set_xticks(
+        [position + 0.5 for position in range(columns)], [_plain(value) for value in style.ticks(heat.x_values)]
+    )
+    axes.set_yticks(
+        [position + 0.5 for position in range(rows)], [_plain(value) for value in style.ticks(heat.y_values)]
+    )
+    axes.invert_yaxis()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel(_plain(heat.x_name))
+    axes.set_ylabel(_plain(heat.y_name))
+    bar = drawing.colorbar(mesh, ax=axes, fraction=0.05, pad=0.02)
+    bar.outline.set_visible(False)
+
+
+def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
+    drawing.set_size_inches(6.2, 4.6)
+    for label, name in enumerate(scatter.classes):
+        turn, colour = divmod(label, len(style.LIGHT))
+        positions = [position for position, one in enumerate(scatter.labels) if one == label]
+        axes.scatter(
+            [scatter.x[position] for position in positions], [scatter.y[position] for position in positions], s=9, alpha=0.8,
+            color=style.LIGHT[colour], marker="o" if turn % 2 == 0 else "s", linewidths=0, label=_shortened(name),
+        )  # fmt: skip
+    axes.set_xlabel(_plain(scatter.x_name))
+    axes.set_ylabel(_plain(scatter.y_name))
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.grid(color="#e4e4e0", linewidth=0.6)
+    axes.set_axisbelow(True)
+    if scatter.classes:
+        axes.legend(
+            frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0, markerscale=1.6
+        )
+
+
+def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
+    from matplotlib.colors import ListedColormap
+
+    drawing.set_size_inches(6.2, 4.6)
+    colours = [style.LIGHT[label % len(style.LIGHT)] for label in range(len(regions.classes))]
+    axes.pcolormesh(
+        regions.x, regions.y, regions.labels, cmap=ListedColormap(colours), vmin=-0.5, vmax=len(colours) - 0.5,
+        alpha=0.28, shading="nearest", rasterized=True,
+    )  # fmt: skip
+    if regions.points is not None:
+        for label, colour in enumerate(colours):
+            positions = [position for position, one in enumerate(regions.points.labels) if one == label]
+            x, y = ([values[position] for position in positions] for values in (regions.points.x, regions.points.y))
+            axes.scatter(x, y, s=4, color=colour, linewidths=0, label=_shortened(regions.classes[label]))
+    if regions.scores is not None:
+        axes.contour(regions.x, regions.y, regions.scores, levels=[0.0], colors="black", linewidths=1.6)
+    axes.set_xlabel(_plain(regions.x_name))
+    axes.set_ylabel(_plain(regions.y_name))
+    axes.set_aspect("equal", adjustable="box")
+    if regions.points is not None:
+        axes.legend(
+            frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0, markerscale=2.5
+        )
+
+
+def _shortened(name: str) -> str:
+    """A name that fits into a legend. Matplotlib reads $ as mathematics, and leaves out names that begin with _."""
+    short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
+    return _plain(f" {short}" if short.startswith("_") else short)
+
+
+def _plain(text: str) -> str:
+    return text.replace("$", r"\$")

@@ -1,0 +1,269 @@
+"""A page as one HTML file that needs no network, with its styles, scripts and numbers inside; and its figures beside it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import io
+import itertools
+import json
+import math
+from collections.abc import Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from onebit.contract.files import whole_file
+from onebit.contract.installation import install_command
+from onebit.errors import InputError
+from onebit.experiments.report import style
+from onebit.experiments.report.parts import (
+    Band,
+    Curves,
+    HeatMap,
+    Page,
+    Part,
+    Regions,
+    Scatter,
+    Section,
+    Table,
+    Text,
+)
+from onebit.experiments.report.tables import heat_map_html, rich, table_html
+
+SHOWN_AT_FIRST = 8  # more curves than this and a chart is hard to read; the others are one click away
+PAGE, FIGURES = "page", "figures"  # the names of what is written
+HEAD = 1000  # bytes of a page that have its mark, if it has one
+MARK = "onebit-asked"  # the name of what a page answers, in its head
+DIGITS = 4  # of the largest value in a chart: values up to 100 % are kept to 0.01 %
+
+_MEASURES = {"played": "errors of the labels that were played", "greedy": "errors of the greedy labels"}
+_ICON = (
+    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'%3E%3Crect width='16' height='16' rx='4' "
+    "fill='%230072b2'/%3E%3Cpath d='M4 8.5l2.6 2.6L12 5.4' fill='none' stroke='white' stroke-width='2'/%3E%3C/svg%3E"
+)
+
+
+def page_html(page: Page) -> str:
+    """The whole page. Whatever the parts hold is shown as text and never as markup.
+
+    >>> "&lt;b&gt;" in page_html(Page("<b>", "onebit compare iris", [Text(["So `it` is."])]))
+    True
+    """
+    writer = _Writer(page)
+    body = "".join(writer.part(part, 2) for part in page.parts)
+    styles = _asset("uPlot.min.css") + _palette() + _asset("page.css")
+    scripts = [_asset("uPlot.iife.min.js"), _asset("page.js")]
+    policy = (
+        f"default-src 'none'; script-src {' '.join(map(_fingerprint, scripts))}; style-src {_fingerprint(styles)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    text = f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+{mark_of(page)}
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{escape(page.title)}</title>
+<link rel="icon" href="{_ICON}">
+<style>{styles}</style>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the results</a>
+<header>
+<p class="brand">onebit</p>
+<h1>{escape(page.title)}</h1>
+<div class="command"><code tabindex="0" aria-label="the command that made this page">{escape(page.command)}</code>
+<button type="button" class="copy" data-test="copy">Copy</button></div>
+{writer.contents()}</header>
+<main id="main">
+{body}</main>
+<footer>{_facts(page)}</footer>
+<!-- uPlot, which draws the curves:
+{_asset("uPlot.LICENSE")}-->
+{"".join(f"<script>{script}</script>" for script in scripts)}
+</body>
+</html>
+"""
+    # A file name may hold bytes that are no text (lone surrogates), which no UTF-8 file can.
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def save_page(page: Page, folder: str | Path) -> Path:
+    """Write the page, and its figures where matplotlib is installed; the path of the page.
+
+    The page replaces an older one that answers the same, whole or not at all; beside one that answers something else it gets a name of its own.
+    """
+    folder = Path(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        number = _number(page, folder)
+        path, figures = folder / f"{PAGE}{number}.html", folder / f"{FIGURES}{number}"
+        with whole_file(path) as file:
+            file.write(page_html(page).encode(errors="replace"))
+        if importlib.util.find_spec("matplotlib") is not None:
+            for old in figures.glob("*.[ps][nv]g"):  # of an earlier page
+                old.unlink()
+            from onebit.experiments.report.figures import save_figures
+
+            save_figures(page, figures)
+    except OSError as error:
+        raise InputError(f"the page cannot be written to {folder}: {error.strerror or error}") from None
+    return path
+
+
+def _number(page: Page, folder: Path) -> str:
+    """What follows the name of the page: nothing where none is there, or the first one is its own, else -2, -3 and so on."""
+    mark = mark_of(page)
+    numbers = itertools.chain([""], (f"-{count}" for count in itertools.count(2)))
+    return next(number for number in numbers if _is_its_own(folder / f"{PAGE}{number}.html", mark))
+
+
+def _is_its_own(path: Path, mark: str) -> bool:
+    """Whether a page with this mark may be written there."""
+    if not path.is_file():
+        return True
+    with path.open(encoding="utf-8", errors="replace") as file:
+        head = file.read(HEAD)
+    return mark in head
+
+
+def mark_of(page: Page) -> str:
+    """The line near the top of a page by which another that answers the same is recognised."""
+    asked = json.dumps(page.asked, sort_keys=True, default=str)
+    return f'<meta name="{MARK}" content="{hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()}">'
+
+
+class _Writer:
+    """Writes the parts of one page: it knows which anchors are taken and how each curve looks."""
+
+    def __init__(self, page: Page) -> None:
+        self._slugs = style.Slugs()
+        self._slugs.new("main")
+        charts = [part for _, part in style.walk(page.parts) if isinstance(part, Curves)]
+        self._looks = style.looks(charts, SHOWN_AT_FIRST)
+        self._contents: list[tuple[str, str]] = []
+
+    def part(self, part: Part, level: int) -> str:
+        if isinstance(part, Text):
+            return "".join(f"<p>{rich(paragraph)}</p>\n" for paragraph in part.paragraphs)
+        anchor = self._slugs.new(part.title)
+        heading = f"<h{level}>{rich(part.title)}</h{level}>" if part.title else ""
+        if isinstance(part, Section):
+            if level == 2:
+                self._contents.append((anchor, part.title))
+            inner = "".join(self.part(one, min(level + 1, 6)) for one in part.parts)
+            return f'<section id="{anchor}">{heading}\n{inner}</section>\n'
+        if isinstance(part, Table):
+            return f'<div class="part" id="{anchor}">{heading}{table_html(part)}</div>\n'
+        drawn = self._curves(part) if isinstance(part, Curves) else _drawn(part)
+        return f'<figure class="part" id="{anchor}"><figcaption>{heading}</figcaption>{drawn}</figure>\n'
+
+    def contents(self) -> str:
+        """Links to the sections, once the parts are written."""
+        if len(self._contents) < 2:
+            return ""
+        links = "".join(f'<li><a href="#{anchor}">{rich(title)}</a></li>' for anchor, title in self._contents)
+        return f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n'
+
+    def _curves(self, curves: Curves) -> str:
+        label = escape(f"{curves.title}: {curves.y_name} by {curves.x_name}")
+        return (
+            f'<div class="curves" data-test="curves" data-label="{label}"><div class="tools"></div>'
+            f'<div class="chart"><div class="plot"></div><div class="legend"></div></div>'
+            f'<script type="application/json">{_json(self._curves_data(curves))}</script>'
+            "<noscript><p>The curves need JavaScript; nothing is loaded from elsewhere.</p></noscript></div>"
+        )
+
+    def _curves_data(self, curves: Curves) -> dict[str, Any]:
+        measures = curves.measures
+        shown = style.foremost(curves, next(iter(measures), ""), SHOWN_AT_FIRST)
+        bands = [band for one in curves.series for band in one.measures.values()]
+        largest = max((abs(value) for band in bands for value in band.mean if math.isfinite(value)), default=0.0)
+        decimals = min(max(DIGITS - math.ceil(math.log10(largest)), 0), 9) if largest > 0 else 0
+        return {
+            "x": [float(f"{value:.7g}") for value in curves.x],
+            "xName": curves.x_name,
+            "yName": curves.y_name,
+            "logarithmic": curves.logarithmic,
+            "decimals": decimals,
+            "measures": [{"name": name, "help": _MEASURES.get(name, "")} for name in measures],
+            "series": [
+                {
+                    "name": one.name,
+                    "group": one.group,
+                    "colour": self._looks[style.identity(one)].colour,
+                    "dash": self._looks[style.identity(one)].dash,
+                    "shown": place in shown,
+                    "measures": {name: _rounded(band, decimals) for name, band in one.measures.items()},
+                }
+                for place, one in enumerate(curves.series)
+            ],
+        }
+
+
+def _rounded(band: Band, decimals: int) -> dict[str, list[float | None]]:
+    """Return a curve and the ends of its interval with so many decimals; null where there is no number."""
+    lines = {"mean": band.mean, "low": band.low, "high": band.high}
+    return {
+        name: [round(value, decimals) if math.isfinite(value) else None for value in values]
+        for name, values in lines.items()
+        if values is not None
+    }
+
+
+def _drawn(part: HeatMap | Scatter | Regions) -> str:
+    drawn = heat_map_html(part) if isinstance(part, HeatMap) else _picture(part)
+    return drawn + (f'<p class="note">{rich(part.note)}</p>' if part.note else "")
+
+
+def _facts(page: Page) -> str:
+    lines = "".join(f"<div><dt>{rich(name)}</dt><dd>{rich(value)}</dd></div>" for name, value in page.facts.items())
+    return f"<dl>{lines}</dl>" if lines else ""
+
+
+def _json(value: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _fingerprint(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _palette() -> str:
+    """The colours of curves and cells as CSS, so that they are written down in one place."""
+
+    def variables(colours: Sequence[str]) -> str:
+        return "".join(f"--curve-{place}:{colour};" for place, colour in enumerate(colours))
+
+    classes = "".join(f".curve-{place}{{--curve:var(--curve-{place})}}" for place in range(len(style.LIGHT)))
+    cells = "".join(
+        f".heat-{step}{{background:{colour};color:{style.readable_on(colour)}}}"
+        for step, colour in enumerate(style.HEAT)
+    )
+    dark = f"@media screen and (prefers-color-scheme:dark){{:root:not([data-paper]){{{variables(style.DARK)}}}}}"
+    return f":root{{{variables(style.LIGHT)}}}{dark}{classes}{cells}\n"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("onebit.experiments.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _picture(part: Scatter | Regions) -> str:
+    """Draw points or regions as a picture inside the page; a note where Matplotlib is not installed."""
+    if importlib.util.find_spec("matplotlib") is None:
+        return f'<p class="note">The picture needs Matplotlib: {escape(install_command("experiments"))}</p>'
+    from onebit.experiments.report.figures import figure
+
+    content = io.BytesIO()
+    figure(part).savefig(content, format="png", dpi=110, metadata={"Software": None})
+    encoded = base64.b64encode(content.getvalue()).decode("ascii")
+    return f'<img class="picture" alt="{escape(part.title)}" src="data:image/png;base64,{encoded}">'

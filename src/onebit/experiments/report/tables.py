@@ -1,0 +1,152 @@
+"""Tables and heat maps as HTML."""
+
+from __future__ import annotations
+
+import math
+import re
+from html import escape
+
+from onebit.experiments.report import style
+from onebit.experiments.report.parts import Badge, Cell, Column, HeatMap, Number, Table
+
+_LONG = 60  # characters in a cell that must not be squeezed on a narrow screen
+_WIDE = 10  # columns of a heat map from which on they are narrow
+_LONG_NUMBER = 30  # a cell of numbers that may be broken into lines
+
+
+def rich(text: str) -> str:
+    """Text as HTML, with what stands in backticks as code.
+
+    >>> rich("`a<b` holds")
+    '<code>a&lt;b</code> holds'
+    """
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def table_html(table: Table) -> str:
+    """A table that page.js can sort, each group of rows in a body of its own."""
+    heads = "".join(
+        f'<th scope="col"{_classed(column.numeric)}><button type="button"{_title(column.help)}>{rich(column.title)}'
+        '<span class="arrow" aria-hidden="true"></span></button></th>'
+        for column in table.columns
+    )
+    numeric = [column.numeric for column in table.columns]
+    spans = _spans(table)
+    bodies = ""
+    for group, rows in table.groups.items():
+        head = f'<tr class="group"><th scope="rowgroup" colspan="{len(numeric)}">{rich(group)}</th></tr>'
+        name = head if group else ""
+        lines = "".join(f"<tr>{''.join(map(_cell, cells, table.columns, spans))}</tr>\n" for cells in rows)
+        bodies += f"<tbody>{name}{lines}</tbody>"
+    note = f'<p class="note">{rich(table.note)}</p>' if table.note else ""
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title or "table")}">'
+        f'<table class="sortable" data-test="table"><thead><tr>{heads}</tr></thead>{bodies}</table></div>{note}'
+    )
+
+
+def plain_table_html(table: Table) -> str:
+    """A table for a notebook, where no script sorts it and no style is ours: text, and what is best in bold.
+
+    >>> plain_table_html(Table("", [Column("error")], [[Number(1.0, "1.00", "± 0.10", best=True)]]))
+    '<table><thead><tr><th>error</th></tr></thead><tbody><tr><td><b>1.00</b> ± 0.10</td></tr></tbody></table>'
+    """
+
+    def text(cell: Cell) -> str:
+        if isinstance(cell, str):
+            return rich(cell)
+        said = f"<b>{escape(cell.text)}</b>" if isinstance(cell, Number) and cell.best else escape(cell.text)
+        return f"{said} {escape(cell.interval)}" if isinstance(cell, Number) and cell.interval else said
+
+    bodies = ""
+    for group, rows in table.groups.items():
+        head = f'<tr><th colspan="{len(table.columns)}">{rich(group)}</th></tr>' if group else ""
+        lines = "".join(f"<tr>{''.join(f'<td>{text(cell)}</td>' for cell in cells)}</tr>" for cells in rows)
+        bodies += f"<tbody>{head}{lines}</tbody>"
+    caption = f"<caption>{rich(table.title)}</caption>" if table.title else ""
+    heads = "".join(f"<th>{rich(column.title)}</th>" for column in table.columns)
+    return f"<table>{caption}<thead><tr>{heads}</tr></thead>{bodies}</table>"
+
+
+def _spans(table: Table) -> list[tuple[float, float] | None]:
+    """The range of each column that has intervals to draw, from zero where nothing is below it."""
+    spans: list[tuple[float, float] | None] = []
+    for cells in zip(*(cells for rows in table.groups.values() for cells in rows), strict=True):
+        ends = [
+            end for cell in cells if isinstance(cell, Number) and cell.ends for end in cell.ends if math.isfinite(end)
+        ]
+        spans.append((min(0.0, *ends), max(ends)) if ends and max(ends) > min(0.0, *ends) else None)
+    return spans
+
+
+def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
+    numeric = column.numeric
+    head = f' data-head="{escape(column.title.replace("`", ""))}"'  # shown beside it where the screen is narrow
+    if isinstance(cell, Number):
+        value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
+        interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
+        drawn = _interval_svg(cell, span) if span else ""
+        kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _classed(numeric)
+        text = escape(cell.text)
+        if cell.best:
+            unseen = "" if cell.text == "best" else '<span class="unseen"> (best)</span>'
+            text = f'<span class="badge good best">{text}</span>{unseen}'
+        return f'<td{kind}{head} data-value="{value}"><span class="cell">{drawn}{text}{interval}</span></td>'
+    if isinstance(cell, Badge):
+        return f'<td{head}><span class="cell"><span class="badge {cell.tone}">{escape(cell.text)}</span></span></td>'
+    if numeric:
+        kind = ' class="number long"' if len(cell) > _LONG_NUMBER else _classed(numeric)
+    else:
+        kind = ' class="long"' if len(cell) > _LONG else ""
+    return f'<td{kind}{head}><span class="cell">{rich(cell)}</span></td>'
+
+
+def _interval_svg(number: Number, span: tuple[float, float]) -> str:
+    """A bar from zero to the value and a line over its interval; nothing where it is unknown."""
+
+    def across(value: float) -> float:
+        return round(140 * (value - span[0]) / (span[1] - span[0]), 1)
+
+    marks = ""
+    if number.value is not None and span[0] <= number.value <= span[1]:
+        marks += f'<path class="bar" d="M{across(0.0)} 1H{across(number.value)}v10H{across(0.0)}z"/>'
+    if number.ends and all(map(math.isfinite, number.ends)):
+        marks += f'<path d="M{across(number.ends[0])} 6H{across(number.ends[1])}"/>'
+    return f'<svg class="interval-bar" viewBox="0 0 140 12" aria-hidden="true">{marks}</svg>'
+
+
+def heat_map_html(heat: HeatMap) -> str:
+    """A heat map as a table whose cells are coloured by their value."""
+    known = [value for row in heat.values for value in row if value is not None and math.isfinite(value)]
+    lowest, highest = (min(known), max(known)) if known else (0.0, 0.0)
+
+    def cell(row: int, column: int) -> str:
+        value = heat.values[row][column]
+        where = f"{heat.y_name} {heat.y_values[row]}, {heat.x_name} {heat.x_values[column]}: {heat.text[row][column]}"
+        colour = f"heat-{style.shade(value, lowest, highest)}" if value is not None and math.isfinite(value) else "none"
+        is_best = heat.best == (row, column)
+        kind, says = (f"{colour} best", '<span class="unseen"> (best)</span>') if is_best else (colour, "")
+        return f'<td class="{kind}" title="{escape(where)}">{escape(heat.text[row][column])}{says}</td>'
+
+    columns = range(len(heat.x_values))
+    lines = "".join(
+        f'<tr><th scope="row">{escape(value)}</th>{"".join(cell(row, column) for column in columns)}</tr>\n'
+        for row, value in enumerate(style.ticks(heat.y_values))
+    )
+    across = "".join(f'<th scope="col">{escape(value)}</th>' for value in style.ticks(heat.x_values))
+    kind = "heat many" if len(heat.x_values) > _WIDE else "heat"
+    steps = "".join(f'<span class="heat-{step}"></span>' for step in range(len(style.HEAT)))
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(heat.title)}"><table class="{kind}" data-test="heat">'
+        f'<thead><tr><td></td><td class="across" colspan="{len(heat.x_values)}">{escape(heat.x_name)}</td></tr>'
+        f'<tr><td class="down">{escape(heat.y_name)}</td>{across}</tr></thead><tbody>{lines}</tbody></table></div>'
+        f'<div class="scale" aria-hidden="true">{lowest:.4g}<span class="steps">{steps}</span>{highest:.4g}</div>'
+    )
+
+
+def _classed(numeric: bool) -> str:
+    return ' class="number"' if numeric else ""
+
+
+def _title(text: str) -> str:
+    return f' title="{escape(text)}"' if text else ""

@@ -1,0 +1,136 @@
+"""What the runs of an experiment took: on what, how many rounds, and how long."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from onebit.contract.parameters import Real
+from onebit.experiments.trials.trial import Trial
+
+
+class Resource(NamedTuple):
+    """What ran trials, "2 threads, AMD EPYC 7B13"; where it was second choice, the reasons why."""
+
+    name: str
+    reasons: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.name} ({'; '.join(self.reasons)})" if self.reasons else self.name
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What was run now, and how many runs were there already."""
+
+    resources: tuple[Resource, ...] = ()
+    rounds: int = 0
+    seconds: float = 0.0
+    found: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        """Both together, one after the other."""
+        ran = [cost.resources for cost in (self, other) if cost.rounds]
+        return Cost(
+            together(*(ran or [self.resources, other.resources])),
+            self.rounds + other.rounds,
+            self.seconds + other.seconds,
+            self.found + other.found,
+        )
+
+    @property
+    def where(self) -> str:
+        """The resources in words."""
+        return in_words(self.resources)
+
+    @property
+    def said(self) -> str:
+        """It in a sentence; empty where nothing was run and nothing was there.
+
+        >>> Cost((Resource("NVIDIA H200"),), 1_440_000_000, 3.1, 12).said
+        'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; 12 runs were there already'
+        """
+        words = []
+        if self.rounds:
+            rate = self.rounds / max(self.seconds, 1e-9)
+            words.append(
+                f"{self.where}: {self.rounds:,} rounds in {duration(self.seconds)}, {quantity(rate)} rounds a second"
+            )
+        if self.found:
+            runs = "1 run was" if self.found == 1 else f"{self.found:,} runs were"
+            words.append(f"{runs} there already" if words else f"no new runs; {runs} there already")
+        return "; ".join(words)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        rest = {name: value for name, value in asdict(self).items() if name != "resources"}
+        return {"where": self.where, **rest}
+
+
+NOTHING = Cost()
+
+
+def in_words(resources: tuple[Resource, ...]) -> str:
+    """Resources in one text."""
+    return " and ".join(str(one) for one in resources)
+
+
+def together(*some: tuple[Resource, ...]) -> tuple[Resource, ...]:
+    """Resources of several runs, each once, with all the reasons that were given.
+
+    >>> gpu, threads = Resource("NVIDIA H200"), Resource("2 threads", ("few rounds",))
+    >>> [str(one) for one in together((gpu, threads), (threads._replace(reasons=("rows are sparse",)),))]
+    ['NVIDIA H200', '2 threads (few rounds; rows are sparse)']
+    """
+    found: dict[str, dict[str, None]] = {}
+    for one in (one for resources in some for one in resources):
+        found.setdefault(one.name, {}).update(dict.fromkeys(one.reasons))
+    return tuple(Resource(name, tuple(reasons)) for name, reasons in found.items())
+
+
+def kind_of(trial: Trial) -> Hashable:
+    """What says how fast a trial runs: the stream, the rule, the codes among its parameters, the bias. Numbers change little."""
+    entry, rule = trial.entry, trial.entry.rule
+    codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
+    return trial.stream.key, rule.name, bool(entry.options.get("bias")), *codes
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> [duration(seconds) for seconds in (0.043, 3.14, 42.1, 240, 9000, 259_200)]
+    ['0.04 s', '3.1 s', '42 s', '4 minutes', '2.5 hours', '3 days']
+    """
+    if seconds < 0.1:
+        return f"{max(seconds, 0.001):.1g} s"
+    for unit, length, until in (("s", 1, 100), ("minutes", 60, 6000), ("hours", 3600, 180_000)):
+        if seconds < until:
+            return f"{_short(seconds / length)} {unit}"
+    return f"{_short(seconds / 86_400)} days"
+
+
+def number_of(count: int, what: str) -> str:
+    """So many of something.
+
+    >>> number_of(1, "run"), number_of(10, "run")
+    ('1 run', '10 runs')
+    """
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def quantity(number: float) -> str:
+    """A large number for people.
+
+    >>> [quantity(number) for number in (812, 45_678, 2_340_000, 465_000_000, 1.84e9)]
+    ['812', '45,700', '2.3 million', '465 million', '1.8 billion']
+    """
+    for word, size in (("billion", 1e9), ("million", 1e6)):
+        if number >= size:
+            return f"{_short(number / size)} {word}"
+    return f"{float(f'{number:.3g}'):,.0f}"
+
+
+def _short(number: float) -> str:
+    """One digit after the point for small numbers, none for large ones, and no zero there."""
+    return f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:,.0f}"

@@ -1,0 +1,128 @@
+"""How trials are run on a CPU: the compiled loop in chunks, and what is measured on the learners when it is done."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data.candidates import CandidateSets
+from onebit.data.tables import Dataset
+from onebit.engine.schedule import NOTHING, Schedule
+from onebit.engine.stream import Tally
+from onebit.errors import OnebitError
+from onebit.experiments.trials.shared_data import Piece, SharedData
+from onebit.experiments.trials.trial import Outcome, Progress, RewardSums, Trial, marks_for
+from onebit.learner.learner import Learner
+
+TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
+
+
+def run_trials(
+    trials: Sequence[Trial], shared: SharedData, stop: threading.Event, progress: Progress
+) -> list[Outcome] | None:
+    """Trials that share their data, side by side, piece after piece; None where they were stopped."""
+    walks = [_TrialWalk(trial, shared) for trial in trials]
+    try:
+        for piece in shared.pieces():
+            for walk in walks:
+                walk.go(piece, stop, progress)
+            if stop.is_set():
+                return None
+            if all(walk.why is not None for walk in walks):
+                break
+    except OnebitError as error:  # of the data
+        for walk in walks:
+            walk.fail(error, progress)
+    return [walk.outcome(progress) for walk in walks]
+
+
+class _TrialWalk:
+    """A trial on its way through the pieces of its stream."""
+
+    def __init__(self, trial: Trial, shared: SharedData) -> None:
+        self.why: OnebitError | None = None
+        self._trial, self._shared = trial, shared
+        self._learner: Learner | None = None
+        self._marks = marks_for(trial.stream.rounds)
+        self._mistakes, self._curve = np.zeros(3, dtype=np.int64), np.zeros((2, len(self._marks)), dtype=np.int64)
+        self._rewards, self._reward_curve = np.zeros(2), np.zeros((2, len(self._marks)))
+        self._seconds, self._told, self._chunk = 0.0, 0, 500
+        self._before = NOTHING, np.zeros((0, 0))  # the rounds of the part before, and their choices
+
+    def go(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
+        """Through one piece, unless it is stopped or has failed."""
+        if self.why is not None:
+            return
+        try:
+            self._through(piece, stop, progress)
+        except OnebitError as error:
+            self.fail(error, progress)
+
+    def fail(self, error: OnebitError, progress: Progress) -> None:
+        """End here, and say so."""
+        if self.why is None:
+            self.why, self._learner = error, None
+            progress(self._trial.stream.rounds - self._told)
+
+    def outcome(self, progress: Progress) -> Outcome:
+        """What came of it, when all pieces are done."""
+        measured, measurement = None, self._trial.measurement
+        if self._learner is not None and measurement is not None:
+            try:
+                measured = measurement.take(self._learner, self._trial)
+            except OnebitError as error:
+                self.fail(error, progress)
+        found = self._mistakes[:2], self._marks, self._curve, self._seconds
+        rewards = RewardSums(self._rewards, self._reward_curve) if self._trial.stream.source.rewards else None
+        return Outcome(self._trial, *found, self._learner, self.why, measured=measured, rewards=rewards)
+
+    def _through(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
+        data, trial = piece.tables.data, self._trial
+        if self._learner is None:
+            self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest)
+            rounds = trial.stream.rounds
+            self._learner.runtime.ledger.next_ids(rounds)
+            different = rounds if piece.schedule.part.own_rows else min(rounds, data.rows)
+            self._learner.runtime.model.refuse_unstorable(different)
+        learner, schedule = self._learner, _as_named(self._learner, data, piece.schedule)
+        rows, kept, steps, done = piece.tables.rows(learner), self._kept_for(schedule), schedule.steps, 0
+        tally = Tally(self._mistakes, self._marks - schedule.offset, self._curve, self._rewards, self._reward_curve)
+        while done < steps and not stop.is_set():
+            until = min(steps, done + self._chunk)
+            started = time.thread_time()
+            learner.runtime.walk(rows, schedule, kept, tally, done, until, trial.calibrate)
+            took = time.thread_time() - started
+            self._seconds += took
+            pace = (until - done) * TARGET_S / max(took, 1e-6)
+            done, self._chunk = until, max(1, int(min(10 * self._chunk, pace)))
+            reached = schedule.part.first + schedule.rounds * done // steps
+            progress(reached - self._told)
+            self._told = reached
+        learner.runtime.finish_walk(schedule)
+
+    def _kept_for(self, schedule: Schedule) -> NDArray[np.float64]:
+        """Room for the choices of a part, with those of the rounds that wait."""
+        waiting, kept, before = schedule.part.waiting, schedule.choices, self._before
+        if len(schedule.events):
+            self._before = schedule.numbers, kept
+        if len(waiting):
+            kept[: len(waiting)] = before[1][np.searchsorted(before[0], waiting)]
+        return kept
+
+
+def _as_named(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:
+    """The schedule with the classes as the learner numbers them; those that it alone has are worth nothing."""
+    if data.classes == learner.classes:
+        return schedule
+    index = np.array(learner.runtime.names.indices(data.classes), dtype=np.int64)
+    among, rewards = schedule.among, schedule.rewards
+    if len(among):
+        among = CandidateSets.unpacked(among).renumbered(index).packed
+    if len(rewards):
+        rewards = np.zeros((len(rewards), len(learner.classes)))
+        rewards[:, index] = schedule.rewards
+    return schedule._replace(labels=index[schedule.labels], among=among, rewards=rewards)

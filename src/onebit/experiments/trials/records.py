@@ -1,0 +1,255 @@
+"""The records of a result folder: one append-only file of JSON lines, one line a trial, each with all that is needed to repeat it.
+
+A trial whose record is there is not run again, so a stopped experiment goes on where it was. A line that a crash has cut is left
+alone and its trial is run anew. Records are found by what they are, never by their position.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.installation import install_command
+from onebit.errors import InputError, MissingExtraError
+from onebit.experiments.trials.trial import Outcome, Trial
+from onebit.version import VERSION
+
+if TYPE_CHECKING:
+    import pandas
+
+FILE = "rows.jsonl"
+REWARDS = ("reward", "greedy_reward")  # fields of a record whose stream has rewards, and of its curve
+HEADER = {"onebit": "rows", "format": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """A trial that was run, with all that is needed to repeat it: one line of a result folder."""
+
+    id: str  # a hash of what was run
+    learner: str
+    options: dict[str, Any]
+    params: dict[str, Any]
+    stream: dict[str, Any]
+    seed: int
+    feedback: str | None
+    why: str | None  # why it failed
+    error: float  # the share of rounds in which the label played was wrong; NaN where it failed
+    greedy_error: float  # the share of rounds in which the label thought best was wrong
+    curve: dict[str, NDArray[Any]] | None  # `rounds`, and up to each of them the mistakes `played` and `greedy`
+    seconds: float
+    on: str  # `CPU`, or the name of a GPU
+    version: str
+    code: str
+    written: str
+    reward: float | None = None  # the mean reward of the labels played, where the stream has rewards
+    greedy_reward: float | None = None
+    measured: dict[str, Any] = field(
+        default_factory=dict
+    )  # on the learner in the end, where the trial has a measurement
+
+    @property
+    def failed(self) -> str | None:
+        """Why it failed, or None."""
+        return self.why
+
+    @property
+    def rewarded(self) -> bool:
+        """Whether classes were worth something from 0 to 1, and not just right or wrong."""
+        return self.reward is not None
+
+    @property
+    def full_information(self) -> bool:
+        """Whether the class was revealed to the learner in every round."""
+        return self.feedback == "full information"
+
+    @property
+    def rounds(self) -> int:
+        """How many there were."""
+        return int(self.stream["rounds"])
+
+    @property
+    def marks(self) -> NDArray[np.int64]:
+        """The rounds at which the curve has its points."""
+        assert self.curve is not None
+        return self.curve["rounds"]
+
+    def curve_of(self, measure: str) -> NDArray[np.float64]:
+        """The error up to each mark, of the labels `played` or of the `greedy` ones; or their mean `reward`, and `greedy_reward`."""
+        assert self.curve is not None
+        return self.curve[measure] / self.marks
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it is written: null is what a failed run lacks, and what only some trials have is left out elsewhere."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        if self.why is not None:
+            found["error"] = found["greedy_error"] = None
+        return {name: value for name, value in found.items() if name not in SOMETIMES or value not in (None, {})}
+
+
+SOMETIMES = (*REWARDS, "measured")
+
+
+def record_of(outcome: Outcome) -> Record:
+    """The record of an outcome, as it is written."""
+    trial, learner = outcome.trial, outcome.learner
+    rewards: dict[str, float] = {}
+    error = greedy_error = math.nan
+    curve = None
+    if learner is not None:
+        error, greedy_error = (outcome.mistakes / trial.stream.rounds).tolist()
+        if trial.curve:
+            curve = {"rounds": outcome.marks, "played": outcome.curve[0], "greedy": outcome.curve[1]}
+        if outcome.rewards is not None:
+            rewards = dict(zip(REWARDS, (outcome.rewards.total / trial.stream.rounds).tolist(), strict=True))
+            if curve is not None:
+                curve |= dict(zip(REWARDS, outcome.rewards.curve, strict=True))
+    return Record(
+        id=trial.identity,
+        learner=trial.entry.rule.name,
+        options=trial.entry.options,
+        params=trial.entry.settings if learner is None else {**trial.entry.settings, **learner.settings},
+        stream=trial.stream.described(),
+        seed=trial.seed,
+        feedback=None if learner is None else "full information" if learner.runtime.needs_labels else "bandit",
+        why=None if outcome.why is None else str(outcome.why),
+        error=error,
+        greedy_error=greedy_error,
+        curve=curve,
+        seconds=outcome.seconds,
+        on=outcome.on,
+        version=VERSION,
+        code=trial.entry.code,
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        measured=outcome.measured or {},
+        **rewards,
+    )
+
+
+class Records:
+    """The records of a folder, or of no folder: then they are kept in memory alone."""
+
+    def __init__(self, folder: str | Path | None = None) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self._known: dict[str, Record] = {}
+        self._file: Any = None
+        if self.folder is None:
+            return
+        path = self.folder / FILE
+        if self.folder.is_file():
+            raise InputError(f"the results cannot be written to {self.folder}: it is a file, and not a folder")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            for record in read_records(path) if path.exists() else ():
+                self._known[record.id] = record
+            self._file = path.open("ab")
+            if path.stat().st_size == 0:
+                self._write(HEADER)
+            elif not _ends_a_line(path):
+                self._file.write(b"\n")  # what a crash has cut stays a line of its own
+        except OSError as error:
+            raise InputError(f"the results cannot be written to {self.folder}: {error.strerror or error}") from None
+
+    def get(self, trial: Trial) -> Record | None:
+        """The record of a trial, where it was run; one that failed is run again, and one whose curve is wanted and was not kept."""
+        record = self._known.get(trial.identity)
+        lacking = record is None or record.failed or (trial.curve and record.curve is None)
+        return None if lacking else record
+
+    def add(self, record: Record) -> Record:
+        """Keep a record; it is on disk when this returns, or the sentence says why not."""
+        self._known[record.id] = record
+        if self._file is not None:
+            try:
+                self._write(record.to_dict())
+            except OSError as error:
+                raise InputError(
+                    f"the results cannot be written to {self.folder}: {error.strerror or error}; those before are kept"
+                ) from None
+        return record
+
+    def _write(self, fields: dict[str, Any]) -> None:
+        # One write of one line: two processes that write to the same folder do not cut each other's lines.
+        text = _ENCODER.encode(fields)
+        self._file.write(f"{text}\n".encode(errors="backslashreplace"))  # a file's name may be no Unicode
+        self._file.flush()
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # what could not be written was said when it was added
+                self._file.close()
+            self._file = None
+
+
+def _plain(array: NDArray[Any]) -> list[float]:
+    return array.tolist()  # type: ignore[no-any-return]
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """The records of a file. Lines that a crash has cut are skipped; a file that is something else is refused."""
+    with path.open("rb") as file:
+        first = file.readline()
+        try:
+            header = json.loads(first) if first.strip() else HEADER
+        except ValueError:
+            header = None
+        if not isinstance(header, dict) or header.get("onebit") != "rows":
+            raise InputError(f"{path} is not a file of results of onebit; give another folder")
+        if header.get("format") != HEADER["format"]:
+            raise InputError(f"{path} was written by another version of onebit (format {header.get('format')})")
+        for line in file:
+            try:
+                found = json.loads(line)
+                if found["curve"] is not None:
+                    found["curve"] = {
+                        name: np.array(points, dtype=np.float64 if name in REWARDS else np.int64)
+                        for name, points in found["curve"].items()
+                    }
+                if found["why"] is not None:
+                    found["error"] = found["greedy_error"] = math.nan
+                yield Record(**found)
+            except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+                continue
+
+
+def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
+    """Records as a pandas frame, one line a trial: those given, or those of a result folder.
+
+    Parameters have columns `params.NAME`, what the stream was `stream.NAME`; the curve stays a dict.
+    """
+    try:
+        import pandas
+    except ModuleNotFoundError:
+        raise MissingExtraError(f"a frame needs pandas: {install_command('experiments')}") from None
+    if not isinstance(source, list):
+        path = Path(source) / FILE
+        if not path.is_file():
+            raise InputError(f"there are no results in {source}: it has no {FILE}")
+        source = list({record.id: record for record in read_records(path)}.values())  # of a trial run again, the last
+    flat = []
+    for record in source:
+        found = record.to_dict()
+        for group in ("params", "stream"):
+            found.update({f"{group}.{name}": value for name, value in found.pop(group).items()})
+        flat.append(found)
+    return pandas.DataFrame(flat)

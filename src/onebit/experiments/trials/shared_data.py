@@ -1,0 +1,204 @@
+"""What the trials of one stream and one seed share: the rows and their schedule.
+
+Trials on the same stream with the same seed share its rows, its order and its noise, so that learners can be compared in pairs. Where
+that takes little memory it is made once; longer streams are walked in pieces of bounded size, by some trials side by side. Whether
+there is memory for what is held at once, whichever way streams are walked, is asked before the first of them begins.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onebit.contract.memory import refuse_beyond_memory
+from onebit.data.sources import Source
+from onebit.data.streams import Stream
+from onebit.data.tables import Dataset
+from onebit.engine.schedule import Schedule
+from onebit.experiments.trials.trial import Trial
+from onebit.features.features import Features
+from onebit.features.rows import Rows, is_sparse, squared_lengths
+from onebit.learner.learner import Learner
+from onebit.spaces.kernels import Kernel
+
+HELD_BYTES = (
+    48_000_000  # of a stream that its trials share: 100,000 rounds of 100 numbers, and one stream for every thread
+)
+
+
+class Tables:
+    """The rows of a data set in the forms that learners have asked for."""
+
+    def __init__(self, data: Dataset) -> None:
+        self.data = data
+        self._lock = threading.Lock()
+        self._rows: dict[tuple[Any, ...], Rows] = {}
+        self._longest: float | None = None
+
+    def rows(self, learner: Learner) -> Rows:
+        """The rows as this learner reads them."""
+        if learner.runtime.features.named:  # a learner's vocabulary is its own
+            return learner.runtime.table(self.data.given)
+        space = learner.runtime.table_form(self.data.given)
+        form = (*learner.runtime.features.options, space, learner.runtime.feature_names)
+        with self._lock:
+            if form not in self._rows:
+                self._refuse_copy(learner.runtime.features.dtype, space)
+                self._rows[form] = learner.runtime.table(self.data.given)
+            return self._rows[form]
+
+    def _refuse_copy(self, dtype: np.dtype[Any], space: str | None) -> None:
+        """Refuse rows that have to be copied, for another dtype or another space, where there is no memory for the copy."""
+        X = self.data.X
+        values, size = (X.data if is_sparse(X) else X), dtype.itemsize
+        if not isinstance(values, np.ndarray):
+            return
+        if is_sparse(X) and space == "dense":
+            needed = int(np.prod(X.shape)) * size
+        elif not is_sparse(X) and space == "sparse":
+            needed = int(np.count_nonzero(values)) * (size + 4)
+        else:
+            needed = values.size * size if values.dtype != dtype else 0
+        refuse_beyond_memory(
+            needed,
+            f"a copy of all {self.data.rows:,} rows, {space} and in {dtype},",
+            "take dtype and space as the rows have them, or fewer rows",
+        )
+
+    def longest(self, bias: bool, kernel: str | None) -> float:
+        """The length of the longest row, with its constant feature where there is one, and in the space of a kernel."""
+        return _length(self.longest_squared, bias, kernel)
+
+    @property
+    def longest_squared(self) -> float:
+        """The squared length of the longest row as it is."""
+        with self._lock:
+            if self._longest is None:
+                values = self.data.X.data if is_sparse(self.data.X) else self.data.X
+                held = str(getattr(values, "dtype", "float64"))  # of what may be larger than memory no copy is made
+                texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
+                features = Features(None, None, held if held == "float32" else "float64", texts, None)
+                features.settle(self.data.X)
+                self._longest = float(squared_lengths(features.table(self.data.X)).max())
+            return self._longest
+
+
+class Piece(NamedTuple):
+    """Some rounds of a stream: the rows that they need, and their schedule."""
+
+    tables: Tables
+    schedule: Schedule
+
+
+class SharedData:
+    """What the trials of one stream and one seed share: the rows and their schedule, made when first needed.
+
+    What takes little memory is held, and every trial has it. Of the rest each goes through pieces of its own.
+    """
+
+    def __init__(self, trial: Trial, fixed: dict[tuple[Source, int], Tables]) -> None:
+        self.stream, self.seed = trial.stream, trial.seed
+        self.in_pieces = self.stream.whole_bytes > HELD_BYTES
+        self._fixed, self._lock = fixed, threading.Lock()
+
+    @cached_property
+    def _tables(self) -> Tables:
+        """All rows."""
+        source = self.stream.source, self.stream.rounds
+        tables = self._fixed.get(source)
+        if tables is None:
+            tables = Tables(self.stream.data(self.seed))
+            if self.stream.source.fixed:
+                self._fixed[source] = tables
+        return tables
+
+    def _all_rows(self) -> Tables:
+        with self._lock:
+            return self._tables
+
+    @cached_property
+    def _schedule(self) -> Schedule:
+        return self.stream.schedule(self._tables.data, self.seed)
+
+    def made(self) -> tuple[Tables, Schedule]:
+        """All rows, and their schedule."""
+        with self._lock:
+            return self._tables, self._schedule
+
+    def pieces(self) -> Iterator[Piece]:
+        """The same, one piece after the other, which count rounds from 0; all is one piece where it is held."""
+        if not self.in_pieces:
+            yield Piece(*self.made())
+            return
+        held = None if self.stream.drawn_in_order else self._all_rows()
+        for data, schedule in self.stream.pieces(self.seed, None if held is None else held.data):
+            yield Piece(held or Tables(data), schedule)
+
+    @cached_property
+    def _longest(self) -> float:
+        """The squared length of the longest row; those that are not held are drawn for it."""
+        source = self.stream.source
+        if self.in_pieces and self.stream.drawn_in_order:
+            assert source.pieces is not None
+            return max(Tables(data).longest_squared for data in source.pieces(self.stream.rounds, self.seed))
+        return self._tables.longest_squared
+
+    def longest(self, bias: bool, kernel: str | None) -> float:
+        """The length of the longest row, as `Tables` have it."""
+        with self._lock:
+            squared = self._longest
+        return _length(squared, bias, kernel)
+
+
+def _length(squared: float, bias: bool, kernel: str | None) -> float:
+    norm = np.array([squared + bias])
+    if kernel is not None:
+        norm = Kernel.read(kernel, 1).selves(norm)
+    return float(np.sqrt(norm[0]))
+
+
+def by_shared_data(trials: Iterable[Trial]) -> list[list[Trial]]:
+    """Trials in groups that share their data."""
+    groups: dict[tuple[str, int], list[Trial]] = {}
+    for trial in trials:
+        groups.setdefault((trial.stream.key, trial.seed), []).append(trial)
+    return list(groups.values())
+
+
+def refuse_what_does_not_fit(streams: Iterable[Stream], threads: int) -> None:
+    """Refuse streams, one for each seed, as many as there are threads at a time, that need more memory than there is."""
+    by_key: dict[str, Stream] = {}
+    seeds = Counter(by_key.setdefault(stream.key, stream).key for stream in streams)
+    for key, count in seeds.items():
+        stream, at_once = by_key[key], min(count, threads)
+        shared, own = stream.least_bytes
+        many = f", {at_once} runs of it at a time" if at_once > 1 and own else ""
+        refuse_beyond_memory(
+            shared + at_once * own,
+            f"{stream.name} with {stream.rounds:,} rounds{many}, {_why(stream)}",
+            _instead(stream, at_once > 1 and own > 0),
+        )
+
+
+def _why(stream: Stream) -> str:
+    if stream.source.columns and not stream.drawn_in_order:
+        return "whose rows must all be there at once,"
+    return "whose feedback comes late," if stream.delay is not None else "whose rows are shuffled,"
+
+
+def _instead(stream: Stream, fewer_at_a_time: bool) -> str:
+    ways = ["fewer rounds"]
+    if stream.source.columns and not stream.drawn_in_order:
+        ways.append("fresh rows in the order in which they are drawn")
+    elif stream.order == "shuffle":
+        ways.append("order resample or file")
+    if stream.delay is not None:
+        ways.append("a shorter delay")
+    if fewer_at_a_time:
+        ways.append("fewer threads")
+    return f"take {', or '.join(ways)}"

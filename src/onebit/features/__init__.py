@@ -1,0 +1,1 @@
+"""Rows from what a user has: arrays, sparse rows, dicts, texts and frames."""

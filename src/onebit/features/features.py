@@ -1,0 +1,333 @@
+"""From what a user has (an array, a CSR row, a dict of names, a text) to the rows that a space takes.
+
+Names become columns in one of two ways: a vocabulary that grows as names are learnt, or hashing into 2^bits columns. A dict is
+read in the order of its names, so that it is summed like the CSR row whose columns are in that order. Nothing is kept but
+copies: what a user does with an array afterwards is no concern of the learner's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.validation import is_text
+from onebit.errors import InputError, brief
+from onebit.features.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
+from onebit.features.named import NamedRow, NameOrder, hashed, hashed_entries, names_in_order, read_dict, read_text
+from onebit.features.rows import (
+    Row,
+    Rows,
+    SparseRow,
+    cast_to,
+    first_not_finite,
+    gather,
+    is_sparse,
+    join_rows,
+    kept_rows,
+    not_finite,
+    numbers_of,
+    refuse_no_numbers,
+    sparse_row,
+    sparse_rows,
+    spread,
+)
+from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
+
+GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
+
+Kept = NDArray[Any] | SparseRow | dict[str, float] | str  # what a decision keeps of x
+
+
+class Features:
+    """The features of a learner: the form of x, their number and their names."""
+
+    def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
+        self.dtype = np.dtype(dtype)
+        named = text or hash_bits is not None
+        if named and (space == "dense" or size is not None):
+            raise InputError("text and hash_bits are for named features, which are sparse and count themselves")
+        self.options = (size, space, dtype, text, hash_bits)  # learners with the same read a table in the same way
+        self.largest = float(np.finfo(self.dtype).max)
+        self.text = text
+        self.hash_bits = hash_bits
+        self.vocabulary: dict[str, int] | None = {} if named and hash_bits is None else None
+        self.space: str | None = "sparse" if named else space
+        self.size: int | None = size if hash_bits is None else 1 << hash_bits
+        self.named: bool | None = True if named else False if size is not None else None
+        self._order = NameOrder()
+        self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
+
+    @property
+    def columns(self) -> int:
+        """The number of columns that have a meaning by now."""
+        if self.vocabulary is not None:
+            return len(self.vocabulary)
+        return self.size or 0
+
+    def reset(self) -> None:
+        """Forget what was taken from the first x."""
+        self.__init__(*self.options)  # type: ignore[misc]
+
+    # --- fixing the form by the first x ---------------------------------------------------------------------------
+
+    def settle(self, x: Any) -> None:
+        """Fix what is still open by the form of the first x, and remember the names of the first frame."""
+        self._remember(names_of(x))
+        if self.named is not None and self.space is not None:
+            return
+        example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Mapping | str) else x
+        if isinstance(example, Mapping | str) and not is_sparse(example):
+            if self.space == "dense" or self.size is not None:
+                raise InputError(f"x is {_kind(example)}, but this learner takes arrays")
+            if isinstance(example, str):
+                raise InputError("x is a string; a learner made with text=True takes those")
+            self.named, self.space, self.vocabulary = True, "sparse", {}
+            return
+        size = self.size if self.size is not None else x.size if isinstance(x, SparseRow) else _width(x)
+        if size < 1:
+            raise InputError("x has no features, but must have at least one")
+        self.named, self.size = False, size
+        self.space = self.space or ("sparse" if is_sparse(x) or isinstance(x, SparseRow) else "dense")
+
+    @property
+    def may_change_form(self) -> bool:
+        """Whether rows may be treated in another form than that of the first x: nobody has said which, and they have columns, not names."""
+        return self.options[1] is None and self.named is False
+
+    @property
+    def known(self) -> tuple[int, Names | None]:
+        """The number of names and the columns of the first frame, for `forget_after`."""
+        return 0 if self.vocabulary is None else len(self.vocabulary), self.feature_names
+
+    def forget_after(self, known: tuple[int, Names | None]) -> None:
+        """Remove the names added after `known` was read: the rows that brought them were refused."""
+        count, self.feature_names = known
+        if self.vocabulary is not None and len(self.vocabulary) > count:
+            self._order.forget()
+            while len(self.vocabulary) > count:
+                self.vocabulary.popitem()
+
+    def _remember(self, names: Names | None) -> None:
+        if names is not None and self.feature_names is None and not self.named and self.size in (None, len(names)):
+            self.feature_names = names
+
+    def _in_order(self, given: NamedRows) -> NDArray[Any]:
+        """Return the numbers of a frame with its columns in the order of the first frame; refuse other columns."""
+        names = given.names
+        self._remember(names)
+        known = self.feature_names
+        if names is None or known is None or names == known:
+            return given.values
+        wrong = [f"{brief(name)} is missing" for name in known if name not in names]
+        wrong += [f"{brief(name)} is unknown" for name in names if name not in known]
+        if wrong:
+            more = f" and {len(wrong) - 6} more" if len(wrong) > 6 else ""
+            raise InputError(f"the columns of x are not those that the learner was shown: {', '.join(wrong[:6])}{more}")
+        place = {name: index for index, name in enumerate(names)}
+        return given.values[..., [place[name] for name in known]]
+
+    # --- one x -----------------------------------------------------------------------------------------------------
+
+    def read(self, x: Any, grow: bool = False, copy: bool = True) -> tuple[Kept, Row]:
+        """Read one x: what a decision keeps of it, and its row. `grow` adds its names to the vocabulary.
+
+        Without `copy` an array that fits is used as it is, for those who keep nothing of it.
+        """
+        if self.space is None or self.named is None:
+            self.settle(x)
+        if self.named:
+            row = read_dict(x, self.largest) if isinstance(x, Mapping) else self._read_text(x)
+            if self.vocabulary is None:
+                columns, numbers, width = hashed_entries(row, self.columns)
+                numbers = cast_to(numbers, self.dtype)  # sums of names that share a column may overflow
+            else:
+                columns, numbers, width = self._order.entries(row, self.vocabulary, grow)
+                numbers = numbers.astype(self.dtype)
+            return row.kept, SparseRows(numbers, columns, np.array([0, len(columns)]), width)
+        given = x if isinstance(x, np.ndarray) else self._columns_in(x)
+        if self.space == "sparse":
+            kept = given if isinstance(given, SparseRow) else self._gathered(given)
+            return kept, SparseRows(kept.values, kept.columns, np.array([0, len(kept.columns)]), kept.size)
+        if isinstance(given, SparseRow):
+            given = self._spread(given)
+        elif given.shape != (self.size,) or given.dtype.kind not in "fiub":
+            given = self._line(given)
+        if given.dtype is not self.dtype:
+            given = cast_to(given, self.dtype)
+        elif not copy and given.flags.c_contiguous and given.flags.aligned:
+            return given, given[None]
+        else:
+            given = given.copy()
+        given.setflags(write=False)
+        return given, given[None]
+
+    def _read_text(self, x: Any) -> NamedRow:
+        """Read an x that is no dict: a text, if the learner takes those."""
+        if not isinstance(x, str):
+            what = "a string, or a dict" if self.text else "a dict"
+            raise InputError(f"x is {_kind(x)}, but this learner takes {what} of feature name -> number")
+        if not self.text:
+            raise InputError("x is a string; a learner made with text=True takes those")
+        if not is_text(x):
+            raise InputError(f"x is {brief(x)}, but must be a string of Unicode characters")
+        return read_text(x)
+
+    def add_names(self, kept: Kept) -> None:
+        """Add the names of an x that was learnt to the vocabulary, with the columns that it was read with."""
+        assert self.vocabulary is not None
+        assert isinstance(kept, dict | str)
+        for name in names_in_order(kept):
+            self.vocabulary.setdefault(name, len(self.vocabulary))
+
+    def _columns_in(self, x: Any) -> Any:
+        """Return the numbers of an x that is no array, in the order of the features; of a sparse x, a `SparseRow`."""
+        if isinstance(x, SparseRow) or is_sparse(x):
+            row = x if isinstance(x, SparseRow) else sparse_row(x, self.dtype)
+            if row.size != self.size:
+                raise InputError(f"x has {row.size} features, but this learner takes {self.size}")
+            return row if row.values.dtype == self.dtype else replace(row, values=cast_to(row.values, self.dtype))
+        if isinstance(x, Mapping | str):
+            raise InputError(f"x is {_kind(x)}, but this learner takes arrays of {self.size} numbers")
+        return self._in_order(named_rows(x)) if has_names(x) else numbers_of(x, self.dtype, copy=False)
+
+    def _line(self, x: NDArray[Any]) -> NDArray[Any]:
+        """Return an array as one line of numbers."""
+        if x.ndim == 2 and len(x) == 1:
+            x = x[0]
+        if x.shape != (self.size,):
+            many = "; decide_many takes many rows" if x.ndim == 2 else ""
+            raise InputError(f"x has shape {x.shape}, but this learner takes arrays of {self.size} numbers{many}")
+        if x.dtype.kind not in "fiub":
+            refuse_no_numbers(x)
+        return x
+
+    def _gathered(self, x: NDArray[Any]) -> SparseRow:
+        values = cast_to(self._line(x), self.dtype)
+        columns = np.flatnonzero(values).astype(np.int32)
+        return SparseRow(columns, values[columns], values.shape[0])
+
+    def _spread(self, row: SparseRow) -> NDArray[Any]:
+        values = np.zeros(row.size, dtype=self.dtype)
+        values[row.columns] = row.values
+        return values
+
+    def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
+        """Name each value of a kept x, in the order of its row; hashed names may share a value.
+
+        They are read from x itself, so nothing need be remembered of hashed names. What has no name is called by its column.
+        """
+        if isinstance(kept, np.ndarray):
+            return [(name,) for name in self.feature_names or range(len(kept))]
+        if isinstance(kept, SparseRow):
+            names = self.feature_names
+            return [(int(column) if names is None else names[column],) for column in kept.columns]
+        if self.vocabulary is not None:
+            return [(name,) for name in names_in_order(kept)]
+        shared: dict[int, list[str]] = {}
+        for name in names_in_order(kept):
+            shared.setdefault(hashed(name, self.columns), []).append(name)
+        return [tuple(shared[column]) for column in sorted(shared)]
+
+    # --- a whole table ---------------------------------------------------------------------------------------------
+
+    def read_many(self, X: Any, grow: bool = False) -> tuple[list[Kept], Rows]:
+        """Read many x: what decisions keep of them, and their rows. `grow` adds their names to the vocabulary."""
+        if self.named:
+            if is_sparse(X) or is_frame(X):
+                raise InputError("X is a table of columns, but this learner takes dicts or texts, one for each row")
+            read = [self.read(x, grow) for x in X]
+            return [kept for kept, _ in read], join_rows([row for _, row in read])
+        rows = self.table(X)
+        return [*kept_rows(rows)], rows
+
+    def read_all(self, kept: Sequence[Kept]) -> Rows:
+        """Read what many decisions have kept, to learn from it; add its names to the vocabulary."""
+        if self.named is False and self.space == "dense":
+            arrays = [x for x in kept if type(x) is np.ndarray and x.dtype is self.dtype and x.shape == (self.size,)]
+            if len(arrays) == len(kept):
+                return DenseRows(np.concatenate(arrays).reshape(len(arrays), -1))
+        return join_rows([self.read(x, grow=True)[1] for x in kept])
+
+    def table(self, X: Any, form: str | None = None) -> Rows:
+        """Return a matrix as rows, dense or sparse; without a copy if it already has the right form."""
+        form = form or self.space
+        refuse_what_is_no_table(X)
+        if self.named:
+            return self.read_many(X, grow=True)[1]
+        if is_sparse(X):
+            rows = sparse_rows(X, self.dtype)
+            if rows.width != self.size:
+                raise InputError(f"X has {rows.width} features, but this learner takes {self.size}")
+            return rows if form == "sparse" else DenseRows(spread(rows))
+        if has_names(X):
+            X = self._in_order(named_rows(X))
+        values = numbers_of(X, self.dtype, copy=False)
+        if values.ndim != 2:
+            raise InputError(f"X has shape {values.shape}, but must be a matrix: rows of {self.size} numbers")
+        if values.shape[1] != self.size:
+            raise InputError(f"X has shape {values.shape}, but must have {self.size} columns")
+        bad = first_not_finite(values)
+        if bad is not None:
+            raise InputError(f"row {bad[0]}, column {bad[1]} of X {not_finite(np.asarray(X)[bad], self.dtype)}")
+        return DenseRows(np.ascontiguousarray(values)) if form == "dense" else gather(values)
+
+    def not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
+        """Say which number of a row is not finite, if any; `given` is x as it was before it was cast."""
+        if isinstance(rows, SparseRows):
+            values = rows.values[rows.starts[row] : rows.starts[row + 1]]
+            columns = rows.columns[rows.starts[row] : rows.starts[row + 1]]
+        else:
+            values = rows.values[row]
+            columns = np.arange(len(values), dtype=np.int32)
+        bad = np.flatnonzero(~np.isfinite(values))
+        if not len(bad):
+            return None
+        number = values[bad[0]]
+        if is_sparse(given) and getattr(given, "format", "csr") == "csr":
+            number = np.asarray(given.data)[bad[0]]
+        elif given is not None and not is_sparse(given) and not has_names(given):
+            number = np.ravel(given)[columns[bad[0]]]
+        return f"feature {columns[bad[0]]} of x {not_finite(number, self.dtype)}"
+
+    def out_of_range(self, sq_norm: float) -> str:
+        """Say what to do about scores or steps that the dtype cannot hold, for a row of this squared length."""
+        if sq_norm < GROWN:
+            return (
+                f"the weights have grown out of the range of {self.dtype}: the learner does not settle on these data; give it "
+                "smaller steps (a smaller aggressiveness or rate), or scale the features"
+            )
+        return (
+            f"x is too long for {self.dtype} weights: its squared length is {sq_norm:g}, and that, its scores or the step it asks "
+            "for leave their range; scale the features, or use dtype='float64'"
+        )
+
+
+def refuse_what_is_no_table(X: Any) -> None:
+    """Refuse an X that has no rows."""
+    if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
+        raise InputError(f"X is {brief(X)}, but must be rows: a matrix, or a list of rows")
+
+
+def _width(x: Any) -> int:
+    try:
+        shape = x.shape if hasattr(x, "shape") else np.shape(x)
+    except ValueError:
+        raise InputError("the rows of x differ in length, but all must have the same number of features") from None
+    if not shape:
+        raise InputError(f"x is {brief(x)}, but must be one row or a matrix of rows")
+    if len(shape) > 2:
+        raise InputError(f"x has shape {tuple(shape)}, but must be one row or a matrix of rows")
+    return int(shape[-1])
+
+
+def _kind(x: object) -> str:
+    """Return the kind of x with its article: a dict, an int."""
+    if x is None:
+        return "None"
+    name = "string" if isinstance(x, str) else type(x).__name__
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"

@@ -1,0 +1,145 @@
+"""Frames of pandas, polars and Arrow, and rows of one: the names of their columns, and their numbers. Narwhals reads them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.installation import install_command
+from onebit.errors import InputError, MissingExtraError, brief
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class NamedRows:
+    """Rows, or one row, whose columns have names: what is read of a frame; `names` is None where they are no strings."""
+
+    values: NDArray[Any]
+    names: Names | None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the values."""
+        return self.values.shape
+
+
+def is_frame(x: Any) -> bool:
+    """Return True if x is a frame: a table whose columns have names."""
+    return hasattr(x, "columns") and hasattr(x, "shape") and not isinstance(x, np.ndarray)
+
+
+def is_frame_row(x: Any) -> bool:
+    """Return True if x is a row of a frame, as `frame.iloc[0]` is in pandas: a series with an index."""
+    return hasattr(x, "index") and hasattr(x, "shape") and not isinstance(x, np.ndarray)
+
+
+def has_names(x: Any) -> bool:
+    """Return True if the columns of x may have names."""
+    return isinstance(x, NamedRows) or is_frame(x) or is_frame_row(x)
+
+
+def narwhals_frame(frame: Any) -> Any:
+    """Wrap a frame with narwhals; refuse what it does not know."""
+    narwhals = _narwhals(frame)
+    from narwhals.exceptions import DuplicateError
+
+    try:
+        return narwhals.from_native(frame, eager_only=True)
+    except DuplicateError:
+        _refuse_twice(list(frame.columns))
+        raise
+    except TypeError:
+        raise InputError(
+            f"a {type(frame).__name__} is given, but must be an array, or a frame of pandas, polars or Arrow in memory"
+        ) from None
+
+
+def all_numbers(frame: Any) -> bool:
+    """Return True if all columns of a frame are numbers or booleans."""
+    narwhals = _narwhals(frame)
+    kinds = narwhals_frame(frame).schema.values()
+    return all(kind.is_numeric() or kind == narwhals.Boolean for kind in kinds)
+
+
+def names_of(x: Any) -> Names | None:
+    """Return the names of the columns of x, if it has such and they are strings; refuse two of one name."""
+    if isinstance(x, NamedRows):
+        return x.names
+    if is_frame(x):
+        found = list(narwhals_frame(x).columns)
+    elif is_frame_row(x):
+        narwhals = _narwhals(x)
+        index = narwhals.maybe_get_index(narwhals.from_native(x, series_only=True))
+        found = [] if index is None else list(index)
+    else:
+        return None
+    if not found or not all(isinstance(name, str) for name in found):
+        return None
+    _refuse_twice(found)
+    return tuple(found)
+
+
+def _refuse_twice(names: list[Any]) -> None:
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise InputError(f"two columns of x are called {brief(twice)}")
+
+
+def named_rows(x: Any) -> NamedRows:
+    """Read a frame, or a row of one, as numbers. All columns have one dtype, wide enough for each."""
+    if isinstance(x, NamedRows):
+        return x
+    names = names_of(x)
+    if not is_frame(x):
+        cells = names or ()
+
+        def cell(at: int) -> str:
+            return f"{brief(cells[at])} of x" if cells else f"feature {at} of x"
+
+        return NamedRows(_numbers(_narwhals(x).from_native(x, series_only=True), cell), names)
+    columns = [_numbers(one, _place_in(one)) for one in narwhals_frame(x).iter_columns()]
+    if not columns:
+        raise InputError("X is a frame without columns, but must have at least one")
+    return NamedRows(np.stack(columns, axis=1), names)
+
+
+def _place_in(column: Any) -> Callable[[int], str]:
+    return lambda row: f"column {brief(column.name)} of X, row {row},"
+
+
+def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
+    """Read a series of numbers or booleans; `cell` says in words where one of its values stands."""
+    narwhals = _narwhals(series)
+    missing = series.is_null().to_numpy()
+    if missing.any():
+        raise InputError(f"{cell(int(np.flatnonzero(missing)[0]))} has no value, but must have a number")
+    if series.dtype == narwhals.Decimal:
+        series = series.cast(narwhals.Float64)
+    if series.dtype.is_numeric() or series.dtype == narwhals.Boolean:
+        return np.asarray(series.to_numpy())
+    if series.dtype == narwhals.Object:  # of pandas: numbers may be in it
+        found = np.array(series.to_list())
+        if found.dtype.kind in "fiub":
+            return found
+    values = series.to_list()
+    strange = next((at for at, one in enumerate(values) if not isinstance(one, Real | np.bool_)), 0)
+    raise InputError(
+        f"{cell(strange)} is {brief(values[strange]) if values else 'empty'}, but must be a number, or true or false: `text` and "
+        "`categorical` of `onebit.stream` turn columns into numbers"
+    )
+
+
+def _narwhals(x: Any) -> Any:
+    try:
+        import narwhals.stable.v2 as narwhals
+    except ImportError:
+        raise MissingExtraError(
+            f"a {type(x).__name__} is read by narwhals, which comes with {install_command('experiments')}; or give an array"
+        ) from None
+    return narwhals

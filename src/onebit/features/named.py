@@ -1,0 +1,197 @@
+"""Features that have names, those of a dict or the words of a text: their numbers, and their columns by a vocabulary or by hashing."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import numbers
+import re
+from collections.abc import Collection, Mapping
+from itertools import count
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.validation import is_text
+from onebit.errors import InputError, brief
+
+WORD = re.compile(r"\w+")
+REMEMBERED = 1 << 16  # names whose hashes are known without hashing
+_known: dict[str, int] = {}
+
+# Of ASCII a word is letters, digits and underscores: what is none becomes a space, and letters are lowered.
+_LOWERED = bytes(ord(chr(one).lower()) if WORD.match(chr(one)) else 32 for one in range(128)) + bytes(range(128, 256))
+
+Named = dict[str, float] | str  # what a decision keeps of a dict or a text
+
+
+class NamedRow(NamedTuple):
+    """A dict or a text: what a decision keeps of it, its names, and the number of each."""
+
+    kept: Named
+    names: Collection[str]
+    numbers: NDArray[np.float64]
+
+
+class Entries(NamedTuple):
+    """The columns of a row, all below `width`, and their values."""
+
+    columns: NDArray[np.int32]
+    values: NDArray[np.float64]
+    width: int
+
+
+def words_in(text: str) -> list[str]:
+    """Return the different words of a text, in order.
+
+    >>> words_in("To be, or not to be")
+    ['be', 'not', 'or', 'to']
+    """
+    return sorted(_words(text))
+
+
+def _words(text: str) -> set[str]:
+    if text.isascii():
+        return set(text.encode().translate(_LOWERED).decode().split())
+    return set(WORD.findall(text.lower()))
+
+
+def read_text(text: str) -> NamedRow:
+    """Read a text: its words count alike, and all together have length 1."""
+    words = _words(text)
+    return NamedRow(text, words, np.full(len(words), 1.0 / math.sqrt(len(words) or 1)))
+
+
+def read_dict(x: Mapping[Any, Any], largest: float) -> NamedRow:
+    """Read a dict of numbers of which none is beyond `largest`; anything else is refused. Names are checked where they get a column."""
+    kinds = set(map(type, x.values()))
+    if kinds <= {float, int}:
+        try:
+            found = np.fromiter(x.values(), np.float64, len(x))
+        except OverflowError:  # a whole number that no float can hold
+            found = np.array([math.inf])
+        with np.errstate(over="ignore", invalid="ignore"):
+            fits = found.dot(found) < largest * largest
+        if fits:
+            kept = dict(zip(x, found.tolist(), strict=True)) if int in kinds else dict(x)
+            return NamedRow(kept, kept, found)
+    kept = {name: _number(name, value, largest) for name, value in x.items()}
+    return NamedRow(kept, kept, np.fromiter(kept.values(), np.float64, len(kept)))
+
+
+def _number(name: object, value: object, largest: float) -> float:
+    if not isinstance(value, numbers.Real | np.bool_):
+        raise InputError(f"feature {brief(name)} is {brief(value)}, but must be a number")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InputError(f"feature {brief(name)} is {number}, but must be a finite number")
+    if abs(number) > largest:
+        raise InputError(
+            f"feature {brief(name)} is {number}, but the weights take at most {largest:g}; scale the features"
+        )
+    return number
+
+
+def _require_name(name: object) -> None:
+    """Refuse a feature name that is no string, or cannot be encoded."""
+    if not isinstance(name, str) or not is_text(name):
+        raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
+
+
+def names_in_order(kept: Named) -> list[str]:
+    """Return the names in a kept dict or text, in order."""
+    return words_in(kept) if isinstance(kept, str) else sorted(kept)
+
+
+class NameOrder:
+    """The order of the names of a vocabulary, in which rows are summed: found without comparing names again.
+
+    A vocabulary only grows at its end, so what was found of its first names holds while they are there. It is found anew once as many rows as a tenth
+    of the names had others.
+    """
+
+    __slots__ = ("_missed", "_ranks")
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Forget all: names may get other columns."""
+        self._ranks = np.zeros(0, dtype=np.int64)
+        self._missed = 0
+
+    def entries(self, row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
+        """Return the entries of a row in the order of its names. New names get columns past the known ones, for good if `grow`."""
+        try:
+            columns = np.fromiter(map(vocabulary.get, row.names), np.int64, len(row.names))
+            order = self._ranks[columns].argsort()
+        except TypeError:  # a name is not there
+            return _sorted_entries(row, vocabulary, grow)
+        except IndexError:  # a name came after the ranks were found
+            self._rank_anew(vocabulary)
+            return _sorted_entries(row, vocabulary, grow)
+        return Entries(columns[order].astype(np.int32), row.numbers[order], len(vocabulary))
+
+    def _rank_anew(self, vocabulary: dict[str, int]) -> None:
+        self._missed += 1
+        if 10 * self._missed >= len(vocabulary):
+            self._ranks, self._missed = np.empty(len(vocabulary), dtype=np.int64), 0
+            self._ranks[[vocabulary[name] for name in sorted(vocabulary)]] = np.arange(len(vocabulary))
+
+
+def _sorted_entries(row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
+    """Return the entries of a row by sorting its names."""
+    for name in row.names:
+        if name not in vocabulary:
+            _require_name(name)
+    numbers_of = dict(zip(row.names, row.numbers.tolist(), strict=True))
+    names = sorted(row.names)
+    if grow:
+        for name in names:
+            vocabulary.setdefault(name, len(vocabulary))
+    fresh = count(len(vocabulary))
+    columns = [vocabulary[name] if name in vocabulary else next(fresh) for name in names]
+    return Entries(np.array(columns, dtype=np.int32), np.array([numbers_of[name] for name in names]), next(fresh))
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
+
+
+def hashed(name: str, columns: int) -> int:
+    """Return the column of a name among 2^bits, the same in every process."""
+    return _hash(name) % columns
+
+
+def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
+    """Return the hashes of names; those hashed before are remembered."""
+    try:
+        return np.fromiter(map(_known.get, names), np.uint64, len(names))
+    except TypeError:  # one is not there
+        found: dict[str, int] = {}
+    for name in names:
+        if name not in _known:
+            _require_name(name)
+        found[name] = _known.get(name) or _hash(name)
+    if len(_known) + len(found) > REMEMBERED:
+        _known.clear()
+    _known.update(found)
+    return np.fromiter(found.values(), np.uint64, len(found))
+
+
+def hashed_entries(row: NamedRow, width: int) -> Entries:
+    """Return the entries of hashed names in rising order of columns; values that share one are summed in the order of the names."""
+    columns = (_hashes(row.names) & np.uint64(width - 1)).astype(np.int32)
+    order = columns.argsort()
+    rising = columns[order]
+    if not np.count_nonzero(rising[1:] == rising[:-1]):
+        return Entries(rising, row.numbers[order] + 0.0, width)  # a sum from 0 on is never -0.0
+    names = list(row.names)
+    by_name = sorted(range(len(names)), key=names.__getitem__)
+    shared, places = np.unique(columns[by_name], return_inverse=True)
+    summed: NDArray[Any] = np.bincount(places, weights=row.numbers[by_name])
+    return Entries(shared, summed, width)

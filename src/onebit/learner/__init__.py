@@ -1,0 +1,1 @@
+"""A learner as its user holds it: decide, learn, inspect, explain and save."""

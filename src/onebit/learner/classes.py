@@ -1,0 +1,95 @@
+"""The classes of a learner: names outside, numbers from 0 up inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.validation import ClassName, checked_classes, listed
+from onebit.errors import InputError, OnebitError, brief
+
+
+def name_of(label: object) -> ClassName:
+    """Return the class name for a label of another library: whole numbers and strings unchanged, others as Python prints them.
+
+    >>> name_of("no"), name_of(np.int64(3)), name_of(True), name_of(2.0), name_of(0.5)
+    ('no', 3, 'True', 2, '0.5')
+    """
+    plain = label.item() if isinstance(label, np.generic) else label
+    if isinstance(plain, float) and plain.is_integer():
+        return int(plain)
+    if isinstance(plain, bool) or not isinstance(plain, str | int):
+        return str(plain)
+    return str(plain) if isinstance(plain, str) else plain  # also of those who have a string class of their own
+
+
+class Classes:
+    """The names of the classes, and the number of each.
+
+    >>> Classes(["no", "yes"]).index("yes")
+    1
+    """
+
+    __slots__ = ("_index", "names", "retired")
+
+    def __init__(self, classes: int | Iterable[ClassName], retired: Iterable[int] = ()) -> None:
+        self.names = checked_classes(classes)
+        self.retired = frozenset(retired)  # the numbers of classes that are never played again
+        self._index = {name: index for index, name in enumerate(self.names)}
+
+    def index(self, name: ClassName) -> int:
+        """Return the number of a class."""
+        try:
+            if not isinstance(name, bool):  # True is 1, but it is not the name of class 1
+                return self._index[name]
+        except (KeyError, TypeError):
+            pass
+        raise InputError(f"there is no class {brief(name)}; the classes are {listed(self.names)}")
+
+    def numbers(self, names: Sequence[ClassName]) -> list[int]:
+        """Return the numbers of many classes."""
+        if set(map(type, names)) <= {str, int}:
+            found = list(map(self._index.get, names))
+            if None not in found:
+                return found  # type: ignore[return-value]
+        return [self.index(name) for name in names]
+
+    def with_class(self, name: ClassName) -> Classes:
+        """Return these classes and one more."""
+        return Classes((*self.names, name), self.retired)
+
+    def retire(self, name: ClassName) -> None:
+        """Never play a class again; refused where fewer than two would be left."""
+        number = self.index(name)
+        if number not in self.retired and len(self.names) - len(self.retired) <= 2:
+            raise InputError(f"{brief(name)} cannot be removed: two classes at least must be left")
+        self.retired |= {number}
+
+    def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
+        """Return the numbers of the classes that can be played, in rising order; None if all can."""
+        if among is None:
+            return sorted(set(range(len(self.names))) - self.retired) if self.retired else None
+        if isinstance(among, str | bytes | Mapping) or not isinstance(among, Iterable):
+            raise InputError(f"among is {brief(among)}, but must be a list of classes")
+        given = among.tolist() if isinstance(among, np.ndarray) else among
+        found = sorted({self.index(name) for name in given} - self.retired)
+        if not found:
+            raise InputError("among has no class that can be played, but must have one at least")
+        return None if len(found) == len(self.names) else found
+
+    def indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
+        """Return the numbers of labels, row by row; refuse an unknown one with its row."""
+        if isinstance(y, str) or not isinstance(y, Iterable):
+            raise InputError(f"the labels are {brief(y)}, but must be a list of class names")
+        names = y.tolist() if isinstance(y, np.ndarray) else list(y)
+        indices = np.empty(len(names), dtype=np.int64)
+        for row, name in enumerate(names):
+            try:
+                indices[row] = self.index(name)
+            except OnebitError:
+                raise InputError(
+                    f"row {row} has the label {brief(name)}, but the classes are {listed(self.names)}"
+                ) from None
+        return indices

@@ -1,0 +1,400 @@
+"""What a user holds: a rule, the weights, the names of the classes, and a seed.
+
+    learner = onebit.ConservativeOVA(classes=["sport", "politics", "tech"])
+    decision = learner.decide(x)                  # decision.label, decision.propensity
+    learner.learn(decision, right=True)           # now, later, out of order, or never
+
+`decide` changes nothing but the next free number. All chance is a function of the seed and the decision's id: the same id, the
+same x and the same weights give the same decision, in any process. Learners may be used from several threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.description import Description
+from onebit.contract.options import MEANINGS, Options, documentation_of, signature_of
+from onebit.contract.parameters import refuse_unknown
+from onebit.contract.rule import Rule
+from onebit.contract.validation import ClassName, IdLike, checked_id, checked_ids, checked_seed
+from onebit.engine import stream as engine
+from onebit.errors import InputError, brief
+from onebit.features.features import refuse_what_is_no_table
+from onebit.learner.decide import Among, build_decision, logged_decision, make_decisions, parse_request, parse_requests
+from onebit.learner.decision import Decision
+from onebit.learner.explanation import Explanation, explanation_of
+from onebit.learner.feedback import learn_answer, parse_answers
+from onebit.learner.inspection import belief_of, description_of, head_scores, settings_of, weights_of
+from onebit.learner.model_file import decode, encode, naming, read, write
+from onebit.learner.runtime import Runtime
+from onebit.learner.state import from_state, state_of
+from onebit.rules import DEFAULT, registry, rule_named
+
+
+class Learner:
+    """Learns to classify from feedback that says right or wrong.
+
+    `onebit.Banditron(classes=...)` and the other learner classes are this class with the rule filled in; pass a `Rule` of your own as `rule`. The
+    default is `auto`, which needs no tuning. The further arguments are the options of any learner (`onebit.contract.options`) and the parameters of the rule.
+    """
+
+    # Slots, so that `learner.aggressiveness = 3`, which would do nothing, is an error.
+    __slots__ = ("__weakref__", "runtime")
+
+    _rule: ClassVar[Rule | None] = None
+
+    def __init__(self, rule: Rule | str = DEFAULT, *, classes: int | Iterable[ClassName], **options: Any) -> None:
+        found = rule_named(rule) if isinstance(rule, str) else rule
+        if not isinstance(found, Rule):
+            raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
+        refuse_unknown(found.title, options, {**found.parameters, **MEANINGS})
+        common = Options(**{name: options.pop(name) for name in Options._fields if name in options})
+        # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
+        self.runtime = Runtime(found, classes, options, common)
+
+    def __dir__(self) -> list[str]:
+        """What a user may call."""
+        return [name for name in super().__dir__() if not name.startswith("_")]
+
+    # --- deciding --------------------------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        x: Any,
+        id: IdLike | None = None,  # noqa: A002 - the word that users use
+        *,
+        among: Among = None,
+        complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
+    ) -> Decision:
+        """Choose a class for x.
+
+        Side effect: without an `id`, the next free number is used up. Nothing else changes, so an unanswered decision costs nothing.
+
+        `among` restricts the choice to these candidates. If the candidate played turns out wrong, that says nothing about the others, unless `complete`
+        says that the right class is one of them. A decision with a confidence below `sure` is marked `unsure`; with `risk` in place of `sure`, that
+        threshold is chosen so that at most this share of the other decisions is wrong.
+
+        >>> import onebit
+        >>> learner = onebit.BPA(classes=["left", "right", "up"])
+        >>> learner.decide([0.5, -1.0]).id, learner.decide([0.5, -1.0], among=["up"]).label
+        (0, 'up')
+        """
+        runtime = self.runtime
+        with runtime.lock:
+            terms = parse_request(runtime, among, complete, sure, risk)
+            identity = checked_id(runtime.ledger.next_id if id is None else id)
+            kept, _ = runtime.decide_one(x, identity, terms)
+            if id is None:
+                runtime.ledger.next_id += 1
+            return build_decision(runtime, identity, kept, terms)
+
+    def decide_many(
+        self,
+        X: Any,
+        ids: Sequence[IdLike] | NDArray[Any] | None = None,
+        *,
+        among: Among | Sequence[Among] = None,
+        complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
+    ) -> list[Decision]:
+        """Choose a class for each row of X, all with the current weights; `among` is one list of candidates, or one list for each row.
+
+        Side effect: without `ids`, as many free numbers are used up as there are rows.
+        """
+        refuse_what_is_no_table(X)
+        runtime = self.runtime
+        with runtime.lock, runtime.unchanged_if_refused():
+            kept, rows = runtime.read_many(X)
+            given = runtime.ledger.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
+            if len(kept) == 0:
+                return []
+            terms = parse_requests(runtime, len(kept), among, complete, sure, risk)
+            made = make_decisions(runtime, kept, rows, given, terms)
+            runtime.ledger.next_id += len(kept) if ids is None else 0
+            return made
+
+    def from_log(
+        self,
+        x: Any,
+        label: ClassName,
+        propensity: float,
+        id: IdLike | None = None,  # noqa: A002
+        *,
+        among: Among = None,
+        complete: bool = False,
+    ) -> Decision:
+        """A decision made by another system, which played this label with this probability, in the form that `learn` takes.
+
+        Use it to train a learner from a log, or alongside the system that it will replace. `among` and `complete` mean the same as in `decide`.
+        Side effect: without an `id`, the next free number is used up.
+
+        >>> import onebit
+        >>> learner = onebit.BPA(classes=["left", "right"])
+        >>> learner.learn(learner.from_log([0.5, -1.0], "right", propensity=0.9), right=True)
+        >>> learner.best([0.5, -1.0])
+        'right'
+        """
+        with self.runtime.lock:
+            decision = logged_decision(self.runtime, x, label, propensity, id, among, complete)
+            self.runtime.ledger.next_id += 1 if id is None else 0
+            return decision
+
+    def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
+        """The probability with which each class would be played for x, over all ids; 0 outside `among`. Nothing changes.
+
+        >>> import onebit
+        >>> onebit.Banditron(classes=["a", "b"], exploration=0.1).probabilities([1.0])
+        {'a': 0.5, 'b': 0.5}
+        """
+        runtime = self.runtime
+        with runtime.lock:
+            runtime.decide_one(x, 0, parse_request(runtime, among, False))
+            found = runtime.model.choice[0, engine.CHOICE_COLUMNS :]
+            return dict(zip(runtime.classes, found.tolist(), strict=True))
+
+    def best(self, x: Any, id: IdLike | None = None, *, among: Among = None) -> ClassName:  # noqa: A002
+        """The class that the learner considers best for x, without exploring; ties are broken as `decide` breaks them for this id. Nothing changes."""
+        runtime = self.runtime
+        with runtime.lock:
+            terms = parse_request(runtime, among, False)
+            runtime.decide_one(x, checked_id(runtime.ledger.next_id if id is None else id), terms)
+            return runtime.classes[int(runtime.model.choice[0, engine.GREEDY])]
+
+    def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
+        """The class that the learner considers best for each row of X, as `best` does. Nothing changes."""
+        refuse_what_is_no_table(X)
+        runtime = self.runtime
+        with runtime.lock, runtime.unchanged_if_refused():
+            kept, rows = runtime.read_many(X)
+            if len(kept) == 0:
+                return []
+            terms = parse_requests(runtime, len(kept), among, False)
+            choices = runtime.choices(rows, [runtime.ledger.next_id] * len(kept), engine.CHOICE_COLUMNS, terms)
+            return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
+
+    # --- learning --------------------------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        decision: Decision,
+        right: bool | None = None,
+        *,
+        label: ClassName | None = None,
+        reward: float | None = None,
+        truth: ClassName | None = None,
+    ) -> None:
+        """Learn from the outcome of a decision: whether it was `right`, or what it was worth from 0 to 1 (`reward`).
+
+        `truth` is the class that would have been right, where somebody has said so; the learner then takes one full-information step in place of the bandit
+        step. A learner with full information needs `label`, the right class; other learners use only whether it equals the class played.
+
+        Side effects: the weights change, and the id counts as learnt, so that the same decision cannot be learnt twice.
+
+        >>> import onebit
+        >>> learner = onebit.LinUCB(classes=["left", "right"])
+        >>> learner.learn(learner.decide([0.5, -1.0]), right=False)
+        >>> learner.learn(learner.decide([0.5, -1.0]), reward=0.7)
+        >>> learner.learn(learner.decide([0.5, -1.0]), truth="left")
+        >>> learner.learnt
+        3
+        """
+        runtime = self.runtime
+        with runtime.lock:
+            learn_answer(runtime, decision, right, label, reward, truth)
+
+    def learn_many(
+        self,
+        decisions: Sequence[Decision],
+        right: Sequence[bool] | NDArray[np.bool_] | None = None,
+        *,
+        labels: Sequence[ClassName] | NDArray[Any] | None = None,
+        rewards: Sequence[float] | NDArray[Any] | None = None,
+        truths: Sequence[ClassName | None] | NDArray[Any] | None = None,
+    ) -> None:
+        """Learn from many decisions, in the given order. If one of them is refused, none is learnt.
+
+        `truths` has the class that would have been right where somebody has said so, and None elsewhere. The side effects are those of `learn`.
+        """
+        runtime = self.runtime
+        with runtime.lock, runtime.unchanged_if_refused():
+            batch = parse_answers(runtime, decisions, right, labels, rewards, truths)
+            if batch is not None:
+                runtime.learn_batch(batch)
+
+    def teach(self, X: Any, y: Iterable[ClassName]) -> None:
+        """Learn from labelled rows, with the full-information step of the rule's family; a rule without one plays, and learns from that.
+
+        Side effect: the weights change.
+
+        >>> import onebit
+        >>> learner = onebit.ConservativeOVA(classes=["no", "yes"])
+        >>> learner.teach([[1.0, 0.0], [0.0, 1.0]], ["no", "yes"])
+        >>> learner.best([0.0, 2.0])
+        'yes'
+        """
+        self.runtime.teach(X, y)
+
+    def add_class(self, name: ClassName) -> None:
+        """Add a class to this learner. Its weights start at 0, which beats negative scores, so that it is tried at once.
+
+        >>> import onebit
+        >>> learner = onebit.BPA(classes=["left", "right"])
+        >>> learner.add_class("up")
+        >>> learner.classes
+        ('left', 'right', 'up')
+        """
+        self.runtime.add_class(name)
+
+    def remove_class(self, name: ClassName) -> None:
+        """Retire a class of this learner: it is never played again. Its weights and its place in `classes` are kept.
+
+        >>> import onebit
+        >>> learner = onebit.BPA(classes=["left", "right", "up"])
+        >>> learner.remove_class("left")
+        >>> learner.probabilities([0.5, -1.0])
+        {'left': 0.0, 'right': 0.5, 'up': 0.5}
+        """
+        self.runtime.remove_class(name)
+
+    # --- looking at it ---------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> tuple[ClassName, ...]:
+        """The names of the classes."""
+        return self.runtime.classes
+
+    @property
+    def learnt(self) -> int:
+        """How many feedbacks have been learnt, including those that taught nothing (`describe().taught_nothing`)."""
+        return self.runtime.ledger.moment
+
+    @property
+    def features(self) -> int | None:
+        """The number of features, once it is known."""
+        features = self.runtime.features
+        return None if features.named is None else features.columns
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Every parameter of the rule with its current value: given, the default, or computed by the rule."""
+        return settings_of(self.runtime)
+
+    @property
+    def weights(self) -> NDArray[Any]:
+        """A copy of the weights: one row for each head, one column for each feature, the bias last.
+
+        Those of `auto` are in the views of its members, side by side.
+        """
+        return weights_of(self.runtime)
+
+    def __repr__(self) -> str:
+        runtime = self.runtime
+        given = "".join(f", {name}={brief(value)}" for name, value in runtime.parameters.items())
+        classes = brief(list(runtime.classes))
+        return f"{runtime.rule.title}(classes={classes}{given}, seed={runtime.seed}), {self.learnt} feedbacks learnt"
+
+    def _repr_html_(self) -> str:
+        return self.describe()._repr_html_()
+
+    def describe(self) -> Description:
+        """A report of the learner on itself: its error so far and, for `auto`, its members and what exploring has gained.
+
+        >>> import onebit
+        >>> learner = onebit.Perceptron(classes=2)
+        >>> learner.learn(learner.decide([1.0]), label=0)
+        >>> learner.describe().learnt
+        1
+        """
+        return description_of(self.runtime)
+
+    def scores(self, x: Any) -> NDArray[np.float64]:
+        """The score of every head for x: one for each class, node or pair, depending on the rule; for `auto`, its belief in each class."""
+        return head_scores(self.runtime, x)
+
+    def beliefs(self, x: Any) -> dict[ClassName, float]:
+        """The probability that each class is right for x, according to the rule, removed classes included. `probabilities` has how often each is played."""
+        return dict(zip(self.classes, belief_of(self.runtime, x).tolist(), strict=True))
+
+    def explain(
+        self, x: Any, label: ClassName | None = None, top: int | None = 10, *, among: Among = None
+    ) -> Explanation:
+        """Which features or words of x speak for a label (by default the class considered best), and against the best of the others."""
+        return explanation_of(self.runtime, x, label, top, among)
+
+    # --- keeping ---------------------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write the learner to one file, atomically; an existing file is replaced. `onebit.load` reads it, and training continues as if it had never stopped."""
+        write(*state_of(self.runtime), path)
+
+    def to_bytes(self) -> bytes:
+        """The learner as the bytes that `save` writes."""
+        return encode(*state_of(self.runtime))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, rule: Rule | str | None = None) -> Learner:
+        """The learner that `to_bytes` wrote. If it used a rule of your own, pass that as `rule`. Nothing in the bytes is executed.
+
+        >>> import onebit
+        >>> onebit.Learner.from_bytes(onebit.BPA(classes=2).to_bytes())
+        BPA(classes=[0, 1], seed=0), 0 feedbacks learnt
+        """
+        return learner_on(from_state(*decode(content), rule))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
+        return copy_of(self)
+
+    def __copy__(self) -> Learner:
+        return copy_of(self)
+
+    def __reduce__(self) -> Any:
+        rule = self.runtime.rule
+        return Learner.from_bytes, (self.to_bytes(), None if rule.name in registry() else rule)
+
+
+def copy_of(learner: Learner, seed: int | None = None) -> Learner:
+    """An independent copy, as if saved and loaded, perhaps with another seed: it may learn the decisions that this one made."""
+    runtime = learner.runtime
+    manifest, arrays = state_of(runtime)
+    changed = manifest if seed is None else {**manifest, "seed": checked_seed(seed)}
+    return learner_on(from_state(changed, arrays, runtime.rule))
+
+
+def learner_on(runtime: Runtime) -> Learner:
+    """The learner that runs on a runtime."""
+    made: Learner = object.__new__(cast("type[Learner]", learner_class(runtime.rule)))
+    made.runtime = runtime
+    return made
+
+
+def load(path: Any, rule: Rule | str | None = None) -> Learner:
+    """Load a learner that `save` wrote. If it used a rule of your own, pass that as `rule`. Nothing in the file is executed."""
+    manifest, arrays = read(path)
+    with naming(path):
+        return learner_on(from_state(manifest, arrays, rule))
+
+
+@cache
+def learner_class(rule: Rule) -> Callable[..., Learner]:
+    """The learner class of a rule: `onebit.Banditron` is `learner_class(rule_named("banditron"))`."""
+
+    def initialise(self: Learner, classes: int | Iterable[ClassName], **options: Any) -> None:
+        Learner.__init__(self, rule, classes=classes, **options)
+
+    initialise.__name__, initialise.__qualname__ = "__init__", f"{rule.title}.__init__"
+    shown = {"__doc__": documentation_of(rule), "__signature__": signature_of(rule)}
+    own = {"__init__": initialise, "__module__": "onebit", "__slots__": (), "_rule": rule}
+    return type(rule.title, (Learner,), {**own, **shown})
+
+
+def learner_classes() -> dict[str, Callable[..., Learner]]:
+    """Every learner class that onebit comes with, by its Python name."""
+    return {rule.title: learner_class(rule) for rule in registry().values()}

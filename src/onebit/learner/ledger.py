@@ -1,0 +1,174 @@
+"""Which decisions have been learnt, in bounded memory: nothing is learnt twice, and what is too old to tell is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onebit.contract.validation import MOST_NUMBERS
+from onebit.errors import InputError, brief
+
+LEARNT = "has been learnt already"
+NO_LOG = "a learner keeps no log, and cannot take back what it has learnt; `onebit serve` keeps one, and its feedback can be revised"
+LIMIT = 100_000  # so many learnt ids are remembered one by one before the older half is forgotten
+
+
+class Ledger:
+    """The ids of learnt decisions, and the next free number.
+
+    Numbers: all below the watermark count as learnt, and those above it are remembered one by one. Where feedback comes in order
+    nothing is remembered at all; where some never comes, the watermark steps over the gap once `LIMIT` later ones have come.
+
+    Strings have no order, so each is remembered with the moment at which it was learnt (moments are counted in feedbacks).
+    Once the older half is forgotten, decisions made before that are refused, since they may be among the forgotten.
+
+    >>> ledger = Ledger()
+    >>> ledger.record(0); ledger.record(2)
+    >>> ledger.watermark, sorted(ledger.above)
+    (1, [2])
+    >>> ledger.refuse_learnt(2, moment=0)
+    Traceback (most recent call last):
+        ...
+    onebit.errors.InputError: decision 2 has been learnt already: a learner keeps no log, and cannot ...
+    """
+
+    def __init__(self) -> None:
+        self.next_id = 0  # the next free number for a decision that is given no id
+        self.moment = 0  # feedbacks recorded so far
+        self.watermark = 0
+        self.first_gap = 2**63  # below this, and below the watermark, every number was really learnt
+        self.above: set[int] = set()
+        self.strings: dict[str, int] = {}  # in the order of learning
+        self.forgotten = 0  # strings learnt up to this moment may have been forgotten
+        self._stepped = False  # whether a gap was stepped over while numbers came in parts
+
+    def next_ids(self, count: int) -> range:
+        """Return the next free numbers, without using them up; refused where there are not so many left."""
+        if self.next_id + count > MOST_NUMBERS:
+            raise InputError(
+                f"decisions are numbered from {self.next_id} on, and there are no {count} numbers left: give ids"
+            )
+        return range(self.next_id, self.next_id + count)
+
+    def _number_after(self, highest: int) -> None:
+        """Number decisions beyond one that was learnt."""
+        if self.next_id <= highest < MOST_NUMBERS - 1:
+            self.next_id = highest + 1
+
+    def refuse_learnt(self, identity: int | str, moment: int) -> None:
+        """Refuse an id that was learnt, or that was decided so long ago (at `moment`) that nobody can tell."""
+        if type(identity) is int and identity >= self.watermark and identity not in self.above:
+            return  # as nearly always
+        if identity in self.strings or identity in self.above:
+            raise InputError(f"decision {brief(identity)} {LEARNT}: {NO_LOG}")
+        if isinstance(identity, int) and identity < self.watermark:
+            why = LEARNT if identity < self.first_gap else f"{LEARNT}, or is too old"
+            raise InputError(
+                f"decision {identity} {why}: from {self.watermark} on decisions can still be learnt; {NO_LOG}"
+            )
+        if isinstance(identity, str) and moment < self.forgotten:
+            raise InputError(
+                f"decision {brief(identity)} is too old: it was made after {moment} feedbacks, "
+                f"and only those made after {self.forgotten} or more can still be learnt"
+            )
+
+    def knows_none(self, identities: Sequence[int | str]) -> bool:
+        """Return True if all are numbers that can be learnt, as nearly always; if not, `refuse_learnt` says why."""
+        if type(identities) is not range and not set(map(type, identities)) <= {int}:
+            return False
+        low: Any = min(identities, default=self.watermark)
+        return low >= self.watermark and self.above.isdisjoint(identities)
+
+    def record(self, identity: int | str) -> None:
+        """Note that a decision has been learnt."""
+        self.moment += 1
+        if type(identity) is int and identity >= self.next_id:
+            self._number_after(identity)
+        if identity == self.watermark and not self.above:
+            self.watermark += 1
+            return
+        if isinstance(identity, str):
+            self.strings[identity] = self.moment
+            if len(self.strings) > LIMIT:
+                for old in list(self.strings)[: LIMIT // 2]:
+                    self.forgotten = self.strings.pop(old)
+            return
+        self.above.add(identity)
+        self._settle()
+
+    def record_all(self, identities: Sequence[int | str]) -> None:
+        """Note that these decisions have been learnt."""
+        in_turn = range(self.watermark, self.watermark + len(identities))
+        if identities == in_turn if type(identities) is range else list(identities) == list(in_turn):
+            self.record_run(self.watermark, len(identities))
+            self._number_after(in_turn.stop - 1 if in_turn else -1)
+            return
+        for identity in identities:
+            self.record(identity)
+
+    def record_run(self, first: int, count: int) -> None:
+        """Note that `count` decisions from `first` on have been learnt, in order."""
+        self.moment += count
+        if first == self.watermark and not self.above:
+            self.watermark += count
+        elif count > LIMIT:  # so many are not remembered one by one
+            self.first_gap = min(self.first_gap, self.watermark)
+            self.watermark = first + count
+            self.above = {kept for kept in self.above if kept >= self.watermark}
+        else:
+            self.above.update(range(first, first + count))
+            self._settle()
+
+    def record_some(self, numbers: Iterable[int], more: bool = False) -> None:
+        """Note that these decisions, none of which was learnt before, have been learnt.
+
+        `more` come, all of them larger. What is remembered in the end does not depend on how they are cut into parts.
+        """
+        known = len(self.above)
+        self.above.update(numbers)
+        self.moment += len(self.above) - known
+        stepped = self._settle() or self._stepped
+        if stepped and not more and len(self.above) >= -(-LIMIT // 2):  # as if all had come at once
+            self._step_over()
+        self._stepped = stepped and more
+
+    def _settle(self) -> bool:
+        """Raise the watermark over what is learnt without a gap; return True if it also stepped over gaps to bound memory."""
+        while self.watermark in self.above:
+            self.above.remove(self.watermark)
+            self.watermark += 1
+        if len(self.above) > LIMIT:
+            self._step_over()
+            return True
+        return False
+
+    def _step_over(self) -> None:
+        """Forget all but the highest numbers: those between count as learnt."""
+        self.first_gap = min(self.first_gap, self.watermark)
+        self.watermark = sorted(self.above)[-LIMIT // 2]
+        self.above = {kept for kept in self.above if kept >= self.watermark}
+        self._settle()
+
+
+class CountingLedger(Ledger):
+    """A ledger that only counts, for a caller who sees to it that nothing is learnt twice."""
+
+    def __init__(self, moment: int, next_id: int) -> None:
+        super().__init__()
+        self.moment, self.next_id = moment, next_id
+
+    def refuse_learnt(self, identity: int | str, moment: int) -> None:
+        """Refuse nothing."""
+
+    def knows_none(self, identities: Sequence[int | str]) -> bool:
+        """Return True: no id is remembered."""
+        return True
+
+    def record(self, identity: int | str) -> None:
+        """Count one."""
+        self.record_all((identity,))
+
+    def record_all(self, identities: Sequence[int | str]) -> None:
+        """Count them all."""
+        self.moment += len(identities)
+        self._number_after(max((identity for identity in identities if isinstance(identity, int)), default=-1))

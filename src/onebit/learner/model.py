@@ -1,0 +1,366 @@
+"""What a learner has learnt: the record of its rule, the rule's memory, and the space that holds the weights.
+
+A model is allocated when the features are known, grows with them, and can be saved and restored. The compiled loop is run over it by
+`loop_calls` (one row or a few) and by `batches` (whole streams and labelled rows).
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from onebit.contract.calibration import initial
+from onebit.contract.memory import refuse_beyond_memory
+from onebit.contract.rule import Rule, Vector
+from onebit.engine import stream as engine
+from onebit.engine.arguments import place_apart
+from onebit.engine.compile import loop_for
+from onebit.engine.generic import needs_room
+from onebit.engine.schedule import NOTHING
+from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
+from onebit.features.features import Features
+from onebit.features.rows import Row, Rows, convert_rows, filled_cells, squared_lengths
+from onebit.spaces.choose import SLACK, Arrays, Blueprint, Form, SpaceChoice
+from onebit.spaces.dense import DenseRows
+from onebit.spaces.layout import refuse_unlike
+from onebit.spaces.routing import MOST_BYTES, Routing
+from onebit.spaces.sparse import SparseRows
+
+if TYPE_CHECKING:
+    from onebit.engine.entry import LaidOutLoop
+
+_WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # by the loop, between one call and the next
+
+
+class Beginning(NamedTuple):
+    """What a learner of weights of features starts from, for an engine that runs its rule elsewhere."""
+
+    params: Any
+    memory: Vector
+    longest: float  # squared length of the longest row allowed, with its constant feature
+
+
+class Model:
+    """A rule's record, memory and space, with scratch memory for the compiled loop."""
+
+    laid_out: LaidOutLoop | None
+
+    __slots__ = (
+        "buffers",
+        "calibration",
+        "choice",
+        "classes",
+        "exploration_floor",
+        "features",
+        "key",
+        "laid_out",
+        "largest",
+        "learning",
+        "limit",
+        "loop",
+        "memory",
+        "needs_labels",
+        "options",
+        "params",
+        "planned",
+        "room",
+        "routing",
+        "row_type",
+        "rows_type",
+        "rule",
+        "space",
+        "space_choice",
+        "steps",
+        "tally",
+        "watches_repairs",
+    )
+
+    def __init__(
+        self,
+        rule: Rule,
+        classes: int,
+        options: Mapping[str, Any],
+        features: Features,
+        space_choice: SpaceChoice,
+        key: np.uint64,
+    ) -> None:
+        self.rule, self.classes, self.options = rule, classes, options
+        self.features, self.space_choice, self.key = features, space_choice, key
+        self.params, self.memory = rule.settle(classes, options)
+        self.calibration = np.array(initial())  # how confidence relates to being right, so far
+        self.needs_labels = rule.has_full_information(self.params)
+        self.learning = _learning_mode(rule, self.needs_labels)
+        self.exploration_floor = 0.0
+        self.planned = 0  # for how many heads the space was planned; those added later do not change its kind
+        self.routing: Routing | None = None  # where the form of the rows is not given, and the rule settles on one
+        self.steps = 0  # taken one by one, before the arguments of the loop are laid out
+        self.space: Any = None
+        self.room = 0  # columns of the space
+        self.rows_type: type[Rows] | None = None
+        self.row_type: type[Row] | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Replace something, perhaps an argument of the loop: where these were laid out, they must be laid out anew."""
+        object.__setattr__(self, "laid_out", None)
+        object.__setattr__(self, name, place_apart(value) if name in _WRITTEN else value)
+
+    @property
+    def heads(self) -> int:
+        """The number of weight vectors."""
+        return self.rule.heads(self.params)
+
+    @property
+    def repairs(self) -> int:
+        """How often a covariance had to be repaired."""
+        return int(getattr(self.space, "repairs", (0,))[0])
+
+    @property
+    def beginning(self) -> Beginning:
+        """The record, the memory and the longest row of this learner as it is now."""
+        longest = longest_row(self.rule, self.params) + self.space_choice.bias
+        return Beginning(self.params, self.memory.copy(), longest)
+
+    # --- the space -----------------------------------------------------------------------------------------------------
+
+    def allocate(self) -> None:
+        """Make the space, now that the features are known."""
+        if self.features.space is None or self.features.named is None:
+            raise InputError("this learner does not know its features yet: show it a row first")
+        self._make_space(self._blueprint())
+        if self.space_choice.routes and self.features.may_change_form:
+            self.routing = Routing(self.features.space)
+
+    def make_room(self, rows: Row | Rows | None = None) -> None:
+        """Make room for weights of every known column, and of all that rows name."""
+        if self.space is None:
+            self.allocate()
+        needed = max(self.features.columns, rows.width if isinstance(rows, SparseRows) else 0)
+        if needed > self.room:
+            self._hold_space(self.space.grown(self.space.room[0], max(needed, 2 * self.room)))
+
+    def add_class(self) -> None:
+        """Add a class of which nothing is known."""
+        params, memory = self.rule.settle(self.classes + 1, self.options)
+        if len(memory) != len(self.memory):
+            raise InputError(f"{self.rule.title} keeps something for each class, so that none can be added")
+        self.params = params if self.space is None else self.space_choice.settled(params, self.space)
+        self.classes += 1
+        if self.space is not None:
+            self._hold_space(self.space.grown(self.heads, self.room))
+            self._prepare(self._blueprint().layout.width)
+
+    def reset(self) -> None:
+        """Forget the space: the row for which it was made has been refused."""
+        self.space, self.room, self.planned, self.routing = None, 0, 0, None
+        self.params, _ = self.rule.settle(self.classes, self.options)
+
+    def arrays(self) -> Arrays:
+        """Return what has been learnt, beside the memory. Room for names that were seen but never learnt is no part of it."""
+        if self.space is None:
+            return {}
+        arrays: Arrays = self.space.arrays(None if self.features.vocabulary is None else self.features.columns)
+        return arrays
+
+    def restore(self, arrays: Arrays, planned: int) -> None:
+        """Restore from `arrays`, after checking that they are all that the space would ask memory for."""
+        if self.features.space is None or self.features.named is None:
+            raise InputError(
+                f"there is the array {brief(next(iter(arrays)))}, but no features are known that it could be of"
+            )
+        if planned > self.heads:
+            raise InputError(f"the field 'planned' of the manifest is {planned}, but must be at most {self.heads}")
+        self.planned = planned
+        refuse_unlike(arrays, self._blueprint(least=0).layout.saved)  # who has seen no name yet has none to write down
+        self._make_space(self._blueprint(), arrays)
+
+    def make_support_room(self, rows: Rows, row: int) -> bool:
+        """Return True if the loop stopped because the space had no room for a row to store, and make that room."""
+        if not needs_room(self.space, rows, row):
+            return False
+        held = sum(part.nbytes for part in self.space if isinstance(part, np.ndarray))
+        refuse_beyond_memory(2 * held, "storing more rows", "give max_support")
+        try:
+            self._hold_space(self.space.roomier(rows))
+        except MemoryError:
+            raise InputError("there is not enough memory to store more rows: give max_support") from None
+        return True
+
+    def _blueprint(self, least: int = 1) -> Blueprint:
+        """Plan the space for the known features, with room for at least `least`; nothing is allocated."""
+        features, heads = self.features, self.heads
+        self.planned = self.planned or heads
+        form = Form(features.space == "dense", max(least, features.columns), bool(features.named), features.dtype)
+        return self.space_choice.blueprint(self.params, form, heads, self.planned)
+
+    def _make_space(self, blueprint: Blueprint, arrays: Arrays | None = None) -> None:
+        """Make the space, from saved arrays if there are any."""
+        try:
+            space = blueprint.make()
+            self._hold_space(space if arrays is None else space.loaded(arrays))
+        except MemoryError:
+            columns = max(1, self.features.columns)
+            raise OutOfMemoryError(f"there is not enough memory for {self.heads} x {columns} weights") from None
+        self.params = self.space_choice.settled(self.params, self.space)
+        self._prepare(blueprint.layout.width)
+
+    def _hold_space(self, space: Any) -> None:
+        self.space, self.room = space, space.room[1]
+
+    def _prepare(self, width: int) -> None:
+        """Allocate scratch memory for a space that gives `width` numbers for a row, and look up what every call of the loop needs."""
+        self.buffers = np.zeros((engine.BUFFERS, max(width, self.classes)))
+        self.choice = np.zeros((1, engine.CHOICE_COLUMNS + self.classes))
+        self.tally = engine.Tally.empty(NOTHING)
+        # Squared lengths of x, without the bias; by the kernel where there is one.
+        self.largest = longest_row(self.rule, self.params)
+        self.limit = self.largest + self.space_choice.slack
+        self.loop: Callable[..., int] = loop_for(self.rule, self.space)
+        dense = self.features.space == "dense"
+        self.rows_type, self.row_type = (DenseRows, np.ndarray) if dense else (SparseRows, SparseRows)
+        self.watches_repairs = "repairs" in type(self.space)._fields
+
+    # --- dense or sparse, where the first rows learnt decide -----------------------------------------------------------
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the next rows learnt still decide on the form, dense or sparse."""
+        return self.routing is not None and self.routing.is_open
+
+    def count_row(self, rows: Rows, row: int) -> None:
+        """Count the cells of a row that was just learnt; after the last that counts, settle on a form."""
+        assert self.routing is not None
+        assert self.features.size is not None
+        self.routing = self.routing.counted(filled_cells(rows, row))
+        form = self.routing.form(self.features.size)
+        if form != self.features.space:
+            self._change_form(form)
+
+    def _change_form(self, form: str) -> None:
+        """Start again in a space for rows of another form, if there is memory for it."""
+        before, self.features.space = self.features.space, form
+        blueprint = self._blueprint()
+        try:
+            if blueprint.layout.nbytes <= MOST_BYTES:
+                self._make_space(blueprint)
+                return
+        except OutOfMemoryError as error:
+            warnings.warn(f"{error}: rows are treated as {before}, not as {form}", OnebitWarning, stacklevel=4)
+        self.features.space = before
+
+    # --- rows that cannot be learnt ------------------------------------------------------------------------------------
+
+    def fit_rows(self, rows: Rows) -> Rows:
+        """Return rows in the form of the space, which may have changed since they were read."""
+        if type(rows) is self.rows_type:
+            return rows
+        self.refuse_unfitting(rows)
+        return convert_rows(rows)
+
+    def refuse_unfitting(self, rows: Rows) -> None:
+        """Refuse rows of another width: the last guard before compiled code, which checks no bounds."""
+        dense = isinstance(rows, DenseRows)
+        width = rows.values.shape[1] if isinstance(rows, DenseRows) else rows.width
+        if type(rows) is self.rows_type:
+            fits = width == self.room if dense else width <= self.room
+        else:
+            fits = self.routing is not None and width == self.room
+        if not fits:
+            raise InputError(f"the rows were read for another learner: this one has room for {self.room} features")
+
+    @contextmanager
+    def unchanged_if_refused(self, rows: Rows) -> Iterator[None]:
+        """Refuse rows that cannot be learnt; if one is refused on the way, undo those before it."""
+        self.refuse_unfitting(rows)
+        self._refuse_long(rows)
+        memory, calibration = self.memory.copy(), self.calibration.copy()
+        space, form, routing = self.space, self.features.space, self.routing
+        # One row alone is refused before any weight has moved, so that nothing need be kept of them.
+        before = space.kept_of(self.fit_rows(rows)) if rows.height > 1 else None
+        try:
+            yield
+        except OnebitError:
+            self.memory[:], self.calibration[:] = memory, calibration
+            self.routing = routing
+            if form != self.features.space:
+                self.features.space = form
+                self._hold_space(space)
+                self.params = self.space_choice.settled(self.params, space)
+                self._prepare(self._blueprint().layout.width)
+            if before is not None:
+                self._hold_space(self.space.restored(before))
+            raise
+
+    def _refuse_long(self, rows: Rows) -> None:
+        """Refuse the first row that is too long, or has no length."""
+        sq_norms = self.space_choice.sq_norms(squared_lengths(rows) + self.space_choice.bias)
+        fits = sq_norms <= self.limit
+        if not fits.all():
+            bad = int(fits.argmin())
+            raise InputError(f"row {bad}: {self.explain_refusal(rows, bad)}")
+
+    def explain_refusal(self, rows: Rows, row: int, given: Any = None) -> str:
+        """Say why the loop refused a row; `given` is x as it was before it was cast."""
+        sq_norm = float(squared_lengths(rows)[row])
+        return (
+            self.features.not_finite(rows, row, given)
+            or self.space_choice.too_long(sq_norm, self.largest, self.limit)
+            or self.features.out_of_range(sq_norm)
+        )
+
+    def warn_of_repairs(self) -> None:
+        """Warn where a covariance has been repaired, the first time; `describe` has their number."""
+        if self.repairs:
+            warnings.warn(
+                f"{self.rule.title}: a covariance lost its positive definiteness and was repaired; rows of wildly different lengths "
+                "do this (prepare=unit-norm helps)",
+                OnebitWarning,
+                stacklevel=4,
+            )
+            self.watches_repairs = False
+
+    # --- sizes ---------------------------------------------------------------------------------------------------------
+
+    def size(self, classes: int, columns: int, dense: bool) -> int:
+        """Return the bytes that the arrays would take at most, with so many classes and features."""
+        _, memory = self.rule.settle(classes, self.options)
+        layouts = [blueprint.layout for blueprint in self.blueprints(classes, columns, dense)]
+        buffers = (engine.BUFFERS * max(layout.width, classes) * memory.itemsize for layout in layouts)
+        return max(layout.nbytes + more for layout, more in zip(layouts, buffers, strict=True)) + memory.nbytes
+
+    def blueprints(self, classes: int, columns: int, dense: bool) -> list[Blueprint]:
+        """Plan the spaces that this learner may have with so many classes and features: now and, if it may change form, later."""
+        params, _ = self.rule.settle(classes, self.options)
+        heads, dense_forms = self.rule.heads(params), [dense]
+        if self.space_choice.routes and dense and Routing("dense").may_move(columns):
+            dense_forms.append(False)
+        named, dtype = bool(self.features.named), self.features.dtype
+        forms = [Form(is_dense, max(1, columns), named, dtype) for is_dense in dense_forms]
+        return [self.space_choice.blueprint(params, form, heads, self.planned or heads) for form in forms]
+
+    def refuse_unstorable(self, rows: int) -> None:
+        """Refuse to learn from so many rows if a kernel without a budget may store them all, and memory is short."""
+        features = self.features
+        form = Form(features.space == "dense", max(1, features.columns), bool(features.named), features.dtype)
+        needed = self.space_choice.stored_bytes(self.params, form, self.heads, rows)
+        refuse_beyond_memory(
+            needed,
+            f"a kernel without a budget, which may store each of {rows:,} rows,",
+            "give max_support, the most rows that are stored, or take fewer rounds",
+        )
+
+
+def longest_row(rule: Rule, params: Any) -> float:
+    """The largest squared length that a row may have."""
+    longest = float("inf") if rule.largest_norm is None else rule.largest_norm(params) * SLACK
+    return min(longest, sys.float_info.max)
+
+
+def _learning_mode(rule: Rule, needs_labels: bool) -> int:
+    """The flags of the loop for learning by a rule."""
+    mode = engine.LEARN | engine.CALIBRATE | (engine.REVEALED if needs_labels else 0)
+    return mode | (engine.ALONE if rule.learns_alone else 0) | (engine.OVER_ALL if rule.learns_over_all else 0)

@@ -1,0 +1,161 @@
+"""The format of a file: arrays and a JSON manifest as safetensors. No pickle, nothing is executed on loading.
+
+The manifest holds everything that is not an array, and a checksum over all of it and all arrays; a file that was cut or altered
+is refused. A checksum is no defence against whoever computes it anew, so whatever is read is compared with what it must be
+(`state.require_manifest`, and `layout` of every space) before anything is allocated or made of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.files import write_atomically
+from onebit.contract.validation import is_whole
+from onebit.errors import InputError, OnebitError, OnebitWarning, brief
+from onebit.version import VERSION
+
+FORMAT = 4
+Arrays = dict[str, NDArray[Any]]
+_NO_FILE = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    MemoryError,
+)  # shapes and dtypes that NumPy does not have
+
+
+def encode(manifest: dict[str, Any], arrays: Arrays) -> bytes:
+    """Return a manifest and arrays as the bytes of a file."""
+    import safetensors.numpy
+
+    whole = {**manifest, "checksum": _checksum(manifest, arrays)}
+    content: bytes = safetensors.numpy.save(arrays, metadata={"onebit": json.dumps(whole)})
+    return content
+
+
+def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
+    """Write a manifest and arrays to a file, atomically."""
+    write_atomically(Path(path), encode(manifest, arrays))
+
+
+@contextmanager
+def naming(path: Any) -> Iterator[None]:
+    """Name the file in errors raised inside."""
+    try:
+        yield
+    except OnebitError as error:
+        raise InputError(f"{path} cannot be used: {error}") from None
+
+
+def read(path: Any) -> tuple[dict[str, Any], Arrays]:
+    """Read the manifest and the arrays of a file, and check them against the checksum."""
+    import safetensors
+    import safetensors.numpy
+
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path} is a folder, and not a file" if path.is_dir() else f"there is no file {path}")
+    try:
+        with safetensors.safe_open(path, framework="numpy") as file:
+            text = (file.metadata() or {}).get("onebit")
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (safetensors.SafetensorError, *_NO_FILE) as error:
+        raise InputError(f"{path} is not a learner, or not all of one: {error}") from None
+    return _checked(text, arrays, str(path))
+
+
+def decode(content: bytes) -> tuple[dict[str, Any], Arrays]:
+    """Read the manifest and the arrays in the bytes of `encode`, and check them against the checksum."""
+    import safetensors
+    import safetensors.numpy
+
+    try:
+        arrays = safetensors.numpy.load(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        text = header.get("__metadata__", {}).get("onebit")
+    except (safetensors.SafetensorError, RecursionError, *_NO_FILE) as error:
+        raise InputError(f"these bytes are not a learner, or not all of one: {error}") from None
+    return _checked(text, arrays, "what was given")
+
+
+def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any], Arrays]:
+    """Parse the manifest, check format and checksum, and warn if it was written on another machine."""
+    if text is None:
+        raise InputError(f"{path} is not a learner: it has no onebit manifest")
+    try:
+        manifest = json.loads(text)
+        checksum = manifest.pop("checksum")
+    except (ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError):
+        raise InputError(f"{path} is damaged: its manifest cannot be read") from None
+    if is_whole(manifest.get("format"), FORMAT + 1):
+        raise InputError(f"{path} was written by a newer onebit ({brief(manifest.get('version'))}); this is {VERSION}")
+    if manifest.get("format") != FORMAT:
+        raise InputError(f"{path} is of the format {brief(manifest.get('format'))}, but must be of {FORMAT}")
+    try:
+        fits = checksum == _checksum(manifest, arrays)
+    except RecursionError:
+        raise InputError(f"{path} is damaged: its manifest is nested too deeply") from None
+    if not fits:
+        raise InputError(f"{path} is damaged: its content does not fit its checksum")
+    with naming(path):
+        for name, array in arrays.items():
+            _require_finite(name, array)
+    there = manifest.get("machine")
+    differs = [
+        f"{name} {brief(there.get(name))} there, {what} here"
+        for name, what in platform_info().items()
+        if isinstance(there, dict) and there.get(name) != what
+    ]
+    if differs:
+        warnings.warn(
+            f"{path} was saved on another machine ({'; '.join(differs)}): going on is equal to rounding, not bit for bit",
+            OnebitWarning,
+            stacklevel=4,
+        )
+    return manifest, arrays
+
+
+def _require_finite(name: str, array: NDArray[Any]) -> None:
+    """Refuse an array with NaN or infinity in it, which would be in every score that comes of it."""
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        found = array[~np.isfinite(array)].flat[0]
+        raise InputError(f"the array {brief(name)} has {found} in it, but numbers must be finite")
+
+
+def platform_info() -> dict[str, str]:
+    """Return what bit-for-bit equality depends on: the kind of CPU and the versions of what computes."""
+    import llvmlite
+    import llvmlite.binding
+    import numba
+
+    return {
+        "onebit": VERSION,
+        "cpu": f"{platform.machine()} {llvmlite.binding.get_host_cpu_name()}",
+        "python": ".".join(str(part) for part in sys.version_info[:2]),
+        "numpy": np.__version__,
+        "numba": numba.__version__,
+        "llvmlite": llvmlite.__version__,
+    }
+
+
+def _checksum(manifest: dict[str, Any], arrays: Arrays) -> str:
+    digest = hashlib.sha256(json.dumps(manifest, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()

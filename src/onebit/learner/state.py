@@ -1,0 +1,370 @@
+"""All that a learner is, as a manifest of plain values and named arrays: what a file holds, and what a copy is made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract import calibration
+from onebit.contract.options import MOST_FEATURES, OPTIONS, STORED, STORED_BY_KERNEL, Options
+from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
+from onebit.contract.validation import is_text, is_whole
+from onebit.errors import InputError, OnebitError, brief
+from onebit.features.features import Features
+from onebit.features.frames import Names
+from onebit.learner.model_file import FORMAT, Arrays, platform_info
+from onebit.learner.runtime import Runtime
+from onebit.rules import chosen_rules, rule_named
+from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
+from onebit.spaces.routing import ROWS, Routing
+from onebit.version import VERSION, is_version
+
+_JSON = ArraySpec((ANY,), np.uint8)
+# What is no part of the weights.
+BESIDE = {
+    "memory": ArraySpec((ANY,), NUMBERS),
+    "calibration": ArraySpec((calibration.NUMBERS,), NUMBERS),
+    "learnt_numbers": ArraySpec((ANY,), np.int64, 0),
+    "learnt_strings": _JSON,
+    "vocabulary": _JSON,
+    "feature_names": _JSON,
+}
+
+
+def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
+    """Return a learner as a manifest and arrays."""
+    with runtime.lock:
+        features, ledger, model = runtime.features, runtime.ledger, runtime.model
+        manifest: dict[str, Any] = {
+            "format": FORMAT,
+            "version": VERSION,
+            "machine": platform_info(),
+            "rule": runtime.rule.name,
+            "parameters": {name: _plain(value) for name, value in runtime.parameters.items()},
+            "classes": list(runtime.classes),
+            **({"retired": sorted(runtime.names.retired)} if runtime.names.retired else {}),
+            **({"rewarded": True} if runtime.rewarded else {}),
+            **{name: getattr(runtime, name) for name in STORED},
+            **runtime.space_choice.manifest,
+            "identity": runtime.identity,
+            "planned": model.planned,
+            **({} if model.routing is None else {"routing": model.routing._asdict()}),
+            "next": ledger.next_id,
+            "taught": runtime.taught,
+            "features": {
+                "space": features.space,
+                "size": features.size,
+                "named": features.named,
+                "dtype": str(features.dtype),
+                "text": features.text,
+                "hash_bits": features.hash_bits,
+            },
+            "ledger": {
+                "moment": ledger.moment,
+                "watermark": ledger.watermark,
+                "first_gap": ledger.first_gap,
+                "forgotten": ledger.forgotten,
+            },
+        }
+        arrays: Arrays = {
+            "memory": model.memory.copy(),
+            "calibration": model.calibration.copy(),
+            "learnt_numbers": np.array(sorted(ledger.above), dtype=np.int64),
+            "learnt_strings": _text(list(ledger.strings.items())),
+        }
+        if features.vocabulary is not None:
+            arrays["vocabulary"] = _text(list(features.vocabulary))
+            if model.space is not None:
+                model.make_room()  # names may have been read of which nothing was learnt yet
+        if features.feature_names is not None:
+            arrays["feature_names"] = _text(list(features.feature_names))
+        return manifest, arrays | model.arrays()
+
+
+def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = None) -> Runtime:
+    """Rebuild a learner from a manifest and arrays, which may come from anybody and are checked first.
+
+    `rule` is needed where it learnt by one that onebit does not come with.
+    """
+    require_manifest(manifest)
+    rule = _rule_of(manifest, rule)
+    for name in manifest["parameters"]:
+        if name not in rule.parameters:
+            raise InputError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
+    options = Options(**{name: manifest[name] for name in STORED}, **manifest.get("kernel", {}))
+    runtime = Runtime(rule, manifest["classes"], manifest["parameters"], options)
+    features, ledger, model = runtime.features, runtime.ledger, runtime.model
+    read = manifest["features"]
+    counted = read["hash_bits"] is None and not read["named"]
+    routing = _routing_of(manifest) if rule.composite else None
+    size, space = read["size"] if counted else None, None if read["named"] or routing else read["space"]
+    features.options = (size, space, read["dtype"], read["text"], read["hash_bits"])
+    features.reset()
+    features.named, features.space = read["named"], read["space"]
+    absent = set() if _has_vocabulary(read) else {"vocabulary"}
+    absent |= set() if "feature_names" in arrays else {"feature_names"}  # no frame was shown
+    beside = {name: one for name, one in BESIDE.items() if name not in absent}
+    refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
+    if _has_vocabulary(read):
+        features.vocabulary = _columns_of("vocabulary", arrays["vocabulary"])
+    if "feature_names" in arrays:
+        features.feature_names = _feature_names_of(arrays["feature_names"], features)
+    runtime.identity = manifest["identity"]
+    runtime.rewarded = manifest.get("rewarded", False)
+    runtime.names.retired = _retired_of(manifest, len(runtime.classes))
+    ledger.next_id, runtime.taught = manifest["next"], manifest["taught"]
+    model.memory = _remembered(arrays["memory"], rule, len(model.memory))
+    model.calibration = _calibrated(arrays["calibration"])
+    for name in ("moment", "watermark", "first_gap", "forgotten"):
+        setattr(ledger, name, manifest["ledger"][name])
+    ledger.above = set(arrays["learnt_numbers"].tolist())
+    ledger.strings = _strings_of(arrays["learnt_strings"])
+    learnt = {name: array for name, array in arrays.items() if name not in BESIDE}
+    if learnt or features.hash_bits is not None:
+        model.restore(learnt, manifest["planned"])
+        model.routing = routing
+    return runtime
+
+
+def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
+    """Return the rule that the manifest names, or the one given if it has that name."""
+    if isinstance(rule, str):
+        rule = rule_named(rule)
+    name = manifest["rule"]
+    if rule is None:
+        if name not in chosen_rules():  # a file must not have code of a package run
+            raise InputError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")
+        return chosen_rules()[name]
+    if rule.name != name:
+        raise InputError(f"the learner learnt by the rule {brief(name)}, and the one given is {brief(rule.name)}")
+    return rule
+
+
+def _routing_of(manifest: dict[str, Any]) -> Routing | None:
+    """Return what was counted of the rows learnt; None if their form is not open to choice."""
+    if "routing" not in manifest:
+        return None
+    found, features = Routing(**manifest["routing"]), manifest["features"]
+    if features["named"] is not False or features["space"] is None:
+        raise InputError("the manifest has the field 'routing', but the form of its features is not open to choice")
+    if not (found.rows <= ROWS and found.filled <= found.rows * features["size"]):
+        raise InputError(
+            f"the field 'routing' of the manifest is {brief(manifest['routing'])}, but must have at most {ROWS} rows, "
+            f"and in each at most {features['size']} cells that are filled"
+        )
+    return found
+
+
+def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:
+    """Return the retired classes; at least two others must be left."""
+    found = frozenset(manifest.get("retired", ()))
+    if found and (max(found) >= classes or classes - len(found) < 2):
+        raise InputError(f"the field 'retired' of the manifest is {brief(sorted(found))}, but two classes must be left")
+    return found
+
+
+def _remembered(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[np.float64]:
+    """Return a copy of the rule's memory, checked."""
+    refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
+    _refuse_count(memory, LEARNT, float(MOST_COUNTED))
+    if memory[NORM] < 0.0:
+        raise InputError(f"the array 'memory' has {memory[NORM]} at {NORM}, but a squared length is not below 0")
+    if not 0.0 <= memory[RIGHT] <= memory[LEARNT]:
+        raise InputError(
+            f"the array 'memory' has {memory[RIGHT]} at {RIGHT}, but must have a sum of rewards from 0 to {memory[LEARNT]:g} there"
+        )
+    for index, bound in rule.composite.counts if rule.composite else ():
+        _refuse_count(memory, index, memory[bound])
+    return memory.copy()
+
+
+def _calibrated(state: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a copy of the calibration, checked, since compiled code takes it as it is."""
+    flaw = calibration.flaw(state)
+    if flaw:
+        raise InputError(f"the array 'calibration' {flaw}")
+    return state.astype(np.float64)
+
+
+def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
+    """Refuse a count that is not a whole number up to `most`: rules take roots of it, and shares by it."""
+    number = float(memory[index])
+    if not (0.0 <= number <= most and number.is_integer()):
+        raise InputError(
+            f"the array 'memory' has {number} at {index}, but must have a whole number from 0 to {most:g} there"
+        )
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as JSON has it."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def _text(things: list[Any]) -> NDArray[np.uint8]:
+    """Return JSON as an array of bytes: there may be millions of names, too many for a manifest."""
+    return np.frombuffer(json.dumps(things).encode(), dtype=np.uint8).copy()
+
+
+def _from_text(name: str, array: NDArray[np.uint8]) -> list[Any]:
+    try:
+        things = json.loads(array.tobytes())
+    except (ValueError, RecursionError):
+        raise InputError(f"the array {brief(name)} is not JSON") from None
+    if not isinstance(things, list):
+        raise InputError(f"the array {brief(name)} is a JSON {type(things).__name__}, but must be a list")
+    return things
+
+
+def _has_vocabulary(read: dict[str, Any]) -> bool:
+    return bool(read["named"]) and read["hash_bits"] is None
+
+
+def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
+    """Return the column of each name."""
+    names = _from_text(array_name, array)
+    for name in names:
+        if not isinstance(name, str) or not is_text(name):
+            raise InputError(f"the array {array_name!r} has {brief(name)} in it, but must have texts")
+    found = {name: column for column, name in enumerate(names)}
+    if len(found) != len(names) or len(names) > MOST_FEATURES:
+        raise InputError(
+            f"the array {array_name!r} has {len(names)} names, {len(found)} of them different, but each must be there once"
+        )
+    return found
+
+
+def _feature_names_of(array: NDArray[np.uint8], features: Features) -> Names:
+    """Return the names of the columns of the first frame, as many as there are features."""
+    names = tuple(_columns_of("feature_names", array))
+    if features.named is not False or len(names) != features.size:
+        counted = "none" if features.named is not False else features.size
+        raise InputError(f"the array 'feature_names' has {len(names)} names, but the learner has {counted} columns")
+    return names
+
+
+def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:
+    """Return the learnt ids that are strings, with the moments at which they were learnt."""
+    found: dict[str, int] = {}
+    for pair in _from_text("learnt_strings", array):
+        fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and is_whole(pair[1])
+        if not fits or not is_text(pair[0]) or pair[0] in found:
+            raise InputError(
+                f"the array 'learnt_strings' has {brief(pair)} in it, but must have pairs of an id, each once, and a whole number"
+            )
+        found[pair[0]] = pair[1]
+    return found
+
+
+# --- what a manifest must be ------------------------------------------------------------------------------------------
+
+Check = Callable[[Any], bool]
+
+
+def _is_words(value: object) -> bool:
+    return isinstance(value, str) and is_text(value)
+
+
+def _is_flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _or_none(check: Check) -> Check:
+    return lambda value: value is None or check(value)
+
+
+def _option(name: str) -> tuple[Check, str]:
+    """Return the check of an option, in code and in words."""
+
+    def fits(value: object) -> bool:
+        try:
+            OPTIONS[name].code(name, value)
+        except OnebitError:
+            return False
+        return True
+
+    return fits, OPTIONS[name].range
+
+
+_OBJECT: tuple[Check, str] = (lambda value: isinstance(value, dict), "an object")
+_WORDS: tuple[Check, str] = (_is_words, "a text")
+_WHOLE: tuple[Check, str] = (is_whole, "a whole number from 0 to 2^63")
+_FLAG: tuple[Check, str] = (_is_flag, "true or false")
+
+# The fields of every manifest, with their checks in code and in words. Fields that nobody reads are left alone.
+FIELDS: dict[str, tuple[Check, str]] = {
+    "version": (is_version, "a version such as 1.0.0"),
+    "machine": _OBJECT,
+    "rule": _WORDS,
+    "parameters": _OBJECT,
+    "classes": (lambda value: isinstance(value, list), "a list of names"),
+    **{name: _option(name) for name in STORED},
+    "identity": _WORDS,
+    "planned": _WHOLE,
+    "next": _WHOLE,
+    "taught": _WHOLE,
+    "features": _OBJECT,
+    "features.space": (lambda value: value in (None, "dense", "sparse"), "dense, sparse or null"),
+    "features.size": (_or_none(is_whole), "a whole number or null"),
+    "features.named": (_or_none(_is_flag), "true, false or null"),
+    "features.dtype": (lambda value: value in ("float32", "float64"), "float32 or float64"),
+    "features.text": _FLAG,
+    "features.hash_bits": (_or_none(is_whole), "a whole number or null"),
+    "ledger": _OBJECT,
+    "ledger.moment": _WHOLE,
+    "ledger.watermark": _WHOLE,
+    "ledger.first_gap": _WHOLE,
+    "ledger.forgotten": _WHOLE,
+}
+# Those of some.
+OPTIONAL: dict[str, tuple[Check, str]] = {
+    "retired": (lambda value: isinstance(value, list) and all(map(is_whole, value)), "a list of whole numbers"),
+    "rewarded": _FLAG,
+    "routing": _OBJECT,
+    "routing.came": (lambda value: value in ("dense", "sparse"), "dense or sparse"),
+    "routing.rows": _WHOLE,
+    "routing.filled": _WHOLE,
+    "kernel": _OBJECT,
+    **{f"kernel.{name}": _option(name) for name in STORED_BY_KERNEL},
+}
+
+
+def require_manifest(manifest: dict[str, Any]) -> None:
+    """Refuse a manifest with a field that is missing, or is not what it must be: a checksum finds accidents, not attacks."""
+    for field, (check, wanted) in FIELDS.items():
+        _require_field(manifest, field, check, wanted)
+    for field, (check, wanted) in OPTIONAL.items():
+        if field.partition(".")[0] in manifest:
+            _require_field(manifest, field, check, wanted)
+    for field in ("kernel", "routing"):
+        for name in manifest.get(field, {}):
+            if f"{field}.{name}" not in OPTIONAL:
+                raise InputError(f"the field '{field}' of the manifest has {brief(name)}, which is unknown")
+    _refuse_contradictions(manifest["features"])
+
+
+def _require_field(manifest: dict[str, Any], field: str, check: Check, wanted: str) -> None:
+    value: Any = manifest
+    for part in field.split("."):
+        if part not in value:
+            raise InputError(f"the field {brief(field)} of the manifest is missing, but must be {wanted}")
+        value = value[part]
+    if not check(value):
+        raise InputError(f"the field {brief(field)} of the manifest is {brief(value)}, but must be {wanted}")
+
+
+def _refuse_contradictions(features: dict[str, Any]) -> None:
+    """Refuse fields about features that do not go together: names are sparse and count themselves, columns are counted."""
+    named, size, bits = features["named"], features["size"], features["hash_bits"]
+    if named:
+        fits = features["space"] == "sparse" and (size is None if bits is None else size == 1 << min(bits, 64))
+    else:
+        fits = not features["text"] and bits is None and (size is None) == (named is None)
+    if not fits:
+        raise InputError(
+            f"the field 'features' of the manifest is {brief(features)}, which no learner has: named features are sparse "
+            "and have no size but that of hash_bits, others have a size and neither text nor hash_bits"
+        )

@@ -1,0 +1,308 @@
+"""One group commit: rows that wait are written together, in the order in which they were handed over.
+
+Handing over never blocks. Whoever may write drains the queue in one transaction after the other: the writer thread of a service, a caller of `onebit.open`
+that waits for its row, or the keeper of one that does not. What cannot be written is dropped, and whoever waits for it is told why;
+`soon` it was promised already, and so it is tried again until it is there. Where the store does not know whether rows are there, that is what is said.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from onebit.service.errors import UNKNOWN, RequestError, UnavailableError, UnfinishedError
+from onebit.service.store.base import Appender
+from onebit.service.store.errors import ForeignWriteError, LogError
+from onebit.service.store.submission import Job, Outcome, Submission, Ticket
+
+MOST_ROWS = 20_000  # in one transaction
+MOST_UNAWAITED = 1024  # rows that nobody waits for, before a caller writes them
+RETRY_S = 0.5
+LOG = logging.getLogger("onebit.service")
+
+
+@contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Hold back Ctrl-C until the end: between the log and those who wait for it, nobody may be left without an answer.
+
+    Python raises it on the main thread alone. A handler of the program's own is called late, and not lost.
+    """
+    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    if not callable(handler):
+        yield
+        return
+    held_back: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: held_back.append((number, frame)))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if held_back:
+            handler(*held_back[-1])
+
+
+def run_here(work: Callable[[], None]) -> None:
+    """Run something at once."""
+    work()
+
+
+class GroupCommit:
+    """The rows that are not in the log yet."""
+
+    def __init__(
+        self,
+        appender: Appender,
+        soon: bool = False,
+        deliver: Callable[[Callable[[], None]], None] = run_here,
+        taught: Callable[[Submission], None] | None = None,
+    ) -> None:
+        self.appender = appender
+        self.soon = soon  # whether what is handed over counts as written, and is tried again until it is
+        self.news = threading.Event()  # something was handed over
+        self.writing = threading.RLock()  # of the one who writes
+        self.failing: str | None = None  # why the last transaction failed
+        self.transactions = 0
+        self.seconds = 0.0
+        self._deliver = deliver  # to where those are who wait: outcomes become known there
+        self._taught = taught  # called there with what is certain to be next in the log: when handed over where `soon`, else when written
+        self._ended = False  # for good
+        self._queue: deque[Submission | Job] = deque()
+        self._stuck: list[Submission] = []  # the group that was promised and could not be written
+        self._in_doubt: int | None = None  # where the log ended before that, if it may be there all the same
+        self._unsynced = False
+
+    @property
+    def last(self) -> int:
+        """The seq of the last row that is in the log."""
+        return self.appender.last
+
+    @property
+    def waiting(self) -> int:
+        """How many rows are not written."""
+        return sum(one.count for one in (*self._stuck, *self._queue) if isinstance(one, Submission))
+
+    def submit(self, submission: Submission) -> Submission:
+        """Hand over rows. Called in the context of those who wait."""
+        self._queue.append(submission)
+        if self.soon:
+            submission.accepted = True
+            if self._taught is not None:
+                self._taught(submission)
+        if not self.news.is_set():
+            self.news.set()
+        return submission
+
+    def run(self, work: Callable[[Appender], Any]) -> Job:
+        """Have some work done with the appender, after what was handed over before."""
+        job = Job(work)
+        self._queue.append(job)
+        self.news.set()
+        return job
+
+    def settle(self, ticket: Ticket) -> None:
+        """Return when something is certain to be written, or raise why it is not: the caller writes for all who wait."""
+        if self.soon:
+            if len(self._queue) >= MOST_UNAWAITED and not ticket.done:
+                with self.writing:
+                    self.write()
+            return
+        with self.writing:
+            if not ticket.done:
+                self.write()
+            if not ticket.done:  # whoever was to hand it over was interrupted
+                self._deliver(lambda: ticket.finish(UnfinishedError(f"it was interrupted; {UNKNOWN}")))
+        ticket.refuse()
+
+    def write(self) -> None:
+        """Write what is there. Called by the one who writes; what goes wrong is said to those who wait, and is in `failing`."""
+        if self._stuck or self._queue:
+            with without_interrupts():
+                self._write_all()
+
+    def _write_all(self) -> None:
+        while self._stuck or self._queue:
+            group, job = (self._stuck, None) if self._stuck else self._take()
+            self._stuck = []
+            if group:
+                self._write(group)
+            if job is not None:
+                self._do(job)
+            if self._stuck:
+                return
+
+    def _take(self) -> tuple[list[Submission], Job | None]:
+        """Take the next group off the queue, up to the first work of another kind, and that."""
+        group, count = list[Submission](), 0
+        while self._queue and count < MOST_ROWS:
+            one = self._queue.popleft()
+            if isinstance(one, Job):
+                return group, one
+            group.append(one)
+            count += one.count
+        return group, None
+
+    def probe(self) -> None:
+        """Find out whether the log can be written again, where it could not. Called by the one who writes."""
+        if self.failing and not self._ended and not self._stuck and not self._queue:
+            self._write([])
+
+    def sync(self) -> None:
+        """Have everything on disk; raise why it is not. Called by the one who writes."""
+        self.write()
+        self.refuse_failing()
+        unsynced, self._unsynced = self._unsynced, False
+        if unsynced:
+            try:
+                self.appender.sync()
+            except BaseException:
+                self._unsynced = True
+                raise
+
+    def refuse_failing(self) -> None:
+        """Refuse to go on while what was promised cannot be written; called after it was tried."""
+        if self.soon and self.failing is not None:
+            raise UnavailableError(
+                f"{self.failing}; {self.waiting} rows wait for the disk and are tried again, and nothing is taken meanwhile"
+            )
+
+    def _do(self, job: Job) -> None:
+        error: Exception | None = None
+        try:
+            if self._ended:
+                raise self._undone()
+            job.result = job.work(self.appender)
+        except Exception as caught:  # whatever it is, nobody may be left waiting
+            error = caught
+        self._deliver(lambda: job.finish(error))
+
+    def _write(self, group: list[Submission]) -> None:
+        began = time.perf_counter()
+        before = self._in_doubt
+        try:
+            if self._ended:
+                raise self._undone()
+            if before is not None:
+                self.appender.append([])  # which finds out whether what is in doubt is there
+            if before is not None and self.appender.last != before:
+                outcomes: list[Outcome] = [None] * len(group)
+            else:
+                before = self.appender.last
+                outcomes = self.appender.append(group)
+        except BaseException as error:  # an interrupt too, which comes at any moment
+            unknown = getattr(error, "unknown", not isinstance(error, Exception))
+            if self.soon:
+                self._stuck, self._in_doubt = group, before if unknown else self._in_doubt
+            self._give_up(error, group)
+            if not isinstance(error, Exception):
+                raise
+            return
+        self._in_doubt = None
+        if self.failing:
+            LOG.info("the log can be written again", extra={"event": "log-recovered"})
+            self.failing = None
+        self.transactions += 1
+        self.seconds += time.perf_counter() - began
+        if group:
+            self._unsynced = True
+            self._deliver(lambda: self._finish(group, outcomes))
+
+    def _finish(self, group: list[Submission], outcomes: list[Outcome]) -> None:
+        for one, refusal in zip(group, outcomes, strict=True):
+            one.finish(refusal)
+        if self._taught is not None and not self.soon:
+            for one in group:
+                if one.error is None:
+                    self._taught(one)
+
+    def _give_up(self, error: BaseException, group: list[Submission]) -> None:
+        why = self.failing
+        if isinstance(error, ForeignWriteError):
+            self._ended = True
+            why = f"nothing is written to the log any more, since {error}: {error.advice}"
+        elif not self._ended:
+            why = f"the log cannot be written: {str(error) or type(error).__name__}"
+        if why != self.failing:
+            LOG.error(why, extra={"event": "log-failed"})
+        self.failing = why
+        if not self.soon and group:
+            unknown = getattr(error, "unknown", not isinstance(error, Exception))
+            refusal: RequestError = UnfinishedError(f"{why}; {UNKNOWN}") if unknown else self._undone()
+            self._deliver(lambda: self._refuse(group, refusal))
+
+    @staticmethod
+    def _refuse(group: list[Submission], refusal: RequestError) -> None:
+        for one in group:
+            one.finish(refusal)
+
+    def _undone(self) -> UnavailableError:
+        return UnavailableError(f"{self.failing}; nothing of this was done, and it may be sent again")
+
+
+class CommitThread:
+    """A thread that writes what nobody else writes, some time after it was handed over, and does chores now and then."""
+
+    def __init__(
+        self,
+        commits: GroupCommit,
+        name: str,
+        linger_s: float = 0.0,
+        chores: Callable[[], None] | None = None,
+        every_s: float = RETRY_S,
+        writes: bool = True,
+    ) -> None:
+        self._commits = commits
+        self._writes = writes  # else callers do, who wait for it
+        self._linger_s = linger_s
+        self._chores = chores
+        self._every_s = every_s
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what waits, and end."""
+        self._ending.set()
+        self._commits.news.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        due = time.monotonic() + self._every_s
+        while not self._ending.is_set():
+            if self._writes:
+                self._write_next()
+            else:
+                self._ending.wait(self._every_s)
+            if self._chores is not None and time.monotonic() >= due:
+                self._chores()
+                due = time.monotonic() + self._every_s
+        with self._commits.writing:
+            self._commits.write()
+
+    def _write_next(self) -> None:
+        """Wait until something is handed over, and write it; where the log could not be written, try again whether it can."""
+        commits = self._commits
+        retries = self._chores is not None or commits.failing
+        has_news = commits.news.wait(self._every_s if retries else None)
+        if has_news and self._linger_s:
+            self._ending.wait(self._linger_s)
+        commits.news.clear()
+        with commits.writing:
+            commits.write()
+            if commits.soon or not has_news:
+                commits.probe()
+            if commits.soon:
+                try:
+                    commits.sync()
+                except (LogError, RequestError):  # whoever comes next is told
+                    commits.news.set()

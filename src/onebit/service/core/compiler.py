@@ -1,0 +1,83 @@
+"""Compiling in a process of its own: Numba would hold up everything else in this one for seconds.
+
+Another process makes the learner that is described to it, and so leaves its machine code in the cache, from which this process loads it. It has
+several loops to compile, and does so with processes of its own beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+from onebit.contract.validation import ClassName
+from onebit.engine.compile import helped_by, loop_for
+from onebit.engine.processes import CompilingProcesses, cores
+from onebit.engine.stream import lessons, stream
+from onebit.learner.learner import Learner
+from onebit.rules import add_rule
+from onebit.service.errors import UnavailableError
+from onebit.service.inputs import Inputs
+from onebit.service.task import check_learner, learner_of, warm
+
+LOG = logging.getLogger("onebit.service")
+
+
+class Compiler:
+    """Makes learners that are ready to decide and to learn. Called off the event loop."""
+
+    def __init__(self, apart: bool, rules: Sequence[str] = ()) -> None:
+        self._apart, self._rules = apart, list(rules)
+        self._known: set[str] = set()
+        self._processes = CompilingProcesses()
+
+    def learner(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
+        """A new learner, with all that it needs compiled: elsewhere, if it may be new to this machine."""
+        kind = json.dumps([detail["learner"], detail["parameters"], len(classes), inputs.said])
+        if self._apart and kind not in self._known:
+            said = {"event": "compiling", "learner": detail["learner"]}
+            LOG.info(f"compiling {detail['learner']}, if it is new to this machine", extra=said)
+            told = self._rules, detail, classes, inputs.said
+            # Where another process fails, this one compiles.
+            if not self._processes.call(compile_task, *told, what=detail["learner"]) and self._processes.is_closed:
+                raise UnavailableError("the service is ending")
+            self._known.add(kind)
+        learner = learner_of(detail, classes, inputs)
+        warm(learner, inputs)
+        return learner
+
+    def stop(self) -> None:
+        """End all processes that compile, and begin no others. Who waits for one hears that the service is ending."""
+        self._processes.close()
+
+
+def compile_task(rules: list[str], detail: dict[str, Any], classes: list[ClassName], said: dict[str, Any]) -> None:
+    """Compile all that a task needs, for the process that has asked for it; `rules` are those of users' own files."""
+    for rule in rules:
+        add_rule(rule)
+    inputs = Inputs(**said)
+    _compile_side_by_side(check_learner(detail, classes, inputs), inputs)
+    Compiler(apart=False).learner(detail, classes, inputs)
+
+
+def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
+    """Compile the loops that a task may come to need: to decide and to learn, to take corrections, and the same for rows that turn out to be sparse."""
+    runtime = learner.runtime
+    loops = [stream, lessons] if runtime.corrects else [stream]
+    blueprints = runtime.model.blueprints(len(learner.classes), inputs.columns, inputs.kind == "numbers")
+    wanted = [(one.make(), loop) for one in blueprints for loop in loops]
+    count = min(cores(), len(wanted))
+
+    def compile_one(one: tuple[Any, Any]) -> None:
+        with helped_by(others):
+            loop_for(runtime.rule, *one)
+
+    # Whoever ends this process ends all in its session.
+    with (
+        closing(CompilingProcesses(max(1, count - 1), own_session=False)) as others,
+        ThreadPoolExecutor(count) as pool,
+    ):
+        list(pool.map(compile_one, wanted))

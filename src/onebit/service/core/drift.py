@@ -1,0 +1,101 @@
+"""Whether a task errs more than it used to: the change detector of `auto`, beside any learner, over all feedback that counts.
+
+What it has heard is part of the statistics of a task, and so a function of the log: a service that is started again raises the same
+alarms, at the same rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from onebit.auto.change_detector import NUMBERS, SUM, USUAL, detects, initial
+from onebit.contract.validation import is_whole
+from onebit.errors import InputError
+from onebit.service.store.clock import rfc3339
+
+KEPT = 20  # alarms, the last ones
+LARGEST = 2**53
+
+
+class Alarm(NamedTuple):
+    """More mistakes than before, and too many for chance."""
+
+    seq: int  # of the feedback that set it off
+    time: float
+    feedback: int  # how many had come
+    since: int  # of those, how many since the error rose, as far as one can say
+    usual: float  # the error that the task was used to, at the most
+    error: float  # that since then
+
+
+class DriftDetector:
+    """Hears every feedback of a task that counts, in the order of the log."""
+
+    def __init__(self) -> None:
+        self._memory: list[float] = []  # the detector's; there from the first feedback on
+        self._since = self._wrong = 0  # feedbacks, and wrong ones, since Page's sum was 0
+        self.count = 0  # of all alarms
+        self.alarms: list[Alarm] = []
+
+    def hear(self, seq: int, time: float, worth: float, classes: int, feedback: int) -> None:
+        """Take in one feedback, the `feedback`-th. A reward is a bit that is right with that probability, drawn by the number of the row."""
+        wrong = worth <= _share_of(seq)
+        memory = self._memory = self._memory or list(initial(classes))
+        usual = memory[USUAL]
+        if memory[SUM] == 0.0:
+            self._since = self._wrong = 0
+        self._since += 1
+        self._wrong += wrong
+        if detects(memory, 0, classes, wrong):  # type: ignore[arg-type]  # it is compiled for arrays, and runs on lists
+            self.count += 1
+            alarm = Alarm(seq, time, feedback, self._since, usual, self._wrong / self._since)
+            self.alarms = [*self.alarms[1 - KEPT :], alarm]
+
+    def shown(self) -> dict[str, Any]:
+        """Return the alarms as `replies.DriftStats` has them."""
+        alarms = [{**one._asdict(), "raised_at": rfc3339(one.time)} for one in self.alarms]
+        return {"count": self.count, "alarms": alarms}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state for a snapshot."""
+        return {
+            "memory": list(self._memory),
+            "since": self._since,
+            "wrong": self._wrong,
+            "count": self.count,
+            "alarms": [list(alarm) for alarm in self.alarms],
+        }
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> DriftDetector:
+        """Restore from a snapshot, which may be anybody's: what could not have been heard is refused."""
+        memory, alarms = kept["memory"], kept["alarms"]
+        good = len(memory) in (0, NUMBERS) and all(_is_number(one) for one in memory)
+        good = good and (not memory or 0.0 < memory[USUAL] < 1.0)
+        good = good and all(is_whole(kept[name], 0, LARGEST) for name in ("since", "wrong", "count"))
+        good = good and len(alarms) == min(kept["count"], KEPT) and all(_is_alarm(one) for one in alarms)
+        if not good:
+            raise InputError("what the statistics know of drift cannot be: other lengths, or no numbers from 0 up")
+        made = cls()
+        made._memory = [float(one) for one in memory]
+        made._since, made._wrong, made.count = kept["since"], kept["wrong"], kept["count"]
+        made.alarms = [Alarm(*one) for one in alarms]
+        return made
+
+
+def _share_of(seq: int) -> float:
+    """A number from 0 to 1, less than 1, that is spread evenly over the rows: multiples of the golden ratio."""
+    return (seq * 0x9E3779B97F4A7C15 % 2**64 >> 11) / 2**53
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= LARGEST
+
+
+def _is_alarm(one: Any) -> bool:
+    return (
+        isinstance(one, list)
+        and len(one) == len(Alarm._fields)
+        and all(is_whole(one[place], 0, LARGEST) for place in (0, 2, 3))
+        and all(isinstance(one[place], float) and abs(one[place]) <= LARGEST for place in (1, 4, 5))
+    )

@@ -1,0 +1,337 @@
+"""Following the log: a task's learner and statistics are brought, record by record, to a position of it.
+
+What is done with a record depends on the log alone, not on when it was read or how many came at once. So a service that was killed
+and follows its log again from a snapshot comes to the same weights, bit for bit, as one that was never killed.
+
+What is learnt of a feedback is the last word on it. Where that changes after it was learnt, the follower goes on, and says from where
+on it must be followed again (`revised_from`); `revising` sees to that.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from onebit.contract.candidates import packed
+from onebit.errors import InputError, OnebitError
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner
+from onebit.service.core.quarantine import set_aside
+from onebit.service.core.replicas import Replicas
+from onebit.service.core.statistics import Statistics
+from onebit.service.core.trainee import CHUNK, Revisions, Trainee, first_classes, learn_elsewhere
+from onebit.service.store.queries import Event, Played, check_events
+from onebit.service.store.reader import Reader
+from onebit.service.store.rows import NAMES, Expected, class_checks
+from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, snapshot_in
+from onebit.service.store.snapshots import packed as packed_snapshot
+from onebit.service.task import learner_of
+
+MOST_ANNOUNCED = 256  # groups of new rows that are counted apart
+Record = TypeVar("Record", Played, Event)
+
+
+class Announcement(NamedTuple):
+    """New rows of a task: the position of the last, and how many there are."""
+
+    last: int
+    rows: int
+
+
+class LogFollower:
+    """One task on its way through the log: its learner, its statistics, and the position that they stand for.
+
+    It alone teaches. A feedback that is certain to be next in the log may be taught before it is followed (`teach_ahead`): then it is only counted.
+    """
+
+    def __init__(
+        self,
+        expected: Expected,
+        replicas: Replicas,
+        statistics: Statistics,
+        position: int,
+        snapshots: Snapshots,
+    ) -> None:
+        self.expected = expected  # of its records in the log
+        self.task = expected.task
+        self.inputs = expected.inputs
+        self.replicas = replicas
+        self.statistics = statistics
+        self.position = position
+        self.snapshots = snapshots
+        self.revisions = Revisions(expected, position)
+        self.began_at = 0  # where the log ended then: what was forgotten up to there, it has never known
+        self.revising = False  # whether the log is being followed again, or is about to be
+        self.successor: LogFollower | None = None  # which does so
+        self.revising_error: str | None = None  # why it could not be the last time
+        self._announced: deque[Announcement] = (
+            deque()
+        )  # new rows, in order; what is followed is dropped by the next one
+        self._ahead = 0  # feedbacks after the position that were taught already
+        self.records = 0  # that were followed
+        self.records_at_snapshot = 0
+        self.snapshot_time = self.snapshot_tried = time.monotonic()
+        self.snapshot_position = 0
+        self.writing = False
+        self.writing_s = 0.0
+        self.switched = False  # since the last snapshot
+        self.snapshots_failed = 0  # in this process
+        self.failed_in_a_row = 0
+        self.snapshot_error: str | None = None  # why the last one failed
+        self.failing: str | None = None  # why it is set aside
+        self.left = False  # whether its task is not served any more
+        self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
+
+    @classmethod
+    def begun(cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int, copies: int = 2) -> LogFollower:
+        """From the newest good snapshot, from the state that is kept in the place of forgotten rows, or from the beginning."""
+        info = reader.task(expected.task, last)
+        if info is not None and info.forgotten_at:  # a snapshot from before has learnt what is not there any more
+            snapshots.remove_before(info.forgotten_at)
+        kept = reader.base(expected.task) if info is not None and info.base else None
+        found = next(snapshots.good(reader, last), None) or (None if kept is None else snapshot_in(kept))
+        if found is None:
+            seq, _, detail = reader.changes(expected, 0, last)[0]
+            learner = learner_of(detail, detail["classes"], expected.inputs)
+            replicas = Replicas(learner, 1, copies)
+            made = cls(expected, replicas, Statistics(len(learner.classes)), seq, snapshots)
+        else:
+            replicas = Replicas(found.learner, found.generation, copies)
+            made = cls(expected, replicas, found.statistics, found.position, snapshots)
+            made.revisions.horizon = found.revised
+            made.snapshot_position = found.position
+            made.snapshot_time -= found.age_s
+        made.began_at = last
+        return made
+
+    def announce(self, last: int, count: int) -> None:
+        """Say that there are so many new rows up to a position. Called on one thread, whoever follows."""
+        while self._announced and self._announced[0].last <= self.position:
+            self._announced.popleft()
+        if len(self._announced) == MOST_ANNOUNCED:
+            count += self._announced.pop().rows
+        self._announced.append(Announcement(last, count))
+
+    @property
+    def queue(self) -> int:
+        """Rows that are on disk and not followed yet; at least 1 while the learner does not know the last word on all."""
+        waiting = sum(one.rows for one in list(self._announced) if one.last > self.position)
+        return max(waiting, int(self.revised_from is not None))
+
+    @property
+    def revised_from(self) -> int | None:
+        """The first feedback whose last word is not in what was learnt, and from which on the log must be followed again."""
+        return self.revisions.missed_from
+
+    def follow(
+        self,
+        reader: Reader,
+        end: int,
+        tables: Collection[str] = NAMES,
+        revised: int = 0,
+        gives_up: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take everything up to a position of the log, where these tables have new records of the task, or until it gives up.
+
+        With the revisions up to there, or up to another position that is beyond. If it cannot be read (`LogError`), nothing of it is
+        taken.
+        """
+        if "revisions" in tables:
+            learnt = end if self._ahead else self.position
+            self.records += self.revisions.hear(reader, max(end, revised), learnt)
+        self.revisions.horizon = max(end, self.revisions.horizon)
+        while self.position < end and not gives_up():
+            upto = end
+            played = reader.played(self.expected, self.position, upto, CHUNK) if "decisions" in tables else []
+            if len(played) == CHUNK:
+                upto = played[-1].seq
+            none: tuple[list[Event], bool] = ([], False)
+            events, more = (
+                reader.events(self.expected, self.position, upto, CHUNK, self.revisions.horizon)
+                if "feedback" in tables
+                else none
+            )
+            if more:
+                upto = events[-1].seq
+                played = [record for record in played if record.seq <= upto]
+            changes = reader.changes(self.expected, self.position, upto) if "changes" in tables else []
+            for change in changes:
+                if change.kind == "learner":
+                    self._train(change.seq, change.detail, reader)
+            # A decision may name a class that was added just before it.
+            cuts = [*(change.seq for change in changes), upto]
+            for index, cut in enumerate(cuts):
+                self._take(self._within(played, cut), self._within(events, cut))
+                if index < len(changes):
+                    self._change(*changes[index])
+                self.position = cut
+            self.records += len(played) + len(events) + len(changes)
+
+    def _within(self, records: list[Record], cut: int) -> list[Record]:
+        """Those of the records that come next."""
+        if not records or (records[0].seq > self.position and records[-1].seq <= cut):
+            return records
+        return [record for record in records if self.position < record.seq <= cut]
+
+    def _take(self, played: Sequence[Played], events: list[Event]) -> None:
+        classes = len(self.replicas.resting.classes)
+        self.expected.check("decisions", played, class_checks(Played, classes))
+        check_events(self.expected, events, classes)
+        if played:
+            self.statistics.decided(played)
+        if not events:
+            return
+        self.statistics.heard(events)
+        ahead = min(self._ahead, len(events))
+        self._ahead -= ahead
+        self.learn(events[ahead:])
+
+    def teach_ahead(self, event: Event) -> None:
+        """Teach a feedback that is certain to be the next in the log that is not taught yet."""
+        self._ahead += 1
+        self.learn((event,))
+
+    def learn(self, events: Sequence[Event]) -> None:
+        """Teach what of these is to be learnt."""
+        taught = [event for event in events if event.learn and event.counts]
+        if len(taught) == 1:
+            self._teach(taught, self._is_own(taught[0]))
+            return
+        for (own, _), run in groupby(taught, lambda event: (self._is_own(event), event.candidates is None)):
+            self._teach(list(run), own)
+
+    def _teach(self, events: list[Event], own: bool) -> None:
+        refused = self.replicas.teach(self._batch(events, own))
+        if refused:
+            self.statistics.refused(refused)
+
+    def _is_own(self, event: Event) -> bool:
+        """Return True if the notes of the decision are those of this learner, for the label that was played."""
+        if event.generation != self.replicas.generation:
+            return False
+        return event.shown in (None, event.label) or not self.replicas.resting.runtime.rule.notes_the_label
+
+    def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
+        """Return what teaches these events; it gives the number of those that were refused."""
+        if not own:
+            return lambda learner: sum(not learn_elsewhere(learner, self.inputs, event) for event in events)
+        if len(events) == 1 and self.replicas.copies == 1:  # for two, x is read once in a batch
+            return lambda learner: self._learn_one(learner, events[0])
+        rows = self.inputs.table([event.x for event in events])
+        ids = [event.id for event in events]
+        choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
+        right = np.array([event.right for event in events], dtype=bool)
+        sets = [found for event in events if (found := event.candidates) is not None]
+        among = packed(sets, [bool(event.complete) for event in events]) if sets else None
+        graded = any(event.reward is not None for event in events)
+        rewards = [event.worth for event in events] if graded else None
+        truths = np.array([-1 if event.truth is None else event.truth for event in events], dtype=np.int64)
+        batch = self.replicas.resting.runtime.batch(
+            rows, ids, choices, right, among=among, rewards=rewards, truths=truths if (truths >= 0).any() else None
+        )
+
+        def teach(learner: Learner) -> int:
+            try:
+                learner.runtime.learn_batch(batch)
+            except OnebitError:
+                if len(events) == 1:
+                    return 1
+                # One of them cannot be learnt, and so none was: one by one, all others can.
+                return sum(self._batch([event], own)(learner) for event in events)
+            return 0
+
+        return teach
+
+    def _learn_one(self, learner: Learner, event: Event) -> int:
+        """Teach one event, in a fraction of the time of a batch; return 1 if it was refused."""
+        label, greedy, weight, note, second_note, propensity, *surety = _choice(event)
+        classes, found = learner.classes, event.candidates
+        among = None if found is None else tuple(classes[place] for place in found)
+        (x,) = self.inputs.table([event.x])
+        runtime = learner.runtime
+        decision = Decision(
+            *(event.id, classes[label], propensity, classes[greedy], weight, (note, second_note), x),
+            *(runtime.ledger.moment, runtime.identity, among, bool(event.complete), None, *surety),
+        )
+        try:
+            if event.truth is not None:
+                learner.learn(decision, truth=classes[event.truth])
+            elif event.reward is not None:
+                learner.learn(decision, reward=event.reward)
+            else:
+                learner.learn(decision, bool(event.right))
+        except OnebitError:
+            return 1
+        return 0
+
+    def _train(self, seq: int, detail: dict[str, Any], reader: Reader) -> None:
+        """Train the learner that takes over at a position. That is a matter of the log alone, and so can be done beforehand."""
+        generation = detail["generation"]
+        if generation not in self.trainees:
+            self.trainees[generation] = self._trainee(seq, detail, reader)
+        while not self.trainees[generation].advance(reader, seq, self.revisions.horizon):
+            pass
+
+    def _trainee(self, seq: int, detail: dict[str, Any], reader: Reader) -> Trainee:
+        """One that was trained elsewhere and kept, unless what it has learnt was revised since; else one that has learnt nothing."""
+        trained = self.snapshots.trained(detail["generation"], reader)
+        if trained is not None and trained.position <= seq:
+            kept = Trainee.taken_over(trained, self.expected)
+            kept.revisions.hear(reader, self.revisions.horizon, kept.position)
+            if kept.revisions.missed_from is None:
+                return kept
+        return Trainee(learner_of(detail, first_classes(reader, self.expected), self.inputs), self.expected)
+
+    def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
+        if kind == "changed":
+            forgotten = detail.get("forgotten")
+            if forgotten is not None and seq > self.began_at:
+                # It is unlearnt as what was revised is; or kept, which begins with the state that has it, since here it may not have been read before it went.
+                self.revisions.miss(forgotten["first"])
+            for name in detail.get("add_classes", []):
+                self.statistics.add_class()
+                self.replicas.teach(lambda learner, name=name: learner.add_class(name) or 0)  # type: ignore[misc]
+        elif kind == "learner":
+            generation = detail["generation"]
+            trained = self.trainees.pop(generation)
+            self.replicas = Replicas(trained.learner, generation, self.replicas.copies)
+            self.revisions.miss(trained.revisions.missed_from)
+            self.switched = True
+
+    def succeed(self, reader: Reader) -> None:
+        """Let the follower that has followed the log again take over, when it has come to where this one is."""
+        new = self.successor
+        assert new is not None
+        new.follow(reader, self.position)
+        self.replicas, self.statistics, self.revisions = new.replicas, new.statistics, new.revisions
+        self.successor = None
+
+    def set_aside(self, error: Exception) -> None:
+        """Follow no more, and say why: its records are damaged, or cannot be learnt. All other tasks go on."""
+        self.failing = set_aside(self.expected.name, error, self.position)
+
+    def snapshot(self, reader: Reader) -> Packed:
+        """Everything as it is now. Called by the thread that follows."""
+        revised = self.revisions.horizon
+        mark = reader.mark(self.task, self.position, revised)
+        then = reader.task(self.task, self.position)
+        assert mark is not None
+        if then is None:
+            raise InputError("the changes of its task in the log cannot be read any more")
+        learner, generation = self.replicas.resting, self.replicas.generation
+        retired = tuple(then.retired)
+        return packed_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics, retired))
+
+
+def _choice(event: Event) -> tuple[Any, ...]:
+    """A choice as `learn_rows` takes it. What was shown instead of the label was played with a probability of its own."""
+    label, propensity = event.played
+    weight = event.weight if event.shown is None else propensity
+    # How sure the learner was, it was of its own label.
+    surety = (event.raw, event.confidence, event.sure) if label == event.label else (None, None, None)
+    return label, event.greedy, weight, event.note, event.second_note, propensity, *surety

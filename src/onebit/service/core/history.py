@@ -1,0 +1,166 @@
+"""What the statistics of a task remember of a stream in bounded memory: the last values one by one, and sums over blocks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from onebit.contract.validation import is_whole
+from onebit.errors import InputError, brief
+
+WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
+MOST_COUNTED = 2**53  # by anything that counts
+MOST_POINTS = 400
+# What is summed: feedbacks that said wrong, rewards, decisions of which somebody asked whether they are sure, those that were, and
+# what those lacked of their rewards.
+SUMS = WRONG, REWARD, ASKED, SURE, SURE_WRONG = range(5)
+
+
+class Ring:
+    """The last values of a stream: booleans, or numbers."""
+
+    def __init__(self, kind: type = bool) -> None:
+        self._flags: np.ndarray[Any, Any] = np.zeros(WINDOW, dtype=kind)
+        self.count = 0  # of all that came
+
+    def add(self, flags: np.ndarray[Any, Any]) -> None:
+        """Remember these values."""
+        size = len(self._flags)
+        last = flags[-size:]
+        start = self.count + len(flags) - len(last)
+        self._flags[(start + np.arange(len(last))) % size] = last
+        self.count += len(flags)
+
+    def last(self, count: int) -> np.ndarray[Any, Any]:
+        """Return the last `count` values, or as many as are remembered, oldest first."""
+        count = min(count, self.count, len(self._flags))
+        return self._flags[(self.count - count + np.arange(count)) % len(self._flags)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state for a snapshot."""
+        last = self.last(len(self._flags))
+        stored = np.packbits(last) if last.dtype == bool else last.astype("<f8")
+        return {"count": self.count, "last": stored.tobytes().hex()}
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any], kind: type = bool, highest: float = 1.0) -> Ring:
+        """Restore from a snapshot; numbers must be from 0 to `highest`."""
+        ring = cls(kind)
+        refuse_uncountable("count", kept["count"])
+        known = min(kept["count"], len(ring._flags))
+        last = bytes.fromhex(kept["last"])
+        if len(last) != (-(-known // 8) if kind is bool else 8 * known):
+            raise InputError(f"{len(last)} bytes of the last {known} are remembered, but all must be")
+        if kind is bool:
+            flags = np.unpackbits(np.frombuffer(last, dtype=np.uint8), count=known).astype(bool)
+        else:
+            flags = np.frombuffer(last, dtype="<f8")
+            if not ((flags >= 0.0) & (flags <= highest)).all():
+                raise InputError(f"the last numbers of the statistics must be from 0 to {highest:g}")
+        ring.count = kept["count"] - known
+        ring.add(flags)
+        return ring
+
+
+class FeedbackCurve:
+    """Sums over blocks. Each is added to in the order of the log, so that what comes out does not depend on how it was read."""
+
+    def __init__(self) -> None:
+        self._block = 1  # feedbacks in a block
+        self._whole: list[list[float]] = []
+        self._open: list[float] = [0] * len(SUMS)  # of the block that is not whole yet
+        self._in_open = 0
+
+    def add(self, wrong: Sequence[bool], rewards: Sequence[float], asked: Sequence[bool], sure: Sequence[bool]) -> None:
+        """Add feedbacks in their order."""
+        start = 0
+        while start < len(wrong):
+            end = start + self._block - self._in_open
+            sums = self._open
+            for place, flags in ((WRONG, wrong), (ASKED, asked), (SURE, sure)):
+                sums[place] += sum(flags[start:end])
+            for reward, is_sure in zip(rewards[start:end], sure[start:end], strict=True):
+                sums[REWARD] += reward
+                if is_sure:
+                    sums[SURE_WRONG] += 1.0 - reward
+            self._in_open += len(wrong[start:end])
+            start = end
+            if self._in_open == self._block:
+                self._close_block()
+
+    def _close_block(self) -> None:
+        self._whole.append(self._open)
+        self._open, self._in_open = [0] * len(SUMS), 0
+        if len(self._whole) == MOST_POINTS:
+            pairs = zip(self._whole[::2], self._whole[1::2], strict=True)
+            self._whole = [[one + other for one, other in zip(*pair, strict=True)] for pair in pairs]
+            self._block *= 2
+
+    def total(self, what: int) -> float:
+        """Return one of the sums over all blocks."""
+        return sum((point[what] for point in self._whole), self._open[what])
+
+    def shown(self) -> dict[str, list[Any]]:
+        """As `replies.Curve` has it, and the two curves of `replies.SureStats`."""
+        points = [*self._whole, self._open] if self._in_open else self._whole
+        sizes = [self._block] * len(self._whole) + ([self._in_open] if self._in_open else [])
+        feedback = list(accumulate(sizes))
+        totals = [list(accumulate(column)) for column in zip(*points, strict=True)] or [[]] * len(SUMS)
+        return {
+            "feedback": feedback,
+            "error": _shares(totals[WRONG], feedback),
+            "recent": _shares([point[WRONG] for point in points], sizes),
+            "reward": _shares(totals[REWARD], feedback),
+            "answered": _shares(totals[SURE], totals[ASKED]),
+            "sure_error": _shares(totals[SURE_WRONG], totals[SURE]),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state for a snapshot."""
+        return {"block": self._block, "curve": self._whole.copy(), "open": [self._in_open, *self._open]}
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> FeedbackCurve:
+        """Restore from a snapshot, which may be anybody's: what cannot be is refused."""
+        made = cls()
+        block, whole, opened = kept["block"], kept["curve"], kept["open"]
+        if not _fits(block, whole, opened):
+            raise InputError("the curve of the statistics has sums that so many feedbacks do not have")
+        in_open, *sums = opened
+        made._block, made._whole, made._in_open, made._open = block, whole, in_open, sums
+        return made
+
+
+def _shares(parts: list[float], of: list[Any]) -> list[float | None]:
+    return [part / whole if whole else None for part, whole in zip(parts, of, strict=True)]
+
+
+def _fits(block: Any, whole: Any, opened: Any) -> bool:
+    """Return True if these are the parts of a curve."""
+    if not is_whole(block, 1, MOST_COUNTED) or not isinstance(whole, list) or len(whole) >= MOST_POINTS:
+        return False
+    if not isinstance(opened, list) or not opened or not is_whole(opened[0], 0, block - 1):
+        return False
+    return _are_sums(opened[1:], opened[0]) and all(_are_sums(point, block) for point in whole)
+
+
+def _are_sums(point: Any, count: int) -> bool:
+    """Return True if these are sums over `count` feedbacks: each from 0 to that, and those of the sure ones no more than there are."""
+    if not isinstance(point, list) or len(point) != len(SUMS):
+        return False
+    counted = all(is_whole(point[place], 0, count) for place in (WRONG, ASKED, SURE))
+    real = all(type(one) in (int, float) and math.isfinite(one) and 0 <= one <= count for one in point)
+    return counted and real and point[SURE_WRONG] <= point[SURE] <= point[ASKED]
+
+
+def refuse_uncountable(name: str, thing: Any) -> None:
+    """Refuse what is not made of whole numbers that counting can reach."""
+    parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
+    if parts is None and not is_whole(thing, 0, MOST_COUNTED):
+        raise InputError(f"{name} of the statistics has {brief(thing)} in it, but must have whole numbers from 0 up")
+    for part in parts or ():
+        refuse_uncountable(name, part)

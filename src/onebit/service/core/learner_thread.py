@@ -1,0 +1,227 @@
+"""The learner thread: it has the log followed for all tasks, and is the only one that teaches."""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from onebit.errors import OnebitError
+from onebit.service.core.follower import LogFollower
+from onebit.service.core.revisions import Reviser
+from onebit.service.store.base import Store
+from onebit.service.store.errors import LogError
+from onebit.service.store.reader import Reader
+from onebit.service.store.snapshots import Packed
+from onebit.service.store.submission import Keys
+
+RETRY_S = 0.5
+COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
+# How long feedback may wait for more of it. Meanwhile what came with it is answered, for which threads would wait for the interpreter, and
+# learning several rows takes hardly longer than learning one.
+GATHERED_S = 0.005
+WRITING_SHARE = 0.1  # of the time, at most, goes into writing snapshots
+LOG = logging.getLogger("onebit.service")
+Alone = Callable[[], AbstractContextManager[object]]
+
+
+class LearnerThread:
+    """The thread that follows the log for all tasks, and the one that writes their snapshots."""
+
+    def __init__(
+        self, store: Store, snapshot_every: int, followed: Callable[[], None], alone: Alone = nullcontext
+    ) -> None:
+        self._store = store
+        self._snapshot_every = snapshot_every
+        self._alone = alone  # held while it follows
+        self._followed = followed  # called on the learner thread when something new has been learnt
+        self.followers: dict[int, LogFollower] = {}
+        self._started = False
+        self._unreadable: str | None = None  # why the log cannot be followed now
+        self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
+        # What is to be written, and whether it is the last that its follower knows: of that there is one at a time.
+        # An event is set when all before it is written.
+        self._packed: queue.SimpleQueue[tuple[LogFollower, Packed, bool] | threading.Event | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
+        self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
+        self._reviser = Reviser(
+            store,
+            snapshot_every,
+            self._keep_older,
+            lambda follower: self.tell(0, {(follower.task, "revisions"): 0}),
+        )
+
+    @property
+    def failing(self) -> str | None:
+        """Why nothing is learnt now. A task that is set aside holds up no other."""
+        threads = (self._thread, self._writer, self._reviser.thread)
+        dead = [one.name for one in threads if self._started and not one.is_alive()]
+        return f"the thread {dead[0]} has ended; start the service again" if dead else self._unreadable
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._thread.start()
+        self._writer.start()
+        self._reviser.start()
+        self._started = True
+
+    def tell(self, last: int, counts: Keys) -> None:
+        """There are new records up to a position, in these tables of these tasks, and so many."""
+        for (task, _), count in counts.items():
+            follower = self.followers.get(task)
+            if follower is not None and count:
+                follower.announce(last, count)
+        self._news.put((last, set(counts)))
+
+    def stop(self) -> None:
+        """Follow to the end of what was told, write a last snapshot of every task, and end."""
+        self._started = False
+        self._reviser.stop()
+        if self._thread.is_alive():
+            self._news.put(None)
+            self._thread.join()
+            self._packed.put(None)
+            self._writer.join()
+
+    def leave(self, task: int, reader: Reader) -> threading.Event:
+        """Follow a task no more, and have a last snapshot of it written: the event is set when it is. Called by whoever has everything alone."""
+        follower = self.followers.pop(task)
+        follower.left = True
+        self._keep_last(follower, reader)
+        written = threading.Event()
+        self._packed.put(written)
+        return written
+
+    def _run(self) -> None:
+        reader: Reader | None = None
+        last, ending = 0, False
+        behind: dict[int, set[str]] = {}  # the tasks, and the tables in which they have new records
+        while not ending:
+            last, ending = self._hear(last, behind)
+            try:
+                reader = reader or self._store.reader()
+                with self._alone():
+                    behind, why = self._follow_all(behind, reader, last)
+            except (LogError, OnebitError) as error:
+                why = str(error)
+            if why is not None and self._unreadable is None:
+                LOG.warning(f"the log cannot be read now: {why}", extra={"event": "log-unreadable"})
+            self._unreadable = None if why is None else f"the log cannot be read: {why}"
+            self._followed()
+        if reader is None:
+            return
+        for follower in list(self.followers.values()):
+            self._keep_last(follower, reader)
+        reader.close()
+
+    def _hear(self, last: int, behind: dict[int, set[str]]) -> tuple[int, bool]:
+        """Wait for news, and take all there are: up to which position there are records, and whether this is the end."""
+        try:
+            news = self._news.get(timeout=RETRY_S if behind else None)
+            patient, gathers = time.monotonic() + COUNTED_S, not behind
+            while news is not None:
+                last = max(last, news[0])
+                for task, table in news[1]:
+                    behind.setdefault(task, set()).add(table)
+                # Decisions alone are only counted, which has time; but not for ever.
+                left = patient - time.monotonic() if all(one == {"decisions"} for one in behind.values()) else 0.0
+                if left <= 0.0 and gathers:
+                    time.sleep(GATHERED_S)
+                    gathers = False
+                news = self._news.get(timeout=left) if left > 0.0 else self._news.get_nowait()
+        except queue.Empty:
+            return last, False
+        return last, True
+
+    def _follow_all(
+        self, behind: dict[int, set[str]], reader: Reader, last: int
+    ) -> tuple[dict[int, set[str]], str | None]:
+        """Follow for all tasks; those whose records cannot be read now, and why. What ails one task holds up no other."""
+        left, why = {}, None
+        for task, tables in behind.items():
+            follower = self.followers.get(task)
+            if follower is None or follower.failing:
+                continue
+            try:
+                follower.follow(reader, last, tables)
+                if follower.revised_from is not None:
+                    self._revise(follower, reader)
+                if self._due(follower):
+                    self._keep(follower, reader)
+            except LogError as error:
+                left[task], why = tables, str(error)
+            except Exception as error:  # the log has everything, and the next start tries again
+                follower.set_aside(error)
+        return left, why
+
+    def _revise(self, follower: LogFollower, reader: Reader) -> None:
+        """Have the log followed again; or, where that is done, let what came out take over."""
+        new = follower.successor
+        if new is not None and not follower.revising:
+            follower.follow(reader, new.position)  # it may have read what has not been told of yet
+            changes = reader.changes(follower.expected, new.position, follower.position)
+            if not any(change.kind == "learner" for change in changes):  # else it takes long again
+                follower.succeed(reader)
+                follower.records_at_snapshot = follower.records - self._snapshot_every  # a snapshot is due
+        if follower.revised_from is not None:
+            self._reviser.ask(follower)
+
+    def _due(self, follower: LogFollower) -> bool:
+        if follower.writing or follower.revised_from is not None or self._store.lease is None:
+            return False
+        if follower.switched:
+            return True
+        if follower.records - follower.records_at_snapshot < self._snapshot_every:
+            return False
+        return time.monotonic() - follower.snapshot_tried >= follower.writing_s / WRITING_SHARE
+
+    def _keep(self, follower: LogFollower, reader: Reader) -> None:
+        """Have a snapshot written; where that cannot be now, the next one will do."""
+        try:
+            self._packed.put((follower, follower.snapshot(reader), True))
+        except Exception as error:
+            self._snapshot_failed(follower, error)
+            return
+        follower.writing, follower.switched = True, False
+        follower.records_at_snapshot = follower.records
+
+    def _keep_last(self, follower: LogFollower, reader: Reader) -> None:
+        """Have a snapshot written of what the next start goes on with; where something is missing in it, that is learnt then."""
+        known = follower.failing is None and follower.revised_from is None
+        if follower.position > follower.snapshot_position and known and self._store.lease is not None:
+            self._keep(follower, reader)
+
+    def _keep_older(self, follower: LogFollower, snapshot: Packed) -> None:
+        if self._store.lease is not None:
+            self._packed.put((follower, snapshot, False))
+
+    def _write(self) -> None:
+        while (one := self._packed.get()) is not None:
+            if isinstance(one, threading.Event):
+                one.set()
+                continue
+            follower, content, newest = one
+            began = time.monotonic()
+            try:
+                path = follower.snapshots.write(content)
+                if newest:
+                    follower.snapshot_position, follower.snapshot_time = content.position, time.monotonic()
+                follower.failed_in_a_row, follower.snapshot_error = 0, None
+                LOG.info(
+                    f"snapshot {path}", extra={"event": "snapshot", "path": str(path), "position": content.position}
+                )
+            except Exception as error:  # whatever it is, the next one is tried
+                self._snapshot_failed(follower, error)
+            follower.snapshot_tried = time.monotonic()
+            follower.writing_s = follower.snapshot_tried - began
+            follower.writing = follower.writing and not newest
+
+    def _snapshot_failed(self, follower: LogFollower, error: Exception) -> None:
+        why = str(error) or type(error).__name__
+        follower.snapshots_failed += 1
+        follower.failed_in_a_row, follower.snapshot_error = follower.failed_in_a_row + 1, why
+        about = {"event": "snapshot-failed", "task": follower.expected.name}
+        LOG.warning(f"a snapshot of task {follower.expected.name!r} could not be written: {why}", extra=about)

@@ -1,0 +1,144 @@
+"""Operations of the core as plans: generators that yield what they must wait for, and return the answer.
+
+Nothing waits here. What happens between two waits is atomic: an event loop runs it on its one thread, and `onebit.open` under the lock of
+its folder. So deciding and hearing are written once, for callers that block and for those that do not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Generator
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
+
+from onebit.service.store.base import Inquiry
+from onebit.service.store.reader import Reader
+from onebit.service.store.submission import Ticket
+
+T = TypeVar("T")
+
+
+class LookUp(NamedTuple):
+    """Something is asked of the log; the plan is given the answer."""
+
+    query: Callable[[Reader], Any]
+
+
+class Turn(Enum):
+    """Others get a turn: all of them, or, before a heavy piece of work, all that have little to do."""
+
+    ANY = "any"
+    HEAVY = "heavy"
+
+
+Wait = Ticket | LookUp | Turn  # a ticket is waited for until it is accepted, or raises why it is not
+Plan = Generator[Wait, Any, T]
+
+
+def settle(tickets: list[Ticket | None]) -> Plan[None]:
+    """Wait until what others have handed over is certain to be written, or has failed."""
+    for ticket in tickets:
+        if ticket is not None and not ticket.accepted and not ticket.done:
+            with contextlib.suppress(
+                Exception
+            ):  # whoever has handed it over is told: here it only matters that it is over
+                yield ticket
+
+
+class HeavyWork:
+    """Only one heavy piece of all such work is done at a time: `async with heavy_work:` around each.
+
+    Pieces come in the order in which they were asked for, and between two of them the event loop serves whoever has little to ask.
+    """
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+
+    async def __aenter__(self) -> None:
+        await self._lock.acquire()
+
+    async def __aexit__(self, *_: object) -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
+            self._lock.release()
+
+
+def run_plan_here(
+    plan: Plan[T],
+    lock: threading.RLock,
+    interrupted: Callable[[], None],
+    reader: Reader,
+    wait_for: Callable[[Ticket], None],
+) -> T:
+    """Run a plan on this thread: what is between two tickets, look-ups too, with the lock, and waiting for a ticket without it.
+
+    `interrupted` is called where Ctrl-C or the like ends it with the lock.
+    """
+    step: Callable[[Any], Wait] = plan.send
+    value: Any = None
+    try:
+        while True:
+            with lock:
+                try:
+                    while not isinstance(wait := step(value), Ticket):
+                        step, value = plan.send, None
+                        if isinstance(wait, LookUp):
+                            try:
+                                value = wait.query(reader)
+                            except Exception as error:
+                                step, value = plan.throw, error
+                except Exception:
+                    raise
+                except BaseException:
+                    interrupted()
+                    raise
+            step, value = plan.send, None
+            try:
+                wait_for(wait)
+            except Exception as error:
+                step, value = plan.throw, error
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+
+
+async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
+    """Run a plan on the event loop."""
+    step: Callable[[Any], Wait] = plan.send
+    value: Any = None
+    try:
+        while True:
+            wait = step(value)
+            while wait is Turn.HEAVY:
+                async with heavy_work:
+                    wait = plan.send(None)
+            step, value = plan.send, None
+            try:
+                if isinstance(wait, Ticket):
+                    await finished(wait)
+                elif isinstance(wait, LookUp):
+                    value = await inquiry.of(wait.query)
+                else:
+                    await asyncio.sleep(0)
+            except Exception as error:
+                step, value = plan.throw, error
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    finally:
+        plan.close()
+
+
+async def finished(ticket: Ticket) -> None:
+    """Wait on the event loop until something is written, or raise why it is not."""
+    if not ticket.done:
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell() -> None:
+            if not done.done():  # else whoever waited has left
+                done.set_result(None)
+
+        ticket.add_done_callback(tell)
+        await done
+    ticket.refuse()

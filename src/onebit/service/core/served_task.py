@@ -1,0 +1,95 @@
+"""A task that is being served: what the log says of it, and the learner that decides."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from onebit.contract.confidence_sequence import overshoot
+from onebit.service.core.follower import LogFollower
+from onebit.service.replies import Task, Training
+from onebit.service.store.clock import rfc3339
+from onebit.service.store.submission import Assumptions
+from onebit.service.task import TaskInfo, texts_of
+
+
+@dataclass
+class TrainingProgress:
+    """How far a learner is trained that is to take over; the thread that trains it counts `done`."""
+
+    learner: str
+    done: int
+    of: int
+    error: str | None = None
+
+
+class ServedTask:
+    """A task with its learner."""
+
+    def __init__(self, info: TaskInfo, follower: LogFollower) -> None:
+        self.info = info
+        self.follower = follower
+        self.training: TrainingProgress | None = None
+        self.change_lock = asyncio.Lock()  # one change at a time, each checked against what the one before left
+        self.forgetting = False  # whether decisions are being taken out of the log at this moment
+        self.forgets = 0  # how often that was done: what was known of decisions before may not be true any more
+        self.heard = 0  # the seq of the last feedback that this process has written
+        self.swept = 0  # decisions up to this seq have been answered by silence where nobody answered
+        self.name_classes()
+
+    def name_classes(self) -> None:
+        """Take the names of the classes, which may have become more."""
+        self.texts = texts_of(self.info.classes)
+        self.names_bytes = sum(len(text.encode()) for text in self.texts)
+        self.class_indices = {name: index for index, name in enumerate(self.info.classes)}
+
+    @property
+    def assumptions(self) -> Assumptions:
+        """The facts of now, on which rows are judged."""
+        return Assumptions(self.info.last_change)
+
+    def has_followed(self, seq: int) -> bool:
+        """Whether the learner has come to a position, or never will."""
+        return self.follower.position >= seq or self.follower.failing is not None or self.info.deleted is not None
+
+
+def shown(served: ServedTask) -> Task:
+    """A task as it is now."""
+    info, follower = served.info, served.follower
+    return Task(
+        **{field: value for field, value in info.detail.items() if field not in ("seed", "version")},
+        retired=info.retired,
+        created=info.created_at,
+        created_at=rfc3339(info.created_at),
+        deleted=info.deleted,
+        deleted_at=rfc3339(info.deleted),
+        generation=info.generation,
+        learnt=follower.replicas.learnt,
+        position=follower.position,
+        training=None if served.training is None else Training(**asdict(served.training)),
+    )
+
+
+def summary_of(served: ServedTask, window: int, now: float) -> dict[str, Any]:
+    """The statistics of a task without those of its classes, which may be many, as `replies.Stats` has them."""
+    info, follower = served.info, served.follower
+    seen = follower.statistics.shown(window, now)
+    sure, risk = seen["certainty"], info.risk
+    kept = None if risk is None else overshoot(sure["heard"], sure["wrong"], risk)
+    return {
+        "task": info.name,
+        "mode": info.mode,
+        "learner": info.learner,
+        "generation": follower.replicas.generation,
+        "learnt": follower.replicas.learnt,
+        "position": follower.position,
+        "queue": follower.queue,
+        **seen,
+        "certainty": {**sure, "risk": risk, "overshoot": kept},
+    }
+
+
+def classes_of(served: ServedTask, first: int, count: int) -> list[dict[str, Any]]:
+    """So many classes of a task from one on, as `replies.ClassStats` has them."""
+    return served.follower.statistics.by_class(served.info.classes, first, count)

@@ -1,0 +1,90 @@
+"""Shadow mode: how wrong the learner would have been by its own decisions, while something else was shown.
+
+Each decision has the probabilities with which the learner would have played each class, and its feedback says how right what was shown is, and
+with which probability that was chosen. So the log tells of the learner as it was then, on its way, by the estimators of
+`onebit.offpolicy`: here SNIPS, whose weights need not be right but for a factor. Where the right class was named, the learner is right with the probability that
+it gave to it, and nothing is estimated.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onebit.errors import InputError
+from onebit.offpolicy.estimates import LEAST, RoundBlock, Scores, Trust, scored, snips
+from onebit.service.core.history import Ring
+from onebit.service.inputs import numbers_in
+from onebit.service.store.queries import Event
+
+KEPT = ("weight", "reward", "missing", "squares", "cubes")  # of the numbers of a round
+
+
+class ShadowRounds:
+    """The last rounds in which something else was shown."""
+
+    def __init__(self) -> None:
+        self._rings = {name: Ring(float) for name in KEPT}
+
+    def add(self, events: Sequence[Event], classes: int) -> None:
+        """Remember rounds of a task that has so many classes now."""
+        scores = _scored(events, classes)
+        for name, ring in self._rings.items():
+            ring.add(getattr(scores, name))
+
+    def shown(self, window: int) -> dict[str, Any]:
+        """Return the estimate as `replies.ShadowStats` has it."""
+        last = {name: ring.last(window) for name, ring in self._rings.items()}
+        none = np.zeros(len(last["weight"]))  # there is no model here, which would predict
+        found = snips(Scores(**last, expected=none, predicted=none, missing_expected=none))
+        known = not math.isnan(found.value)
+        return {
+            "rounds": found.rounds,
+            "error": found.error if known else None,
+            "low": 1.0 - found.high,
+            "high": 1.0 - found.low,
+            "effective": found.effective,
+            "missing": float(last["missing"].mean()),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state for a snapshot."""
+        return {name: ring.to_dict() for name, ring in self._rings.items()}
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> ShadowRounds:
+        """Restore from a snapshot, which may be anybody's."""
+        made = cls()
+        highest = {"reward": 1.0, "missing": 1.0 + LEAST, "weight": 2.0 / LEAST, "squares": 2.0 / LEAST}
+        made._rings = {name: Ring.from_dict(kept[name], float, highest.get(name, 2.0 / LEAST**2)) for name in KEPT}
+        counts = {ring.count for ring in made._rings.values()}
+        if len(counts) != 1 or counts == {0}:
+            raise InputError("the rounds of shadow mode in the statistics are of different numbers, or there are none")
+        return made
+
+
+def _scored(events: Sequence[Event], classes: int) -> Scores:
+    """Return the scores of each round."""
+    count = len(events)
+    target, offered = np.zeros((count, classes)), np.ones((count, classes), dtype=bool)
+    for row, event in enumerate(events):
+        known = numbers_in(event.probabilities)
+        target[row, : len(known)] = known  # a class that came later could not be played
+        among = event.candidates
+        if among is not None:
+            offered[row] = False
+            offered[row, among] = True
+    labels, propensity = (np.array(column) for column in zip(*(event.played for event in events), strict=True))
+    unknown = np.full((count, classes), np.nan)  # of what else could have been shown
+    reward = np.array([event.worth for event in events], dtype=float)
+    block = RoundBlock(target, np.zeros((count, classes)), unknown, labels, reward, propensity, offered)
+    found = scored(block, Trust())
+    for row, event in enumerate(events):
+        if event.truth is not None:
+            found.weight[row] = found.squares[row] = found.cubes[row] = 1.0
+            found.missing[row] = 0.0
+            found.reward[row] = min(1.0, target[row, event.truth])
+    return found

@@ -1,0 +1,279 @@
+"""The statistics of a task: counts, rates, intervals. A function of the log, updated while it is followed."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onebit.contract.description import share
+from onebit.contract.validation import ClassName
+from onebit.errors import InputError
+from onebit.service.core.drift import DriftDetector
+from onebit.service.core.history import REWARD, SURE, SURE_WRONG, WINDOW, FeedbackCurve, Ring, refuse_uncountable
+from onebit.service.core.request_terms import is_unsure
+from onebit.service.core.shadow import ShadowRounds
+from onebit.service.store.queries import Event, Played
+
+SECONDS = 120
+WENT_BACK_S = 600  # feedback is counted after the decisions beside it, but is seldom older by so much
+BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
+COUNTS = (
+    *("decisions", "feedback", "right", "late", "silences", "revised", "withdrawn", "refused"),
+    *("rewards", "truths"),  # feedbacks that said a number, and that named the right class
+    *("asked", "sure"),  # decisions of which somebody asked whether they are sure, and those that were
+)
+SHOWN = COUNTS[: COUNTS.index("asked")]
+
+
+def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, None]:
+    """Wilson's 95 % interval of a share; nobody knows that of nothing.
+
+    >>> [round(end, 3) for end in wilson(3, 10)]
+    [0.108, 0.603]
+    >>> wilson(0, 0)
+    (None, None)
+    """
+    if trials == 0:
+        return None, None
+    return share(successes, trials)[1:]
+
+
+class Statistics:
+    """The counts of one task. One thread adds; any may look."""
+
+    def __init__(self, classes: int) -> None:
+        self._lock = threading.Lock()
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._classes = np.zeros((3, classes), dtype=np.int64)  # played, heard, right
+        self._wrong = Ring()
+        self._explored = Ring()
+        self._delays = np.zeros(len(BOUNDS_S) + 1, dtype=np.int64)
+        self._seconds: dict[int, list[int]] = {}  # decisions and feedbacks of the last seconds
+        self._rewards: Ring | None = None  # None where all of them were right or wrong
+        self._curve = FeedbackCurve()
+        self.drift = DriftDetector()
+        self._shadow: ShadowRounds | None = None  # None where nothing was shown in the place of a decision
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(self._classes.shape[1])
+
+    def add_class(self) -> None:
+        """Add a class."""
+        with self._lock:
+            self._classes = np.concatenate([self._classes, np.zeros((3, 1), dtype=np.int64)], axis=1)
+
+    def decided(self, made: Sequence[Played]) -> None:
+        """Count decisions that were made."""
+        _, times, labels, greedy, *_ = zip(*made, strict=True)
+        played = np.array(labels, dtype=np.int64)
+        asked = [one for one in made if one.sure is not None]
+        with self._lock:
+            self._counts["decisions"] += len(played)
+            self._counts["asked"] += len(asked)
+            self._counts["sure"] += sum(not is_unsure(one.confidence, one.sure) for one in asked)
+            np.add.at(self._classes[0], played, 1)
+            self._explored.add(played != np.array(greedy, dtype=np.int64))
+            self._count_seconds(times, 0)
+
+    def heard(self, events: Sequence[Event]) -> None:
+        """Count feedbacks. What was withdrawn is only counted as such; the delay is that of the first feedback."""
+        heard = [event for event in events if event.right is not None]
+        delays = [event.time - event.decided for event in heard if event.source == "caller"]
+        counted = [event for event in heard if not event.late]
+        right = np.array([event.right for event in counted], dtype=bool)
+        labels = np.array([event.label if event.shown is None else event.shown for event in counted], dtype=np.int64)
+        with self._lock:
+            np.add.at(self._delays, np.searchsorted(BOUNDS_S, delays), 1)
+            self._counts["late"] += len(heard) - len(counted)
+            self._counts["withdrawn"] += len(events) - len(heard)
+            self._counts["revised"] += sum(event.revision is not None for event in counted)
+            self._counts["silences"] += sum(event.source == "silence" and event.revision is None for event in counted)
+            self._counts["feedback"] += len(counted)
+            self._counts["right"] += int(right.sum())
+            self._counts["rewards"] += sum(event.reward is not None for event in counted)
+            self._counts["truths"] += sum(event.truth is not None for event in counted)
+            self._remember_rewards(counted)
+            self._remember_shown([event for event in counted if event.shown is not None])
+            np.add.at(self._classes[1], labels, 1)
+            np.add.at(self._classes[2], labels[right], 1)
+            self._wrong.add(~right)
+            self._count_seconds([event.time for event in counted], 1)
+            before = self._counts["feedback"] - len(counted)
+            for number, event in enumerate(counted, start=before + 1):
+                self.drift.hear(event.seq, event.time, event.worth, self.classes, number)
+            # How sure it was, it was of its own label.
+            asked = [event.sure is not None and event.shown in (None, event.label) for event in counted]
+            sure = [
+                one and not is_unsure(event.confidence, event.sure) for one, event in zip(asked, counted, strict=True)
+            ]
+            self._curve.add([not event.right for event in counted], [event.worth for event in counted], asked, sure)
+
+    def _remember_rewards(self, events: Sequence[Event]) -> None:
+        if self._rewards is None and self._counts["rewards"]:  # the first of them
+            self._rewards = Ring(float)
+            before = self._wrong.last(WINDOW)
+            self._rewards.count = self._wrong.count - len(before)
+            self._rewards.add((~before).astype(float))
+        if self._rewards is not None:
+            self._rewards.add(np.array([event.worth for event in events], dtype=float))
+
+    def _remember_shown(self, events: Sequence[Event]) -> None:
+        if events:
+            self._shadow = self._shadow or ShadowRounds()
+            self._shadow.add(events, self.classes)
+
+    def refused(self, count: int) -> None:
+        """Count feedbacks that a learner could not learn from."""
+        with self._lock:
+            self._counts["refused"] += count
+
+    def _count_seconds(self, times: Sequence[float], index: int) -> None:
+        if times and max(self._seconds, default=0) - int(times[-1]) > WENT_BACK_S:
+            # The clock was wrong before: what lies ahead would take the place of what comes now.
+            self._seconds = {second: counts for second, counts in self._seconds.items() if second <= times[-1]}
+        for second, count in Counter(map(int, times)).items():
+            self._seconds.setdefault(second, [0, 0])[index] += count
+        if len(self._seconds) > 2 * SECONDS:
+            self._seconds = dict(self._last_seconds())
+
+    def _last_seconds(self) -> list[tuple[int, list[int]]]:
+        newest = max(self._seconds, default=0)
+        return [(second, counts) for second, counts in sorted(self._seconds.items()) if second > newest - SECONDS]
+
+    def count(self, name: str) -> int:
+        """Return one of the counts."""
+        return self._counts[name]
+
+    def by_class(self, classes: Sequence[ClassName], first: int, count: int) -> list[dict[str, Any]]:
+        """Return `count` classes from `first` on, as `replies.ClassStats` has them."""
+        with self._lock:
+            counts = self._classes[:, first : first + count].T.tolist()
+        return [_of_class(name, *of_class) for name, of_class in zip(classes[first:], counts, strict=False)]
+
+    def shown(self, window: int, now: float) -> dict[str, Any]:
+        """Return everything but the classes, which may be many, as `replies.Stats` has it."""
+        with self._lock:
+            last = self._wrong.last(window)
+            wrong = int(last.sum())
+            low, high = wilson(wrong, len(last))
+            explored = self._explored.last(window)
+            seconds = [self._seconds.get(second, (0, 0)) for second in range(int(now) - SECONDS, int(now))]
+            minute = seconds[-60:]
+            curve = self._curve.shown()
+            answered, sure_error = curve.pop("answered"), curve.pop("sure_error")
+            rewards = ~last if self._rewards is None else self._rewards.last(window)
+            return {
+                **{name: self._counts[name] for name in SHOWN},
+                "mean_reward": _share(self._curve.total(REWARD), self._counts["feedback"]),
+                "window": {
+                    "size": window,
+                    "feedback": len(last),
+                    "wrong": wrong,
+                    "error": _share(wrong, len(last)),
+                    "low": low,
+                    "high": high,
+                    "mean_reward": float(rewards.mean()) if len(rewards) else None,
+                },
+                "rates": {
+                    "decisions_per_s": sum(one[0] for one in minute) / 60,
+                    "feedback_per_s": sum(one[1] for one in minute) / 60,
+                    "decisions": [one[0] for one in seconds],
+                    "feedback": [one[1] for one in seconds],
+                },
+                "delays": {"bounds_s": list(BOUNDS_S), "counts": self._delays.tolist()},
+                "classes": [],
+                "exploration": {
+                    "window": len(explored),
+                    "rate": float(explored.mean()) if len(explored) else None,
+                },
+                "curve": curve,
+                "shadow": None if self._shadow is None else self._shadow.shown(window),
+                "drift": self.drift.shown(),
+                "certainty": {**self._certainty(), "answered_curve": answered, "error_curve": sure_error},
+            }
+
+    def _certainty(self) -> dict[str, Any]:
+        """Return what `replies.SureStats` has, but for the risk, which the task knows, and the curves."""
+        heard, wrong = int(self._curve.total(SURE)), self._curve.total(SURE_WRONG)
+        asked, sure = self._counts["asked"], self._counts["sure"]
+        return {
+            "asked": asked,
+            "sure": sure,
+            "answered": _share(sure, asked),
+            "heard": heard,
+            "wrong": wrong,
+            "error": _share(wrong, heard),
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the state for a snapshot."""
+        with self._lock:
+            return {
+                "counts": self._counts.copy(),
+                "classes": self._classes.tolist(),
+                "wrong": self._wrong.to_dict(),
+                "explored": self._explored.to_dict(),
+                "delays": self._delays.tolist(),
+                "seconds": [[second, *counts] for second, counts in self._last_seconds()],
+                "rewards": None if self._rewards is None else self._rewards.to_dict(),
+                "shadow": None if self._shadow is None else self._shadow.to_dict(),
+                "drift": self.drift.to_dict(),
+                **self._curve.to_dict(),
+            }
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> Statistics:
+        """Restore from a snapshot, which may be anybody's: what could not have been counted is refused."""
+        for name in ("counts", "classes", "delays", "seconds"):
+            refuse_uncountable(name, kept[name])
+        if not _fits(kept) or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
+            raise InputError(
+                "the statistics contradict themselves: more right or wrong answers than answers, or other lengths"
+            )
+        made = cls(0)
+        made._counts = {name: kept["counts"].get(name, 0) for name in COUNTS}
+        made._classes = np.array(kept["classes"], dtype=np.int64).reshape(3, -1)
+        made._wrong = Ring.from_dict(kept["wrong"])
+        made._explored = Ring.from_dict(kept["explored"])
+        made._delays = np.array(kept["delays"], dtype=np.int64)
+        made._seconds = {second: [decisions, feedbacks] for second, decisions, feedbacks in kept["seconds"]}
+        made._curve = FeedbackCurve.from_dict(kept)
+        if kept.get("rewards") is not None:
+            made._rewards = Ring.from_dict(kept["rewards"], float)
+        if kept.get("shadow") is not None:
+            made._shadow = ShadowRounds.from_dict(kept["shadow"])
+        made.drift = DriftDetector.from_dict(kept["drift"])
+        return made
+
+
+def _fits(kept: dict[str, Any]) -> bool:
+    """Return True if the parts have the lengths that they must have, and agree with each other."""
+    if len(kept["classes"]) != 3 or any(len(one) != 3 for one in kept["seconds"]):
+        return False
+    played, heard, right = kept["classes"]
+    fits = len(played) == len(heard) == len(right) and len(kept["delays"]) == len(BOUNDS_S) + 1
+    return fits and all(one <= of for one, of in zip(right, heard, strict=True))
+
+
+def _share(part: float, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _of_class(name: ClassName, played: int, heard: int, right: int) -> dict[str, Any]:
+    low, high = wilson(right, heard)
+    rate = right / heard if heard else None
+    return {
+        "name": name,
+        "played": played,
+        "heard": heard,
+        "right": right,
+        "right_rate": rate,
+        "low": low,
+        "high": high,
+    }

@@ -1,0 +1,105 @@
+"""A task that is to be created or changed, or given another learner: what is asked for is checked here, before the log hears of it. Nothing here waits."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from onebit.contract.validation import ClassName
+from onebit.errors import OnebitError
+from onebit.service.core.served_task import ServedTask
+from onebit.service.errors import InvalidError
+from onebit.service.requests import Change, NewLearner, NewTask
+from onebit.service.task import (
+    TaskInfo,
+    about,
+    check_learner,
+    floor_of,
+    learner_of,
+    refuse_both,
+    refuse_large,
+    refuse_rule,
+    texts_of,
+)
+from onebit.version import VERSION
+
+
+def task_of(new: NewTask, number: int, now: float) -> TaskInfo:
+    """A task as it is asked for, with this number. Whether a learner can be made for it is not looked at here."""
+    refuse_both(new.sure, new.risk)
+    if new.display is not None:
+        pixels = new.display.width * new.display.height
+        if new.features.kind != "numbers" or new.features.size != pixels:
+            raise InvalidError(f"display asks for {pixels} numbers, and features has others", "display")
+    with about("parameters"):
+        return TaskInfo(
+            number=number,
+            name=new.name,
+            created_at=now,
+            classes=list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes),
+            learner=new.learner,
+            parameters=new.parameters,
+            exploration_floor=floor_of(new.learner, new.exploration_floor),
+            seed=secrets.randbelow(2**53) if new.seed is None else new.seed,
+            features=new.features.model_dump(),
+            mode=new.mode,
+            deadline_s=new.deadline_s,
+            silence=new.silence,
+            revise_within=new.revise_within,
+            sure=new.sure,
+            risk=new.risk,
+            display=None if new.display is None else new.display.model_dump(),
+            items=new.items,
+        )
+
+
+def check_new(info: TaskInfo, most_memory: int) -> None:
+    """Refuse a new task for which no learner could be made, or one of more memory than a task may have."""
+    with about("parameters"):
+        texts_of(info.classes)
+        plain = check_learner(info.detail, info.classes, info.inputs)
+        refuse_large(plain, len(info.classes), info.inputs, most_memory, "features")
+
+
+def switch_of(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, Any]:
+    """Another learner for a task, as the change by which it takes over says it. Refused where none could be made, or it needs too much memory."""
+    detail = {
+        "generation": info.generation + 1,
+        "learner": new.learner,
+        "parameters": new.parameters,
+        "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
+        "version": VERSION,
+    }
+    with about("learner"):
+        detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
+        plain = check_learner(detail, info.classes, info.inputs)
+        refuse_large(plain, len(info.classes), info.inputs, most_memory, "learner")
+        refuse_rule(plain, info.retired, "learner")
+    return detail
+
+
+def given_in(change: Change) -> dict[str, Any]:
+    """What a change asks for. Null, and no classes, change nothing; but a deadline of null is none, and so with bounds."""
+    refuse_both(change.sure, change.risk)
+    given = change.model_dump(exclude_unset=True)
+    return {
+        part: value
+        for part, value in given.items()
+        if value or part not in ("add_classes", "remove_classes", "mode", "silence")
+    }
+
+
+def check_change(served: ServedTask, change: Change, most_memory: int) -> None:
+    """Refuse a change that the task as it is now cannot take."""
+    info, played = served.info, served.follower.replicas.resting
+    if change.add_classes:
+        wanted: list[ClassName] = [*info.classes, *change.add_classes]
+        try:
+            texts_of(wanted)
+            refuse_large(played, len(wanted), info.inputs, most_memory, "add_classes")
+            learner_of(info.detail, wanted, info.inputs)
+        except OnebitError as error:
+            raise error if isinstance(error, MemoryError) else InvalidError(str(error), "add_classes") from None
+    if change.remove_classes:
+        info.refuse_retiring(change.add_classes, change.remove_classes)
+        refuse_rule(played, change.remove_classes, "remove_classes")

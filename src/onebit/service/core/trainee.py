@@ -1,0 +1,139 @@
+"""Learning from the log beside the learner that decides: revisions that were heard, and a learner that is trained to take over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from onebit.contract.validation import ClassName
+from onebit.errors import OnebitError
+from onebit.learner.learner import Learner
+from onebit.service.core.statistics import Statistics
+from onebit.service.inputs import Inputs
+from onebit.service.store.queries import Event, check_events
+from onebit.service.store.reader import NO_END, Reader
+from onebit.service.store.rows import Expected
+from onebit.service.store.snapshots import Packed, Snapshot
+from onebit.service.store.snapshots import packed as packed_snapshot
+
+CHUNK = 1000  # records that are read and learnt at a time
+NEAR = 1000  # records behind the end of the log at which a trained learner takes over
+
+
+class Revisions:
+    """The revisions of a task up to a position of the log, its horizon, and whether all of them are in what was learnt."""
+
+    def __init__(self, expected: Expected, horizon: int) -> None:
+        self._expected = expected
+        self.horizon = horizon
+        self.missed_from: int | None = None  # the first feedback that was learnt before its last word was heard
+
+    def hear(self, reader: Reader, upto: int, learnt: int) -> int:
+        """Hear those up to a position, where feedback up to another was learnt already; how many there are."""
+        count = 0
+        while self.horizon < upto:
+            found = reader.revised(self._expected, self.horizon, upto, CHUNK)
+            for one in found:
+                if one.feedback <= learnt:
+                    self.miss(one.feedback)
+            count += len(found)
+            self.horizon = found[-1].seq if len(found) == CHUNK else upto
+        return count
+
+    def miss(self, feedback: int | None) -> None:
+        """The last word on a feedback is not in what was learnt."""
+        if feedback is not None:
+            self.missed_from = feedback if self.missed_from is None else min(feedback, self.missed_from)
+
+
+class Trainee:
+    """A learner that is trained from the log of other learners, one feedback after the other."""
+
+    def __init__(self, learner: Learner, expected: Expected) -> None:
+        self.learner = learner
+        self.position = 0
+        self.done = 0
+        self.revisions = Revisions(expected, 0)
+        self._expected = expected
+
+    def advance(self, reader: Reader, upto: int, revised: int) -> bool:
+        """Learn the next chunk, up to a position, with the revisions up to another; whether that is reached.
+
+        Classes are added where they were added then.
+        """
+        self.revisions.hear(reader, revised, self.position)
+        events, more = reader.events(self._expected, self.position, upto, CHUNK, self.revisions.horizon)
+        end = events[-1].seq if more else upto
+        changes = reader.changes(self._expected, self.position, end)
+        for event in events:
+            while changes and changes[0].seq < event.seq:
+                self._change(changes.pop(0).detail)
+            check_events(self._expected, [event], len(self.learner.classes))
+            if event.counts:
+                learn_elsewhere(self.learner, self._expected.inputs, event)
+        for change in changes:
+            self._change(change.detail)
+        self.done += len(events)
+        self.position = end
+        return not more
+
+    def approach(self, reader: Reader, last: Callable[[], int]) -> Iterator[int]:
+        """Learn until the end of the log is so near that the rest is a matter of a moment; how many were learnt, again and again.
+
+        Or until it is not worth going on, since as much comes meanwhile as is learnt: then the rest is for whoever stops the others for it. What was there at
+        the beginning is learnt here in any case: a bad row in it ends the training, and not the task.
+        """
+        end, behind = last(), last()
+        while True:
+            while self.position < end:
+                self.advance(reader, end, end)
+                yield self.done
+            before, behind, end = behind, last() - end, last()
+            if behind <= NEAR or behind > before / 2:
+                return
+
+    def _change(self, detail: dict[str, Any]) -> None:
+        for name in detail.get("add_classes", []):
+            self.learner.add_class(name)
+
+    def packed(self, generation: int, reader: Reader) -> Packed | None:
+        """As it is now, for nodes that take it over; None where it has not learnt the last word on something."""
+        mark = reader.mark(self._expected.task, self.position, self.revisions.horizon)
+        if mark is None or self.revisions.missed_from is not None:
+            return None
+        where = (generation, self.position, self.revisions.horizon)
+        return packed_snapshot(Snapshot(self.learner, *where, mark, Statistics(len(self.learner.classes))))
+
+    @classmethod
+    def taken_over(cls, trained: Snapshot, expected: Expected) -> Trainee:
+        """One that another node has trained."""
+        made = cls(trained.learner, expected)
+        made.position, made.revisions.horizon = trained.position, trained.revised
+        return made
+
+
+def first_classes(reader: Reader, expected: Expected) -> list[ClassName]:
+    """The classes with which a task began, and with which whatever is trained from its log begins."""
+    classes: list[ClassName] = reader.changes(expected, 0, NO_END)[0].detail["classes"]
+    return classes
+
+
+def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
+    """Learn from a decision of another learner; whether this one could."""
+    label, propensity = event.played
+    try:
+        x = inputs.table([event.x])[0]
+        found = event.candidates
+        among = None if found is None else [learner.classes[place] for place in found]
+        decision = learner.from_log(
+            x, learner.classes[label], min(propensity, 1.0), event.id, among=among, complete=bool(event.complete)
+        )
+        if event.truth is not None:
+            learner.learn(decision, truth=learner.classes[event.truth])
+        elif event.reward is not None:
+            learner.learn(decision, reward=event.reward)
+        else:
+            learner.learn(decision, right=bool(event.right))
+    except OnebitError:
+        return False
+    return True

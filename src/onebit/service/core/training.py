@@ -1,0 +1,206 @@
+"""Training: a learner that was asked for is trained from the log, beside the one that decides, and takes over at a row of the log.
+
+That it is asked for is in the log, and so is that it takes over. Where nodes share a log, the keeper trains, and keeps what came out of it beside the
+snapshots; all others take that over at the same row. Where the keeper goes before that, the next one trains.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from onebit.errors import OnebitError
+from onebit.service.core.commit import GroupCommit
+from onebit.service.core.compiler import Compiler
+from onebit.service.core.progress import Progress
+from onebit.service.core.served_task import ServedTask, TrainingProgress
+from onebit.service.core.threads import in_thread
+from onebit.service.core.trainee import Trainee, first_classes
+from onebit.service.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
+from onebit.service.store.base import Store
+from onebit.service.store.errors import LogError, StaleError
+from onebit.service.store.reader import Reader
+from onebit.service.task import TaskInfo, learner_of, refuse_rule
+
+if TYPE_CHECKING:
+    from onebit.service.admin import Admin
+
+LOG = logging.getLogger("onebit.service")
+AGAIN_S = 0.5  # until what could not be written is tried again
+MOST_STARTS = 5  # of the service, with which a learner is trained that has not taken over: training may be what ends it
+
+
+class Trainers:
+    """The trainings that are under way, on one event loop."""
+
+    def __init__(
+        self, admin: Admin, store: Store, commits: GroupCommit, reader: Reader, progress: Progress, compiler: Compiler
+    ) -> None:
+        self._admin = admin
+        self._store = store
+        self._commits = commits
+        self._reader = reader
+        self._progress = progress
+        self._compiler = compiler
+        self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner: one training for each
+
+    def stop(self) -> None:
+        """Give up what is being trained."""
+        for training in self._under_way.values():
+            training.cancel()
+
+    def resume(self, tasks: Iterable[ServedTask]) -> None:
+        """Train on what was being trained when the service ended, or the node that did so."""
+        for served in tasks:
+            if served.info.training is not None:
+                self.begin(served, served.info.training, None, again=True)
+
+    def heard(self, served: ServedTask, kind: str, detail: dict[str, Any]) -> None:
+        """Another node has written a change of a task: perhaps that a learner is asked for, will not come, or takes over."""
+        asked = detail.get("training")
+        if kind == "learner":
+            served.training = None
+        elif asked is not None:
+            self.begin(served, asked, None)
+        elif "training" in detail and served.training is not None:
+            served.training.error = detail.get("training_error")
+        self._progress.wake()
+
+    def begin(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False) -> None:
+        """Train a learner that was asked for, unless that is under way; where another node is the keeper, that is for it to do."""
+        key = served.info.number, _identity(asked)
+        if key in self._under_way:
+            return
+        counts = served.follower.statistics
+        of = counts.count("feedback") + counts.count("late")
+        served.training = TrainingProgress(learner=asked["learner"], done=0, of=of)
+        if self._store.lease is not None:
+            training = asyncio.create_task(self._train(served, asked, token, again))
+            self._under_way[key] = training
+            training.add_done_callback(lambda _: self._under_way.pop(key, None))
+
+    async def _count_start(self, served: ServedTask, asked: dict[str, Any]) -> None:
+        """Write that the training begins once more; refuse what has ended the service again and again."""
+        if asked["starts"] == MOST_STARTS:
+            raise OnebitError(
+                f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
+            )
+        counted = {"training": {**asked, "starts": asked["starts"] + 1}}
+        await self._log_training(served, asked, "changed", counted, None)
+
+    async def _train(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool) -> None:
+        training, info = served.training, served.info
+        assert training is not None
+        detail = {name: value for name, value in asked.items() if name != "starts"}
+        ended = threading.Event()
+        try:
+            if again:
+                await self._count_start(served, asked)
+            classes = first_classes(self._reader, info.expected)
+            learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
+            trainee = Trainee(learner, info.expected)
+            await in_thread(self._train_near, trainee, training, ended)
+            if self._store.shared:
+                await in_thread(self._hand_over, served, trainee, detail["generation"])
+
+            async def check_fit() -> None:
+                # There may be more classes by now.
+                await in_thread(learner_of, detail, info.classes, info.inputs)
+                refuse_rule(learner, info.retired, "learner")  # and fewer that are played
+                served.follower.trainees[detail["generation"]] = trainee
+
+            seq = await self._log_training(served, asked, "learner", detail, token, check_fit)
+            await self._progress.until(lambda: served.has_followed(seq))
+            if served.follower.failing is not None:
+                raise OnebitError(served.follower.failing)
+            served.training = None
+            LOG.info(
+                f"task {info.name}: {detail['learner']} took over",
+                extra={"event": "learner-switched", "task": served.info.name, "learner": detail["learner"]},
+            )
+        except Exception as error:
+            served.follower.trainees.pop(detail["generation"], None)
+            if info.generation >= detail["generation"]:  # it took over all the same, or one of another node did
+                served.training = None
+            elif _is_wanted(info, asked):
+                await self._log_failed(served, training, asked, str(error) or type(error).__name__)
+        finally:
+            ended.set()
+            self._progress.wake()
+
+    async def _log_failed(
+        self, served: ServedTask, training: TrainingProgress, asked: dict[str, Any], why: str
+    ) -> None:
+        """Write that a learner will not take over, so that the next start does not try again."""
+        training.error = why
+        LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
+        with contextlib.suppress(NotFoundError, ConflictError):  # the task was deleted, or another node was faster
+            failed = {"training": None, "training_error": why}
+            await self._log_training(served, asked, "changed", failed, None)
+
+    async def _log_training(
+        self,
+        served: ServedTask,
+        asked: dict[str, Any],
+        kind: str,
+        detail: dict[str, Any],
+        token: str | None,
+        check: Callable[[], Awaitable[None]] | None = None,
+    ) -> int:
+        """Write what became of a learner, which was perhaps trained for hours: a disk that is full is waited for.
+
+        What nobody knows of is tried again too: should it be there all the same, that is found then. A node that is the keeper no more
+        waits until it is again, or until it hears what the next one has made of the learner.
+        """
+        while True:
+            lease = self._store.lease
+            try:
+                if lease is not None:
+                    async with self._admin.change_of(served) as assumptions:
+                        if check is not None:
+                            await check()
+                        judged = assumptions._replace(lease=lease)
+                        return await self._admin.log_change(served, judged, kind, detail, token)
+            except StaleError:
+                with contextlib.suppress(LogError):
+                    await self._admin.hear()
+            except (UnavailableError, UnfinishedError):
+                pass
+            if served.info.deleted is not None:
+                raise NotFoundError("the task was deleted meanwhile")
+            if not _is_wanted(served.info, asked):
+                raise ConflictError(f"task {served.info.name!r} was given another learner meanwhile")
+            await asyncio.sleep(AGAIN_S)
+
+    def _hand_over(self, served: ServedTask, trainee: Trainee, generation: int) -> None:
+        """Keep what was trained, so that other nodes need not train it too; where that cannot be, they do."""
+        try:
+            with closing(self._store.reader()) as reader:
+                packed = trainee.packed(generation, reader)
+            if packed is not None:
+                served.follower.snapshots.write_trained(packed)
+        except (LogError, OnebitError) as error:
+            LOG.warning(f"what was trained cannot be handed over: {error}", extra={"event": "training-not-kept"})
+
+    def _train_near(self, trainee: Trainee, training: TrainingProgress, ended: threading.Event) -> None:
+        """Come near to the end of the log; the rest was learnt by the one that decides."""
+        with closing(self._store.reader()) as reader:
+            for training.done in trainee.approach(reader, lambda: self._commits.last):
+                if ended.is_set():
+                    return
+
+
+def _identity(asked: dict[str, Any]) -> str:
+    """A text that tells a learner that was asked for from all others, however often its training was begun."""
+    return json.dumps({name: value for name, value in asked.items() if name != "starts"}, sort_keys=True)
+
+
+def _is_wanted(info: TaskInfo, asked: dict[str, Any]) -> bool:
+    """Return True if the task still waits for this learner."""
+    return info.training is not None and _identity(info.training) == _identity(asked)

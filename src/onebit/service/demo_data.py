@@ -1,0 +1,59 @@
+"""Items of known data, for the page on which a person plays with a task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onebit.contract.validation import ClassName
+from onebit.data import real
+from onebit.data.tables import Dataset
+from onebit.errors import OnebitError, nearest
+from onebit.service.errors import InvalidError, NotFoundError
+
+
+class Items:
+    """Data sets by name, each read once. Only names that onebit knows: nobody outside names a file of this machine."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Dataset] = {}
+
+    def check(self, name: str, features: dict[str, Any], classes: list[ClassName]) -> None:
+        """Read a data set, and refuse one that does not fit a task."""
+        data = self._read(name)
+        if features["kind"] != "numbers" or data.X.shape[1] != features["size"]:
+            raise InvalidError(
+                f"items {name!r} are rows of {data.X.shape[1]} numbers, and features asks for others", "items"
+            )
+        texts = {str(one) for one in classes}
+        missing = [one for one in data.classes if str(one) not in texts]
+        if missing:
+            raise InvalidError(f"items {name!r} have the class {missing[0]!r}, which is not among the classes", "items")
+
+    def item(self, name: str, number: int, classes: list[ClassName]) -> dict[str, Any]:
+        """One item, with its class as the task calls it."""
+        data = self._read(name)
+        if number >= data.rows:
+            raise NotFoundError(f"there are {data.rows} items, so number must be below that", "number")
+        called = {str(one): one for one in classes}
+        truth = called[str(data.classes[int(data.y[number])])]
+        return {
+            "number": number,
+            "of": data.rows,
+            "x": np.asarray(data.X[number], dtype=float).tolist(),
+            "truth": truth,
+        }
+
+    def _read(self, name: str) -> Dataset:
+        if name not in self._known:
+            if name not in real.REAL:
+                raise InvalidError(f"there are no items {name!r}; {nearest(name, real.REAL)}", "items")
+            try:
+                data = real.load(name)
+            except OnebitError as error:
+                raise InvalidError(f"items {name!r} cannot be had: {error}", "items") from None
+            if not isinstance(data.X, np.ndarray):
+                raise InvalidError(f"items {name!r} are sparse rows, which cannot be shown", "items")
+            self._known[name] = data
+        return self._known[name]

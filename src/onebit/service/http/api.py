@@ -1,0 +1,238 @@
+"""The functions behind the routes: what HTTP adds to the service."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+from orjson import Fragment
+from pydantic import Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from onebit.rules import chosen_rules
+from onebit.service import requests
+from onebit.service.core.decide import PROBABILITIES_AT_ONCE
+from onebit.service.core.history import WINDOW
+from onebit.service.errors import ForbiddenError
+from onebit.service.http.metrics import CONTENT_TYPE, Metrics, build_info
+from onebit.service.http.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply
+from onebit.service.http.request import COOKIE, context_of, principal_of
+from onebit.service.maintenance.forget import ForgetOrder
+from onebit.service.store.clock import rfc3339
+from onebit.service.tokens import SCOPES
+
+if TYPE_CHECKING:
+    from onebit.service.service import Service
+
+MOST_SHOWN = 1000  # decisions, or parts of an explanation, in one reply
+TASKS_AT_ONCE = 10  # that are written before others get a turn
+CLASSES_AT_ONCE = 1000
+DECISIONS_AT_ONCE = 50
+MOST_SMALL = 5_000  # values of the decisions in an answer that is not large
+NUMBERS_AT_ONCE = 50_000
+LARGEST = 2**63 - 1
+TIMES = {
+    "decided_at": "time",
+    "feedback_at": "feedback_time",
+    "revised_at": "revised_time",
+}  # as texts, and the numbers
+REMEMBERED_S = 180 * 86_400  # a token in a browser; where it expires or is revoked, that ends it sooner
+
+
+class Api:
+    """The functions behind the routes."""
+
+    def __init__(self, openapi: Callable[[], dict[str, Any]], service: Service, metrics: Metrics) -> None:
+        self._openapi = openapi
+        self._service = service
+        self._metrics = metrics
+
+    async def healthz(self) -> object:
+        """Whether the process answers."""
+        return {"status": "ok"}
+
+    async def readyz(self, request: Request) -> Response:
+        """Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings."""
+        await self._service.log_health.probe()
+        state = self._service.readiness(principal_of(request).sees)
+        return json_reply(state, 200 if state["ready"] else 503)
+
+    async def version(self) -> object:
+        """The versions and the CPU that the service runs on; services that agree in these learn the same, bit for bit."""
+        return build_info()
+
+    async def metrics(self) -> Response:
+        """Counts and times, as Prometheus reads them."""
+        headers = (*STRICT, (b"content-type", CONTENT_TYPE.encode()), (b"cache-control", b"no-store"))
+        return Reply(self._metrics.text(), 200, headers)
+
+    async def openapi(self) -> object:
+        """The description of this interface, for programs."""
+        return await asyncio.to_thread(self._openapi)  # made when it is asked for first, which takes a while
+
+    async def log_in(self, request: Request) -> Response:
+        """Let a browser keep the token of this request as a cookie that no script can read."""
+        context, who = context_of(request), principal_of(request)
+        known = context.token is not None and who.id is not None  # not where anybody is let in
+        left = REMEMBERED_S if who.expires is None else max(1, int(who.expires - time.time()))
+        return empty_reply([_cookie(request, context.token or "", min(REMEMBERED_S, left))] if known else [])
+
+    async def session(self, request: Request) -> object:
+        """What the token may do."""
+        who = principal_of(request)
+        return {
+            "scopes": [scope for scope in SCOPES if scope in who.scopes],
+            "tasks": None if who.tasks is None else sorted(who.tasks),
+            "open": who.id is None,
+        }
+
+    async def log_out(self, request: Request) -> Response:
+        """Remove the token's cookie from the browser."""
+        return empty_reply([_cookie(request, "", 0)])
+
+    async def learners(self) -> object:
+        """The learners that a task can have, and their parameters."""
+        return {
+            "learners": [
+                {
+                    "name": rule.name,
+                    "summary": rule.summary,
+                    "parameters": [
+                        {"name": name, "default": rule.defaults[name], "range": one.range, "meaning": one.meaning}
+                        for name, one in rule.parameters.items()
+                    ],
+                }
+                for rule in chosen_rules().values()
+                if callable(rule.full_information) or not rule.full_information
+            ]
+        }
+
+    async def create(self, request: Request, body: requests.NewTask) -> Response:
+        """Create a task."""
+        who = principal_of(request)
+        if not who.sees(body.name):
+            raise ForbiddenError("the token is for other tasks")
+        task = await self._service.create(body, who.id)
+        return json_reply(task, 201, [(b"location", f"/v1/tasks/{task.name}".encode())])
+
+    async def tasks(self, request: Request) -> object:
+        """The tasks that the token may see."""
+        who = principal_of(request)
+        tasks = [task for task in self._service.tasks() if who.sees(task.name)]
+        aside = [one for one in self._service.set_aside() if who.sees(one["name"])]
+        form = b'{"tasks":[%b],"set_aside":' + orjson.dumps(aside).replace(b"%", b"%%") + b"}"
+        return await json_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE, form)
+
+    async def task(self, task: requests.TaskName) -> object:
+        """The current state of a task."""
+        return self._service.task(task)
+
+    async def change(self, request: Request, task: requests.TaskName, body: requests.Change) -> object:
+        """Add classes to a task or retire some, or change its mode, deadline, meaning of silence, time limit for revisions, or required confidence."""
+        return await self._service.change(task, body, principal_of(request).id)
+
+    async def delete(self, request: Request, task: requests.TaskName) -> object:
+        """Delete a task: its rows stay in the log, and its name is free again."""
+        return await self._service.delete(task, principal_of(request).id)
+
+    async def decide(
+        self,
+        request: Request,
+        task: requests.TaskName,
+        body: requests.DecideRequest | list[requests.DecideRequest],
+    ) -> object:
+        """Decide on one x or a list of them, among all classes or some, and log it; the same id again gives the same answer."""
+        if not isinstance(body, list):
+            return (await self._service.decide(task, [body]))[0]
+        classes = self._service.classes(task)
+        if len(body) * classes <= PROBABILITIES_AT_ONCE:
+            return await self._service.decide(task, body, single=False)
+        await context_of(request).reserve_large()  # the answer is large
+        decided = await self._service.decide(task, body, single=False)
+        return await json_in_pieces(decided, self._service.heavy_work, max(1, PROBABILITIES_AT_ONCE // classes))
+
+    async def feedback(
+        self, task: requests.TaskName, body: requests.FeedbackRequest | list[requests.FeedbackRequest]
+    ) -> object:
+        """Report whether a decision, or each of a list, was right, its reward, or the class that was right; in any order, at any time. Revise or withdraw it."""
+        if isinstance(body, list):
+            return await self._service.feedback(task, body, single=False)
+        return (await self._service.feedback(task, [body]))[0]
+
+    async def switch(self, request: Request, task: requests.TaskName, body: requests.NewLearner) -> object:
+        """Train another learner from the log of the task; it takes over when the training is done."""
+        return await self._service.switch(task, body, principal_of(request).id)
+
+    async def forget(self, request: Request, task: requests.TaskName, body: requests.Forget) -> object:
+        """Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again."""
+        asked = ForgetOrder(body.ids, body.before, body.unlearn)
+        return await self._service.forget(task, asked, principal_of(request).id)
+
+    async def stats(
+        self, request: Request, task: requests.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000
+    ) -> object:
+        """The statistics of a task."""
+        classes = self._service.classes(task)
+        if classes > CLASSES_AT_ONCE:
+            await context_of(request).reserve_large()
+        stats = self._service.summary(task, window)
+        for first in range(0, classes, CLASSES_AT_ONCE):
+            async with self._service.heavy_work:
+                stats["classes"] += self._service.class_stats(task, first, CLASSES_AT_ONCE)
+        return stats
+
+    async def decisions(
+        self,
+        request: Request,
+        task: requests.TaskName,
+        limit: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 50,
+        before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
+    ) -> object:
+        """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
+        await self._reserve(request, task, limit)
+        shown = [await self._shown(one) for one in await self._service.decisions(task, limit, before)]
+        return await json_in_pieces(shown, self._service.heavy_work, DECISIONS_AT_ONCE, b'{"decisions":[%b]}')
+
+    async def decision(self, request: Request, task: requests.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
+        """One decision in the log."""
+        await self._reserve(request, task)
+        return await self._shown(await self._service.decision(task, id))
+
+    async def explanation(
+        self,
+        task: requests.TaskName,
+        id: requests.Identity,  # noqa: A002
+        top: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 10,
+    ) -> object:
+        """Which features or words speak for the label of a decision, according to the current learner."""
+        return await self._service.explain(task, id, top)
+
+    async def _reserve(self, request: Request, task: str, decisions: int = 1) -> None:
+        """Wait for a turn where an answer with so many decisions of a task may be large."""
+        if decisions * self._service.decision_values(task) > MOST_SMALL:
+            await context_of(request).reserve_large()
+
+    async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
+        """Return a decision as it is sent, with its times as texts too. While a long x is written others get a turn."""
+        for name, number in TIMES.items():
+            decision[name] = rfc3339(decision[number])
+        if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
+            written = await json_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
+            decision["x"] = Fragment(written.body)
+        return decision
+
+    async def item(self, task: requests.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
+        """An item of the data of the task, to play with."""
+        return self._service.item(task, number)
+
+
+def _cookie(request: Request, token: str, seconds: int) -> tuple[bytes, bytes]:
+    # Behind a proxy it is the proxy's word that counts; who lies here harms only their own cookie.
+    over_tls = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto", ""))
+    secure = "; Secure" if over_tls else ""
+    text = f"{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}"
+    return b"set-cookie", text.encode("latin-1")

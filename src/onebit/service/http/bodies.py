@@ -1,0 +1,182 @@
+"""What arrives: bodies that are read up to a size, and parameters of the query, checked against what a route declares.
+
+A small body is validated in one go, straight from its bytes. The values of a large one are counted before it is parsed, and then validated
+in pieces, between which others get a turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin
+from urllib.parse import parse_qsl
+
+from pydantic import FailFast, TypeAdapter, ValidationError
+from pydantic_core import from_json
+from starlette.types import Receive, Scope
+
+from onebit.errors import nearest, short
+from onebit.service.core.plan import HeavyWork
+from onebit.service.errors import InvalidError, RequestError, RequestTimeoutError, TooLargeError
+from onebit.service.http.messages import Location, message_of, shown_location
+from onebit.service.settings import Settings
+
+SMALL = 2**16  # bytes that are validated in one go: a millisecond
+MOST_VALUES = 1_000_000  # values and names in one request, which take a tenth of a second to parse
+ITEMS_AT_ONCE = 500  # of a large body, validated before others get a turn
+Content = bytes | bytearray
+_WHITE = b" \t\r\n"
+
+
+class ClientDisconnectedError(Exception):
+    """The client has closed the connection."""
+
+
+async def read_body(
+    scope: Scope, receive: Receive, most: int, patience_s: float, reserve_large: Callable[[], Awaitable[None]]
+) -> Content:
+    """Return the body of a request, which must arrive within `patience_s`.
+
+    A large one waits for its turn: until then nothing more is read from its sender, and its time does not run.
+    """
+    for name, value in scope["headers"]:
+        if name == b"content-length" and int(value) > most:
+            raise _too_large(most)
+    try:
+        async with asyncio.timeout(patience_s) as limit:
+            return await _receive_all(receive, most, limit, reserve_large)
+    except TimeoutError:
+        raise RequestTimeoutError(f"the request did not arrive within {patience_s:g} seconds") from None
+
+
+async def _receive_all(
+    receive: Receive, most: int, limit: asyncio.Timeout, reserve_large: Callable[[], Awaitable[None]]
+) -> Content:
+    whole = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnectedError
+        body = message.get("body", b"")
+        if len(whole) + len(body) > most:
+            raise _too_large(most)
+        if len(whole) + len(body) > SMALL:
+            due, waits_since = limit.when(), asyncio.get_running_loop().time()
+            limit.reschedule(None)
+            await reserve_large()
+            waited_s = asyncio.get_running_loop().time() - waits_since
+            limit.reschedule(None if due is None else due + waited_s)
+        elif not whole and not message.get("more_body", False):
+            return bytes(body)
+        whole += body
+        if not message.get("more_body", False):
+            return whole
+
+
+def _too_large(most: int) -> TooLargeError:
+    return TooLargeError(f"the body is larger than {most:,} bytes, the most that one request may have")
+
+
+class BodyReader:
+    """Turns bytes into what a route declares: a model, or `Model | list[Model]`, one or many."""
+
+    def __init__(self, declared: Any, settings: Settings, heavy_work: HeavyWork) -> None:
+        one, *many = get_args(declared) if get_origin(declared) is UnionType else (declared,)
+        self._settings = settings
+        self._heavy_work = heavy_work
+        self._fields = list(one.model_fields)
+        self._one: TypeAdapter[Any] = TypeAdapter(one)
+        self._many: TypeAdapter[Any] | None = None
+        if many:
+            listed: Any = Annotated[many[0], FailFast()]
+            self._many = TypeAdapter(listed)
+
+    async def read(self, content: Content) -> Any:
+        """Return the value of a body."""
+        if len(content) > SMALL:
+            return await self._read_large(content)
+        is_list = self._many is not None and content.lstrip(_WHITE)[:1] == b"["
+        adapter = self._many if is_list and self._many is not None else self._one
+        try:
+            return adapter.validate_json(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            if first["type"] == "json_invalid":
+                raise _not_json(str(first["ctx"]["error"]), content) from None
+            raise self._invalid(error, from_json(content)) from None
+
+    async def _read_large(self, content: Content) -> Any:
+        """Parse a large body in one go, and validate its items in pieces, between which others get a turn."""
+        if content.count(b",") + content.count(b":") > MOST_VALUES:
+            raise TooLargeError(f"the body has more than {MOST_VALUES:,} values and names, the most in one request")
+        async with self._heavy_work:
+            try:
+                value = from_json(content)
+            except ValueError as error:
+                raise _not_json(str(error), content) from None
+        if self._many is None or not isinstance(value, list):
+            return self._validate(value, ())
+        if len(value) > self._settings.max_batch:
+            raise TooLargeError(f"the body has {len(value):,} items, and {self._settings.max_batch:,} are the most")
+        found: list[Any] = []
+        for start in range(0, len(value), ITEMS_AT_ONCE):
+            async with self._heavy_work:
+                items = enumerate(value[start : start + ITEMS_AT_ONCE], start)
+                found += [self._validate(item, (index,)) for index, item in items]
+        return found
+
+    def _validate(self, item: Any, within: Location) -> Any:
+        """Validate one item of a large body; one of too many names is refused before each of them is an error."""
+        if isinstance(item, dict):
+            x = item.get("x")
+            names = max(len(item), len(x) if isinstance(x, dict) else 0)
+            if self._many is not None and names > self._settings.max_values + len(self._fields):
+                raise TooLargeError(
+                    f"{shown_location(within) or 'the body'} has {names:,} names, and {self._settings.max_values:,} are the most of one x"
+                )
+        try:
+            return self._one.validate_python(item)
+        except ValidationError as error:
+            raise self._invalid(error, item, within) from None
+
+    def _invalid(self, error: ValidationError, body: Any, within: Location = ()) -> RequestError:
+        errors = error.errors(include_url=False)
+        if not errors[0]["loc"] and errors[0]["type"] == "model_type" and not within:
+            return RequestError(
+                "the body is JSON, but must be an object" + (" or a list of them" if self._many else "")
+            )
+        return InvalidError(*message_of(errors, body, self._fields, within))
+
+
+def _not_json(why: str, content: Content) -> RequestError:
+    if not content.strip():
+        return RequestError("the body is empty, but must be JSON")
+    if "hex escape" in why:  # JSON has it, and no text
+        return InvalidError("the body has half a character, but texts must be of Unicode characters")
+    return RequestError(f"the body is not JSON that can be read: {why}")
+
+
+class QueryReader:
+    """Turns the query of an address into the parameters that a route declares."""
+
+    def __init__(self, declared: dict[str, Any], required: Iterable[str]) -> None:
+        self._adapters: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in declared.items()}
+        self._required = tuple(required)
+
+    def read(self, query: bytes) -> dict[str, Any]:
+        """Return the parameters that are given."""
+        given = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+        found = {}
+        for name, text in given.items():
+            if name not in self._adapters:
+                raise InvalidError(f"{short(name)} is not known here; {nearest(name, self._adapters)}", short(name))
+            try:
+                found[name] = self._adapters[name].validate_strings(text)
+            except ValidationError as error:
+                sentence, _ = message_of(error.errors(include_url=False), text)
+                raise InvalidError(sentence.replace("the body", name, 1), name) from None
+        for name in self._required:
+            if name not in found:
+                raise InvalidError(f"{name} is missing in the query", name)
+        return found

@@ -1,0 +1,144 @@
+"""What is wrong with a body, in one sentence: where it is, what it is, and what it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError  # noqa: F401 - for the example below
+from pydantic_core import ErrorDetails
+
+from onebit.errors import nearest
+from onebit.service.requests import STORABLE, TASK_NAME
+
+Location = tuple[str | int, ...]
+LONGEST = 60  # letters of a value that is shown
+MOST_ERRORS = 50  # that are looked at: the first is told of, with what is said of the same location
+
+_MUST_BE = {
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of fewer digits",
+    "int_from_float": "a whole number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "string_unicode": "a text of Unicode characters",
+    "string_too_short": "a text of length {min_length} or more",
+    "string_too_long": "a text of length {max_length} or less",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "too_short": "a list of at least {min_length}",
+    "too_long": "a list of at most {max_length}",
+    "literal_error": "{expected}",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+}
+_PATTERNS = {
+    TASK_NAME: "1 to 100 letters, digits, '.', '_' and '-', the first no '.'",
+    STORABLE: "a text without NUL characters",
+}
+
+
+def message_of(
+    errors: Sequence[ErrorDetails],
+    body: object,
+    known: Sequence[str] = (),
+    within: Location = (),
+) -> tuple[str, str | None]:
+    """Return the sentence, and the field that it is about; `known` are the fields that a body may have, and `within` is where it is in a list.
+
+    >>> from onebit.service.requests import DecideRequest
+    >>> try:
+    ...     DecideRequest.model_validate({"x": [1, 2, "a"]})
+    ... except ValidationError as error:
+    ...     message_of(error.errors(), {"x": [1, 2, "a"]})
+    ("x[2] is 'a', but must be a number", 'x[2]')
+    """
+    found = [(_location(one["loc"], body, one["type"]), one) for one in errors[:MOST_ERRORS]]
+    # What may be of several kinds has an error for each; the one that came furthest is meant.
+    first = found[0][0]
+    related = [(location, one) for location, one in found if _along(location, first)]
+    location = max((location for location, _ in related), key=len)
+    about = [one for other, one in related if other == location]
+    outermost = len(location) == 1
+    location = (*within, *location)
+    field = shown_location(location)
+    one = about[0]
+    if one["type"] == "missing":
+        return f"{field} is missing", field
+    if one["type"] == "extra_forbidden":
+        known_here = f"; {nearest(str(location[-1]), known)}" if outermost and known else ""
+        return f"{field} is not known here{known_here}", field
+    if one["type"] == "union_tag_not_found":
+        field = shown_location((*location, one["ctx"]["discriminator"].strip("'")))
+        return f"{field} is missing", field
+    if one["type"] == "union_tag_invalid":
+        field = shown_location((*location, one["ctx"]["discriminator"].strip("'")))
+        return f"{field} is {shown_value(one['ctx']['tag'])}, but must be one of {one['ctx']['expected_tags']}", field
+    must_be = " or ".join(dict.fromkeys(_must_be(one) for one in about))
+    return f"{field or 'the body'} is {shown_value(one['input'])}, but must be {must_be}", field
+
+
+def shown_location(location: Location) -> str | None:
+    """Return a location as one would write it in a program.
+
+    >>> shown_location((2, "x", 3)), shown_location(("features", "size")), shown_location(("x", "a b")), shown_location(())
+    ('[2].x[3]', 'features.size', "x['a b']", None)
+    """
+    plain = (isinstance(part, str) and part.isidentifier() and len(part) <= LONGEST for part in location)
+    parts = [
+        f".{part}" if is_plain else f"[{shown_value(part)}]" for part, is_plain in zip(location, plain, strict=True)
+    ]
+    return "".join(parts).removeprefix(".") or None
+
+
+def shown_value(value: object) -> str:
+    """Return a value in at most some 60 characters.
+
+    >>> shown_value("a" * 100), shown_value([1, 2]), shown_value(None), shown_value(True)
+    ("'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'", 'a list of 2', 'null', 'true')
+    """
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, str):
+        return repr(value[:LONGEST] + "..." if len(value) > LONGEST else value)
+    text = str(value)
+    return text[:LONGEST] + "..." if len(text) > LONGEST else text
+
+
+def _must_be(error: Any) -> str:
+    if error["type"] == "string_pattern_mismatch":
+        return _PATTERNS[error["ctx"]["pattern"]]
+    form = _MUST_BE.get(error["type"])
+    return f"right: {error['msg']}" if form is None else form.format(**error.get("ctx", {}))
+
+
+def _location(loc: Sequence[str | int], body: object, kind: str) -> Location:
+    """Return the location in the body from that of pydantic, without the names of the kinds that pydantic tried."""
+    location: list[str | int] = []
+    here: Any = body
+    for number, part in enumerate(loc):
+        last = number == len(loc) - 1
+        inside = part in here if isinstance(here, dict) else isinstance(here, list) and isinstance(part, int)
+        if inside:
+            here = here[part]
+            location.append(part)
+        elif last and kind == "missing":
+            location.append(part)
+    return tuple(location)
+
+
+def _along(one: Location, other: Location) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]

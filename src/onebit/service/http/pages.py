@@ -1,0 +1,98 @@
+"""The pages for people: read once at the start, so that no path of a request ever becomes a path of the disk."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from importlib.resources import files
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from onebit.service.errors import NotFoundError
+from onebit.service.http.replies import STRICT, Reply
+
+PAGES = ("dashboard", "play", "docs", "login")
+ICON = "image/x-icon"
+BORROWED = ("uPlot.iife.min.js", "uPlot.min.css")  # from the pages of experiments
+TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
+HTML = "text/html; charset=utf-8"
+NONCE = "__NONCE__"  # in the login page, which cannot load files: those are for those with a token
+
+
+def _policy(script: str, style: str) -> bytes:
+    return (
+        f"default-src 'none'; script-src {script}; style-src {style}; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ).encode()
+
+
+class File:
+    """A file with its headers."""
+
+    def __init__(self, content: bytes, kind: str) -> None:
+        self._content = content
+        self._tag = b'"%b"' % hashlib.sha256(content).hexdigest()[:32].encode()
+        self._headers = (
+            *STRICT,
+            (b"content-type", kind.encode()),
+            (b"content-security-policy", _policy("'self'", "'self'")),
+            (b"cache-control", b"private, no-cache"),  # kept, but asked for each time: it is not for everybody
+            (b"vary", b"authorization, cookie"),
+            (b"etag", self._tag),
+        )
+
+    def reply(self, request: Request) -> Response:
+        """Return the file, or 304 where the browser has it."""
+        if self._tag.decode() not in request.headers.get("if-none-match", ""):
+            return Reply(self._content, 200, self._headers)
+        response = Response(status_code=304)
+        response.raw_headers = list(self._headers)
+        return response
+
+
+class Pages:
+    """All pages, and the files that they load."""
+
+    def __init__(self) -> None:
+        own, borrowed = files("onebit.service.pages"), files("onebit.experiments.report") / "assets"
+        self._login = (own / "login.html").read_text(encoding="utf-8")
+        self._icon = File((own / "favicon.ico").read_bytes(), ICON)
+        self._pages = {name: File((own / f"{name}.html").read_bytes(), HTML) for name in PAGES if name != "login"}
+        found = [*own.iterdir(), *(borrowed / name for name in BORROWED)]
+        kinds = [(file, TYPES.get(file.name.rpartition(".")[2])) for file in found]
+        self._assets = {file.name: File(file.read_bytes(), kind) for file, kind in kinds if kind is not None}
+
+    def login(self) -> Response:
+        """Return the login page; a nonce, new each time, allows its one script."""
+        nonce = secrets.token_urlsafe(16)
+        headers = (
+            *STRICT,
+            (b"content-type", HTML.encode()),
+            (b"content-security-policy", _policy(f"'nonce-{nonce}'", "'unsafe-inline'")),
+            (b"cache-control", b"no-store"),
+            (b"www-authenticate", b'Bearer realm="onebit"'),
+        )
+        return Reply(self._login.replace(NONCE, nonce).encode(), 401, headers)
+
+    async def favicon(self, request: Request) -> Response:
+        """The icon, for browsers that ask for it by its usual name."""
+        return self._icon.reply(request)
+
+    async def dashboard(self, request: Request) -> Response:
+        """The dashboard: all tasks, live."""
+        return self._pages["dashboard"].reply(request)
+
+    async def play(self, request: Request, task: str) -> Response:
+        """The page on which a person says right or wrong."""
+        return self._pages["play"].reply(request)
+
+    async def docs(self, request: Request) -> Response:
+        """Return the page that describes every route."""
+        return self._pages["docs"].reply(request)
+
+    async def asset(self, request: Request, name: str) -> Response:
+        """A script or a style sheet of the pages."""
+        if name not in self._assets:
+            raise NotFoundError("there is no such file")
+        return self._assets[name].reply(request)

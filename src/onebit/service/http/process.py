@@ -1,0 +1,290 @@
+"""`onebit serve` as a process: its checks, its socket, its signals and its log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import ipaddress
+import json
+import logging
+import math
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from onebit.errors import InputError
+from onebit.service.core.threads import some_work
+from onebit.service.http.app import App
+from onebit.service.http.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, guarded
+from onebit.service.service import Service
+from onebit.service.settings import Settings
+from onebit.service.store.base import Store
+from onebit.service.store.choose import store_at
+from onebit.service.store.clock import rfc3339
+from onebit.service.tokens import Tokens
+
+LOG = logging.getLogger("onebit.service")
+BACKLOG = 2048  # connections that wait to be taken
+MOST_FILES = 65_536  # connections and files open at once, where the system allows it
+# Objects after which Python looks for circles among the new ones. Requests make few, and 700, its own number, are made by every list of decisions:
+# a list of 100 takes a fifth less processor time so, a single decision a tenth (`python -m benchmarks serve`).
+GARBAGE = 50_000
+SIGNALS = (signal.SIGTERM, signal.SIGINT)  # that end the service
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
+
+
+def serve(settings: Settings) -> int:
+    """Run a service until it is told to end, and return the exit code."""
+    began = time.perf_counter()
+    form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
+    with _logging(form), _private():
+        if settings.token_file is not None and not settings.token_file.exists():
+            raise InputError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
+        if settings.log is None and settings.data.exists() and not settings.data.is_dir():
+            raise InputError(f"--data {settings.data} is a file, but must be a folder, or the name of a new one")
+        store = store_at(settings.where)
+        tokens = store.tokens(settings)
+        is_open = tokens.open
+        if settings.log is None and not is_open and not settings.tokens.exists():
+            raise InputError(
+                f"there have been tokens for {settings.data}, and {settings.tokens} is gone: bring it back, make a new token, or "
+                f"remove {settings.closed} to let everybody on this machine in"
+            )
+        address = _resolve_address(settings.host, settings.port)
+        if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
+            raise InputError(
+                f"there are no tokens, so that only this machine may use the service, and --host {settings.host} is more than this "
+                f"machine: make a token with `onebit token create --scope admin {_option(settings)}`"
+            )
+        if not is_open:
+            tokens.listed()  # a damaged file is told of now, and not by the first request
+        listening = _bind_socket(*address)
+        _allow_many_files()
+        gc.set_threshold(GARBAGE)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
+            code = runner.run(_serve(settings, store, tokens, listening, is_open, began))
+    if some_work():  # Python would wait for the compiler, or fall over it
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
+
+
+def _option(settings: Settings) -> str:
+    """Return the option of `onebit token` that names the tokens of this service."""
+    return f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
+
+
+async def _serve(
+    settings: Settings,
+    store: Store,
+    tokens: Tokens,
+    listening: socket.socket,
+    is_open: bool,
+    began: float,
+) -> int:
+    LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
+    service = Service(settings, compiles_apart=True, store=store)
+    app = App(service, settings, tokens)
+    if not await _start(service):
+        LOG.info("ended before it was ready", extra={"event": "ended"})
+        return 0
+    try:
+        config = uvicorn.Config(
+            app,
+            **_connection_settings(app.connections),
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            backlog=BACKLOG,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=math.ceil(settings.drain_s),
+        )
+        server = uvicorn.Server(config)
+        listening.listen(BACKLOG)
+        with _ended_by_signals(server):
+            _log_addresses(store, listening, is_open, service.task_names(), began)
+            await server.serve(sockets=[listening])
+    finally:
+        await service.stop()
+    LOG.info("ended", extra={"event": "ended"})
+    return 0
+
+
+def _connection_settings(connections: Connections) -> dict[str, Any]:
+    """Return what bounds connections: our own guard, or with a uvicorn that it does not fit only the settings of uvicorn."""
+    try:
+        return {"http": guarded(connections)}
+    except ImportError as error:
+        LOG.warning(
+            f"uvicorn {uvicorn.__version__} is not known ({error}): heads that take long and answers that are not read are not ended, the number "
+            f"of connections is not exact, and what is not HTTP is refused in plain text",
+            extra={"event": "uvicorn-unknown"},
+        )
+        # Here each connection beyond the most is answered 503, and the others go on.
+        return {"http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "limit_concurrency": connections.most + 1}
+
+
+async def _start(service: Service) -> bool:
+    """Start a service, and return False if it was told to end before it was ready."""
+    starting = asyncio.ensure_future(service.start())
+    loop = asyncio.get_running_loop()
+    for one in SIGNALS:
+        loop.add_signal_handler(one, starting.cancel)
+    try:
+        await starting
+    except asyncio.CancelledError:
+        return False
+    finally:
+        for one in SIGNALS:
+            loop.remove_signal_handler(one)
+    return True
+
+
+@contextlib.contextmanager
+def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let a signal end the server, and not this process: uvicorn raises it again when all that was under way is done."""
+
+    def end(*_: object) -> None:
+        server.should_exit = True
+
+    before = {one: signal.signal(one, end) for one in SIGNALS}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
+    host, port = listening.getsockname()[:2]
+    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    seconds = round(time.perf_counter() - began, 3)
+    counted = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
+    about = {"address": address, "folder": store.name, "tasks": tasks, "open": is_open, "seconds": seconds}
+    LOG.info(
+        f"listening on {address} for {counted} of {store.name}, after {seconds} s",
+        extra={"event": "listening", **about},
+    )
+    LOG.info(
+        f"to play, open {address}/play/digits in a browser; all tasks are at {address}/",
+        extra={"event": "pages", "play": f"{address}/play/digits"},
+    )
+    if is_open:
+        LOG.warning(
+            "there are no tokens: everybody on this machine may do everything; `onebit token create` ends that",
+            extra={"event": "open"},
+        )
+
+
+def _resolve_address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
+    """Return the family and the address of a host."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError):
+        raise InputError(f"--host {host} is not the name or the address of a machine") from None
+    family, _, _, _, address = found[0]
+    return family, address
+
+
+def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
+    """Return a bound socket; it listens when the service is ready."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        if os.name == "posix":  # elsewhere this would share a port that is in use
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(address)
+    except OSError as error:
+        made.close()
+        raise InputError(
+            f"port {address[1]} of {address[0]} cannot be used: {error.strerror or error}; --port names another"
+        ) from None
+    return made
+
+
+def _allow_many_files() -> None:
+    """Raise the limit on open files, and so on connections, as far as the system allows; it is usually 1,024."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ModuleNotFoundError:  # it is not made for every system
+        return None
+    return uvloop.new_event_loop
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as JSON."""
+        message = record.getMessage().strip()
+        line = {
+            "time": rfc3339(record.created),
+            "level": record.levelname.lower(),
+            "event": record.name,  # where what is logged has no name of its own
+            **{name: value for name, value in record.__dict__.items() if name not in _STANDARD},
+            "message": message,
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class _TextLines(logging.Formatter):
+    """Lines of text for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return a record as a line of text."""
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        line = f"{rfc3339(record.created)} {level}{record.getMessage()}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+@contextlib.contextmanager
+def _private() -> Iterator[None]:
+    """Make files that nobody else on this machine can read: they hold what users sent."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+@contextlib.contextmanager
+def _logging(form: str) -> Iterator[None]:
+    """Write everything that is logged to stderr, in one form; of uvicorn only errors, since strangers can cause its warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    root, ours = logging.getLogger(), logging.getLogger("onebit")
+    uvicorn_own = logging.getLogger("uvicorn")
+    levels = root.level, ours.level, uvicorn_own.level
+    root.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    uvicorn_own.setLevel(logging.ERROR)
+    logging.captureWarnings(True)
+    try:
+        yield
+    finally:
+        logging.captureWarnings(False)
+        for logger, level in zip((root, ours, uvicorn_own), levels, strict=True):
+            logger.setLevel(level)
+        root.removeHandler(handler)

@@ -1,0 +1,192 @@
+"""x on its way: JSON from outside, bytes in the log, rows for a learner."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from onebit.contract.validation import is_text
+from onebit.errors import brief
+from onebit.features.named import WORD
+from onebit.service.errors import InvalidError, TooLargeError
+
+Kind = Literal["numbers", "dict", "text"]
+X = list[float] | dict[str, float] | str
+LONGEST = 50  # bytes of a name or a word, on average over those that an x may have
+_STORED = np.dtype("<f8")
+_DOUBLE = np.dtype(np.float64)
+_CLASS = np.dtype("<u4")
+_NUMBERS = frozenset((float, int))
+_WANTED = {"dict": "an object of feature name and number", "text": "a text"}
+
+
+class ParsedX(NamedTuple):
+    """An x that was checked: as a learner takes it (`Inputs.table`), and the bytes that the log keeps of it."""
+
+    read: Any
+    stored: bytes
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How the x of a task look: numbers (so many), dicts, or texts (hashed into 2^bits columns)."""
+
+    kind: Kind
+    size: int | None = None
+    hash_bits: int | None = None
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """The three, to be written down."""
+        return {"kind": self.kind, "size": self.size, "hash_bits": self.hash_bits}
+
+    @cached_property
+    def _numbers(self) -> struct.Struct:
+        return struct.Struct(f"<{self.size}d")
+
+    @classmethod
+    def of(cls, features: dict[str, Any]) -> Inputs:
+        """As a task says it."""
+        return cls(features["kind"], features.get("size"), features.get("hash_bits"))
+
+    @property
+    def columns(self) -> int:
+        """How many columns of features a learner has for them."""
+        return self.size or 1 << (self.hash_bits or 0)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a learner is told of its features."""
+        if self.kind == "numbers":
+            return {"features": self.size}
+        return {"text": self.kind == "text", "hash_bits": self.hash_bits}
+
+    def parse(self, x: Any, field: str = "x", most: int | None = None) -> ParsedX:
+        """Check x, and return its one canonical form: the same for the same x, in whatever order its names come.
+
+        `most` is how many names a dict, or words a text may have. Whether numbers are finite is for the learner to look at.
+        """
+        if self.kind == "numbers":
+            stored = self._parse_numbers(x, field)
+            return ParsedX(stored, stored)
+        if self.kind == "text":
+            if not isinstance(x, str):
+                raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+            if not is_storable(x):
+                raise InvalidError(f"{field}: expected a text of Unicode characters without NUL", field)
+            kept = x.encode()
+            if most is not None:
+                _refuse_bytes(kept, field, most)
+                # A word has a letter, and something between it and the next. They are counted as a learner reads them.
+                words = WORD.finditer(x.lower()) if len(kept) > 2 * most else iter(())
+                if next(itertools.islice(words, most, None), None) is not None:
+                    raise TooLargeError(f"{field} has more than {most:,} words, the most that a text may have", field)
+            return ParsedX(x, kept)
+        if not isinstance(x, dict):
+            raise InvalidError(f"{field} is {_named(x)}, but must be {_WANTED[self.kind]}", field)
+        if most is not None and len(x) > most:
+            raise TooLargeError(f"{field} has {len(x):,} names, and {most:,} are the most", field)
+        try:
+            ordered = {name: x[name] for name in sorted(x)}
+            kept = orjson.dumps(ordered)
+        except (TypeError, orjson.JSONEncodeError) as error:
+            raise InvalidError(f"{field} cannot be kept: {error}", field) from None
+        if not (_NUMBERS.issuperset(map(type, ordered.values())) and all(map(math.isfinite, ordered.values()))):
+            raise InvalidError(f"{field} is not {_WANTED[self.kind]}, with numbers that are finite", field)
+        if b"\\u0000" in kept and not all(map(is_storable, x)):
+            raise InvalidError(f"{field} has a name with NUL in it, which no log keeps", field)
+        if most is not None:
+            _refuse_bytes(kept, field, most)
+        return ParsedX(ordered, kept)
+
+    def _parse_numbers(self, x: Any, field: str) -> bytes:
+        if isinstance(x, np.ndarray) and x.dtype is _DOUBLE and x.ndim == 1:
+            count, stored = len(x), x.tobytes()
+        elif isinstance(x, list):
+            count, stored = len(x), b""
+        else:
+            raise InvalidError(f"{field} is {_named(x)}, but must be a list of {self.size} numbers", field)
+        if count != self.size:
+            raise InvalidError(f"{field} has {count} numbers, but must have {self.size}", field)
+        try:
+            return stored or self._numbers.pack(*x)
+        except struct.error:
+            raise InvalidError(f"{field} is {brief(x)}, but must be a list of {self.size} numbers", field) from None
+
+    def read(self, stored: Sequence[bytes]) -> list[Any]:
+        """What the log keeps, read and checked, for `table` and `shown`. ValueError with what is wrong: the disk may have changed it."""
+        if not all(type(one) is bytes for one in stored):
+            raise ValueError("is no bytes")
+        if self.kind == "numbers":
+            width = self._numbers.size
+            if any(len(one) != width for one in stored):
+                raise ValueError(f"has another length than the {width} bytes of {self.size} numbers")
+            if not np.isfinite(numbers_in(b"".join(stored))).all():
+                raise ValueError("has a number that is not finite")
+            return list(stored)
+        if self.kind == "text":
+            try:
+                return [one.decode() for one in stored]
+            except UnicodeDecodeError:
+                raise ValueError("is not a text in UTF-8") from None
+        try:
+            read = [orjson.loads(one) for one in stored]
+        except orjson.JSONDecodeError:
+            raise ValueError("is not JSON") from None
+        if not all(type(one) is dict and _NUMBERS.issuperset(map(type, one.values())) for one in read):
+            raise ValueError(f"is not {_WANTED[self.kind]}")
+        return read
+
+    def table(self, read: Sequence[Any]) -> Any:
+        """Rows for a learner."""
+        if self.kind == "numbers":
+            return numbers_in(b"".join(read)).reshape(len(read), -1)
+        return read
+
+    def shown(self, read: Any) -> X:
+        """X as it came."""
+        value: X = list(numbers_in(read).tolist()) if self.kind == "numbers" else read
+        return value
+
+
+def is_storable(text: str) -> bool:
+    """Return True if every store can hold this text: it has no NUL, and no half of a character."""
+    return "\0" not in text and is_text(text)
+
+
+def numbers_in(stored: bytes) -> NDArray[np.float64]:
+    """Numbers as the log keeps them: eight bytes each, the lowest first."""
+    return np.frombuffer(stored, dtype=_STORED)
+
+
+def classes_in(stored: bytes) -> NDArray[np.int64]:
+    """Places in a list of classes as the log keeps them: four bytes each, the lowest first."""
+    return np.frombuffer(stored, dtype=_CLASS).astype(np.int64)
+
+
+def stored_classes(places: Sequence[int] | None) -> bytes | None:
+    """What the log keeps of places in a list of classes; nothing where they are all."""
+    return None if places is None else np.array(places, dtype=_CLASS).tobytes()
+
+
+def _refuse_bytes(kept: bytes, field: str, most: int) -> None:
+    if len(kept) > LONGEST * most:
+        raise TooLargeError(
+            f"{field} has {len(kept):,} bytes, and {LONGEST * most:,} are the most: {LONGEST} for each of {most:,} names or words",
+            field,
+        )
+
+
+def _named(x: object) -> str:
+    """What x is, in the words of JSON; what JSON has none for, in a program, as it is."""
+    names = {list: "a list", str: "a text", dict: "an object"}
+    return next((name for kind, name in names.items() if isinstance(x, kind)), brief(x))

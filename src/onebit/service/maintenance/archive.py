@@ -1,0 +1,128 @@
+"""Archiving: the months of a task's log that have ended go into Parquet files, one for each, and out of the log.
+
+    TO/news/2026-01.parquet
+    TO/news/2026-02.parquet
+
+First all files are written and compared with the log, row by row; then the rows are taken out in one transaction (`forgetting`), with what was learnt from them
+kept, and the database is erased. A folder belongs to this process all the time. The nodes of a database go on: where something is said of the decisions before
+they are taken out, the files are written again. Whoever is killed on the way has files and the log, or files and the log without them: the same command again
+finishes it. A file that has rows which are still in the log was not finished, and is written again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit.contract.files import whole_file
+from onebit.errors import InputError, OnebitError
+from onebit.service.maintenance.export import is_in_parquet, rows_in_parquet, write_parquet
+from onebit.service.maintenance.forget import ForgetOrder, forget
+from onebit.service.store.queries import Logged
+from onebit.service.store.reader import PAGE, Reader
+from onebit.service.task import TaskInfo
+
+
+class Month(NamedTuple):
+    """A month of the calendar, in UTC."""
+
+    year: int
+    month: int
+
+    @classmethod
+    def of(cls, when: float) -> Month:
+        """The month in which a time is."""
+        found = datetime.fromtimestamp(when, UTC)
+        return cls(found.year, found.month)
+
+    @property
+    def next(self) -> Month:
+        """The one after it."""
+        return Month(self.year + self.month // 12, self.month % 12 + 1)
+
+    @property
+    def begins(self) -> float:
+        """When it begins."""
+        return datetime(self.year, self.month, 1, tzinfo=UTC).timestamp()
+
+    def __str__(self) -> str:
+        return f"{self.year:04}-{self.month:02}"
+
+
+class ArchivedMonth(NamedTuple):
+    """A month of a task in its file."""
+
+    month: str
+    path: Path
+    decisions: int
+
+
+def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, Any]:
+    """Archive the months of a task that had ended at a time, in a folder in which no service runs, or in a database, whose nodes may run; what was done."""
+    if to.exists() and not to.is_dir():
+        raise InputError(f"{to} is no folder: give one for the archive, which is made where there is none")
+    cut, archived = Month.of(before).begins, list[ArchivedMonth]()
+
+    def write(reader: Reader, info: TaskInfo) -> int:
+        seen = reader.last()
+        archived[:] = _written(reader, info, cut, to / info.name, seen)
+        return seen
+
+    found = forget(where, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
+    if found["forgotten"] != sum(one.decisions for one in archived):
+        raise OnebitError(
+            f"{found['forgotten']} decisions were taken out of the log, and the files have others: {to} and a backup of the log have them"
+        )
+    return {
+        "task": name,
+        "archived": found["forgotten"],
+        "files": [{"month": one.month, "file": str(one.path), "decisions": one.decisions} for one in archived],
+        "erased": found["erased"],
+    }
+
+
+def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) -> Iterator[ArchivedMonth]:
+    """Write a file for each month before a time, as the log was at a position, and compare it with that."""
+    earliest = reader.earliest(info.number)
+    if earliest is None or earliest >= cut:
+        return
+    month = Month.of(earliest)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # such as a name with a zero character
+        raise InputError(f"{to} cannot be made: {getattr(error, 'strerror', None) or error}") from None
+    while month.begins < cut:
+        span = reader.span(info.number, month.begins, month.next.begins)
+        if span is not None:
+            rows = partial(_rows, reader, info, month, span, upto)
+            path = _path(to, month, rows)
+            with whole_file(path) as file:
+                count = write_parquet(file, rows(), info)
+            if not is_in_parquet(path, rows(), info):
+                raise OnebitError(f"{path} has other rows than were written to it: nothing was taken out of the log")
+            yield ArchivedMonth(str(month), path, count)
+        month = month.next
+
+
+def _rows(reader: Reader, info: TaskInfo, month: Month, span: tuple[int, int], upto: int) -> Iterator[Logged]:
+    """The decisions of a month, which are among the rows of a span, with what was said of them up to a position. Clocks may have gone back."""
+    begins, ends = month.begins, month.next.begins
+    after, last = span[0] - 1, span[1]
+    while page := reader.following(info, after, upto, PAGE):
+        yield from (row for row in page if begins <= row.time < ends and row.seq <= last)
+        after = page[-1].seq
+        if after >= last:
+            return
+
+
+def _path(to: Path, month: Month, rows: Callable[[], Iterator[Logged]]) -> Path:
+    """Where a month goes: to the file that has some of its rows already, or to one that is not there yet."""
+    number = 1
+    while True:
+        path = to / (f"{month}.parquet" if number == 1 else f"{month}_{number}.parquet")
+        if not path.exists() or not {row.seq for row in rows()}.isdisjoint(rows_in_parquet(path)):
+            return path
+        number += 1

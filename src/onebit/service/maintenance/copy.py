@@ -1,0 +1,93 @@
+"""A log in another place: every row with its number and its time, and the tokens; then all of it is read again and compared.
+
+Snapshots stay where they are: a start in the new place makes them again from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from onebit.errors import InputError, brief
+from onebit.service.settings import Settings
+from onebit.service.store.choose import is_address, store_at
+from onebit.service.store.errors import LogError
+from onebit.service.store.queries import select_list
+from onebit.service.store.reader import PAGE, Reader
+from onebit.service.store.rows import NAMES, ROW_TYPES, LogRow
+from onebit.service.tokens import Tokens
+
+
+class Copied(NamedTuple):
+    """What was copied: rows by table, and tokens."""
+
+    rows: dict[str, int]
+    tokens: int
+
+
+def copy(source: str, target: str) -> Copied:
+    """Copy a log to where there is none yet. Nobody may write to either meanwhile; a folder is taken for that long."""
+    old, new = store_at(source), store_at(target)
+    if source == target or (not is_address(source) and Path(source).resolve() == Path(target).resolve()):
+        raise InputError(f"{target} is what is to be copied: name another place for the copy")
+    if not is_address(source):
+        old.reader().close()  # refused where there is no log, before a folder is made
+        old.take()
+    try:
+        with closing(old.reader()) as reader:
+            end = reader.last()
+            _refuse_forgotten_rows(reader)
+            new.take()
+            try:
+                copied = new.filled((table, _pages(reader, table, end)) for table in NAMES)
+                with closing(new.reader()) as other:
+                    _compare(reader, other, end)
+                tokens = _tokens(source).listed()
+                if tokens:
+                    _tokens(target).replace(tokens)
+            finally:
+                new.release()
+    except LogError as error:
+        raise InputError(f"{old.name} could not be copied to {new.name}: {error}") from None
+    finally:
+        old.release()
+    return Copied(copied, len(tokens))
+
+
+def _refuse_forgotten_rows(reader: Reader) -> None:
+    """Refuse a log from which rows were taken out: what stays of them is not in its rows, and would be lost with a copy of these."""
+    for task in reader.tasks()[0]:
+        if task.forgotten_at:
+            raise InputError(
+                f"decisions of task {task.name!r} were forgotten, and what stays of them, the state of its learner and the hashes of its ids, cannot be "
+                "copied to another kind of log: copy the folder itself, while no service runs in it"
+            )
+
+
+def _pages(reader: Reader, table: str, end: int) -> Iterator[list[LogRow]]:
+    """Yield the rows of a table up to a position, some at a time."""
+    after = 0
+    kind = ROW_TYPES[table]
+    query = f"SELECT {select_list(kind, table=table)} FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+    while rows := list(map(kind._make, reader.database.rows(query, (after, end, PAGE)))):
+        yield rows
+        after = rows[-1].seq
+
+
+def _compare(one: Reader, other: Reader, end: int) -> None:
+    """Read both again, and refuse where they differ."""
+    for table in NAMES:
+        theirs = (row for page in _pages(other, table, end) for row in page)
+        for row in (row for page in _pages(one, table, end) for row in page):
+            found = next(theirs, None)
+            if found != row:
+                raise InputError(f"row {row.seq} of {table} is {brief(row)}, and its copy is {brief(found)}")
+        if (more := next(theirs, None)) is not None:
+            raise InputError(f"the copy has a row {more.seq} of {table}, which is not in the log")
+
+
+def _tokens(where: str) -> Tokens:
+    folder, log = (Path(), where) if is_address(where) else (Path(where), None)
+    return store_at(where).tokens(Settings(data=folder, log=log))

@@ -1,0 +1,245 @@
+"""The log of a task as a file for others: JSON lines, Parquet, or the contextual-bandit lines of Vowpal Wabbit.
+
+Rows come from an iterator and are never held all at once. JSON lines and Parquet have every decision and every field; Vowpal Wabbit
+has no place for most of them: its lines are the decisions that were answered in time, as `action:cost:probability 'id | features`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+import orjson
+
+from onebit.contract.installation import install_command
+from onebit.contract.validation import ClassName
+from onebit.errors import InputError, MissingExtraError
+from onebit.features.named import words_in
+from onebit.service.store.queries import Logged
+from onebit.service.task import TaskInfo
+from onebit.version import VERSION
+
+FIELDS = tuple(Logged.__dataclass_fields__)
+NULLABLE = {  # what not every decision has
+    *("right", "feedback_time", "source", "shown", "shown_propensity", "reward", "truth", "revised_time"),
+    *("among", "raw", "confidence", "sure"),
+}
+GROUP_ROWS = 1 << 14  # of a Parquet file, or fewer when they are long
+GROUP_NUMBERS = 1 << 20
+MEANT = frozenset(":|%")  # something to Vowpal Wabbit or to the escape, as are spaces and what cannot be printed
+
+
+class Written(NamedTuple):
+    """How many decisions were written, and how many that count were left out, since the form cannot say what they are."""
+
+    rows: int
+    left_out: int
+
+
+def write(file: BinaryIO, form: str, rows: Iterable[Logged], task: TaskInfo) -> Written:
+    """Write the decisions of a task in a form: ndjson, vw or parquet."""
+    if form == "parquet":
+        return Written(write_parquet(file, rows, task), 0)
+    count = left_out = 0
+    for line in (ndjson if form == "ndjson" else vw)(rows, task.classes):
+        if line is None:
+            left_out += 1
+            continue
+        file.write(line)
+        count += 1
+    return Written(count, left_out)
+
+
+# --- JSON lines --------------------------------------------------------------------------------------------------------
+
+
+def ndjson(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes]:
+    """Every decision as the service shows it, one line each."""
+    names = [str(name) for name in classes]
+    for row in rows:
+        yield orjson.dumps(as_object(row, names), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def ndjson_at(rows: Iterable[tuple[int, Logged]], classes: Sequence[ClassName]) -> Iterator[tuple[int, bytes]]:
+    """Decisions at positions of the log, with the position in the line."""
+    names = [str(name) for name in classes]
+    for position, row in rows:
+        yield position, orjson.dumps({"position": position, **as_object(row, names)}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
+    """A decision as the JSON object of the service; a class that came later has no probability in it."""
+    plain = {name: getattr(row, name) for name in FIELDS}
+    return {**plain, "unsure": row.unsure, "probabilities": dict(zip(names, row.probabilities, strict=False))}
+
+
+# --- Vowpal Wabbit -----------------------------------------------------------------------------------------------------
+
+
+def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes | None]:
+    """The decisions that were answered in time, one line each; action 1 is the first class, and cost 1 is wrong, or else 1 - reward.
+
+    Candidates are named beside the action, without a cost. An action alone means that all could be shown: a decision with one candidate
+    cannot be told from that, and is None here.
+    """
+    actions = {name: number for number, name in enumerate(classes, start=1)}
+    for row in rows:
+        if row.right is None or row.late:
+            continue
+        label, propensity = played(row)
+        if row.among is not None and list(row.among) == [label]:
+            yield None
+            continue
+        features = " ".join(f"{escaped(name)}:{value!r}" for name, value in named(row.x) if value)
+        cost = int(not row.right) if row.reward is None else 1.0 - row.reward
+        others = [] if row.among is None or label not in row.among else [one for one in row.among if one != label]
+        shown = " ".join(
+            [f"{actions[label]}:{cost!r}:{min(propensity, 1.0)!r}", *(str(actions[one]) for one in others)]
+        )
+        line = f"{shown} '{escaped(row.id)} | {features}\n"
+        yield line.encode()
+
+
+def played(row: Logged) -> tuple[ClassName, float]:
+    """What the world answered to, and with which probability it was played: the label, or what the caller showed instead."""
+    if row.shown is None:
+        return row.label, row.propensity
+    return row.shown, 1.0 if row.shown_propensity is None else row.shown_propensity
+
+
+def named(x: Any) -> Iterator[tuple[str, float]]:
+    """The features of an x with their names: those of a list are its places, and those of a text its words, as a learner reads it."""
+    if isinstance(x, str):
+        words = words_in(x)
+        return ((word, len(words) ** -0.5) for word in words)
+    return iter(x.items()) if isinstance(x, dict) else ((str(index), value) for index, value in enumerate(x))
+
+
+def escaped(name: str) -> str:
+    """A name with nothing in it that Vowpal Wabbit would read, percent-encoded as in an address; % alone is the empty name.
+
+    >>> escaped("a b:c"), escaped("café"), escaped("")
+    ('a%20b%3Ac', 'café', '%')
+    """
+    if not name:
+        return "%"
+    if name.isprintable() and " " not in name and MEANT.isdisjoint(name):
+        return name
+    return "".join(
+        one
+        if one.isprintable() and one != " " and one not in MEANT
+        else "".join(f"%{byte:02X}" for byte in one.encode())
+        for one in name
+    )
+
+
+# --- Parquet -----------------------------------------------------------------------------------------------------------
+
+
+def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int:
+    """Every decision as a row of typed columns, a group of rows at a time; the metadata say what the task is."""
+    parquet, count = _parquet(), 0
+    with parquet.ParquetWriter(file, _schema(task), compression="zstd") as writer:
+        for batch in _batches(rows, task):
+            writer.write_batch(batch)
+            count += batch.num_rows
+    return count
+
+
+def is_in_parquet(path: Path, rows: Iterable[Logged], task: TaskInfo) -> bool:
+    """Whether a file that `write_parquet` has written has these rows and no others, each with all that it has."""
+    with _parquet().ParquetFile(path) as file:
+        groups = 0
+        for groups, batch in enumerate(_batches(rows, task), start=1):
+            if groups > file.num_row_groups or file.read_row_group(groups - 1).to_batches() != [batch]:
+                return False
+        return bool(groups == file.num_row_groups)
+
+
+def rows_in_parquet(path: Path) -> set[int]:
+    """The seq of the rows that a file has."""
+    parquet = _parquet()
+    try:
+        return set(parquet.read_table(path, columns=["seq"]).column("seq").to_pylist())
+    except (ValueError, OSError, KeyError, NotImplementedError) as error:  # of which pyarrow's own are
+        raise InputError(f"{path} is no file of an archive: {' '.join(str(error).split())}") from None
+
+
+def _parquet() -> Any:
+    try:
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtraError(f"Parquet needs pyarrow: {install_command('experiments')}") from None
+    return parquet
+
+
+def _batches(rows: Iterable[Logged], task: TaskInfo) -> Iterator[Any]:
+    from pyarrow import RecordBatch
+
+    schema = _schema(task)
+    for group in _groups(rows):
+        columns = {name: [getattr(row, name) for row in group] for name in schema.names}
+        columns["x"] = [list(x.items()) if isinstance(x, dict) else x for x in columns["x"]]
+        if schema.field("label").type != "int64":
+            for name in ("label", "greedy", "shown", "truth"):
+                columns[name] = [None if one is None else str(one) for one in columns[name]]
+            columns["among"] = [None if one is None else [str(name) for name in one] for one in columns["among"]]
+        yield RecordBatch.from_pydict(columns, schema=schema)
+
+
+def _schema(task: TaskInfo) -> Any:
+    import pyarrow as arrow
+
+    text, number, numbers = arrow.string(), arrow.float64(), arrow.list_(arrow.float64())
+    name = arrow.int64() if all(isinstance(one, int) for one in task.classes) else text
+    x = {"numbers": numbers, "dict": arrow.map_(text, number), "text": text}[task.inputs.kind]
+    columns = {
+        "seq": arrow.int64(),
+        "id": text,
+        "time": number,
+        "label": name,
+        "greedy": name,
+        "propensity": number,
+        "weight": number,
+        "notes": numbers,
+        "probabilities": numbers,
+        "version": text,
+        "mode": text,
+        "x": x,
+        "right": arrow.bool_(),
+        "feedback_time": number,
+        "late": arrow.bool_(),
+        "source": text,
+        "shown": name,
+        "shown_propensity": number,
+        "reward": number,
+        "truth": name,
+        "revised_time": number,
+        "among": arrow.list_(name),
+        "complete": arrow.bool_(),
+        "raw": number,
+        "confidence": number,
+        "sure": number,
+        "unsure": arrow.bool_(),
+    }
+    about = {"version": VERSION, "task": task.name, "classes": task.classes, "features": task.features}
+    return arrow.schema(
+        [arrow.field(one, kind, nullable=one in NULLABLE) for one, kind in columns.items()],
+        metadata={"onebit": json.dumps(about)},
+    )
+
+
+def _groups(rows: Iterable[Logged]) -> Iterator[list[Logged]]:
+    """Rows in lists that fit in memory, however long a row is."""
+    group: list[Logged] = []
+    numbers = 0
+    for row in rows:
+        group.append(row)
+        numbers += len(row.x) + len(row.probabilities)
+        if len(group) == GROUP_ROWS or numbers >= GROUP_NUMBERS:
+            yield group
+            group, numbers = [], 0
+    if group:
+        yield group

@@ -1,0 +1,183 @@
+"""Forgetting decisions: their rows are taken out of the log, and what was learnt from them stays or is unlearnt.
+
+What is known stays a function of what the log has. Where the learner keeps what it learnt, its state at a position after the rows is put into
+the log in their place, and rows are followed from there. Where it unlearns, the log is followed again without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit.errors import brief
+from onebit.learner.learner import Learner
+from onebit.learner.model_file import encode
+from onebit.service.core.follower import LogFollower
+from onebit.service.core.peer_changes import Neighbours
+from onebit.service.core.served_task import ServedTask
+from onebit.service.core.threads import in_thread
+from onebit.service.errors import ConflictError, NotFoundError
+from onebit.service.inputs import is_storable
+from onebit.service.maintenance.log_reader import LogReader
+from onebit.service.store.base import Appender, Inquiry, Store
+from onebit.service.store.choose import store_at
+from onebit.service.store.errors import StaleError, in_words_of_input
+from onebit.service.store.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
+from onebit.service.store.reader import Reader
+from onebit.service.task import TaskInfo
+
+AT_ONCE = 256  # ids that are looked up
+Run = Callable[[Callable[[Appender], Any]], Awaitable[Any]]  # some work with the appender, between two groups of rows
+
+
+class ForgetOrder(NamedTuple):
+    """What is to be forgotten of a task: decisions with some ids, or made before a time; and whether it is to be unlearnt in any case."""
+
+    ids: Sequence[str] | None
+    before: float | None
+    unlearn: bool
+
+
+def keeps_rows(learner: Learner) -> bool:
+    """Whether rows are in the state of a learner, so that it cannot keep what it learnt of a row that is forgotten."""
+    model = learner.runtime.model
+    return model.routing is not None or model.space.KEEPS_ROWS
+
+
+def base_of(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base | None:
+    """The state of the learner of a task at a position; None where rows are in it, unless it is to be kept in any case."""
+    with closing(store.reader()) as reader:
+        follower = LogFollower.begun(info.expected, store.snapshots(info.number, 1), reader, last)
+        follower.follow(reader, last)
+        if not keep and keeps_rows(follower.replicas.resting):
+            return None
+        packed = follower.snapshot(reader)
+    return Base(packed.position, encode(packed.manifest, packed.arrays))
+
+
+def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
+    """Refuse ids of which there was never a decision. One that is forgotten already is no fault."""
+    possible, known = [one for one in ids if is_storable(one)], set[str]()
+    for start in range(0, len(possible), AT_ONCE):
+        some = possible[start : start + AT_ONCE]
+        known |= {one.id for one in reader.found(info, some)} | set(reader.forgotten(info, some))
+    for one in ids:
+        if one not in known:
+            raise NotFoundError(f"there is no decision {brief(one)} in task {info.name!r}", "ids")
+
+
+def refuse_kept(info: TaskInfo, first: int) -> None:
+    """Refuse to unlearn what is in the state that is kept in the place of rows that are gone already."""
+    if first <= info.base:
+        raise ConflictError(
+            f"row {first} cannot be unlearnt: rows up to {info.base} were forgotten before and what was learnt from them was kept, so that it "
+            "cannot be told apart any more; forget it without unlearn, or train another learner from the rows that are left"
+        )
+
+
+def forget(
+    where: Path | str,
+    name: str,
+    request: ForgetOrder,
+    *,
+    keep: bool = False,
+    first: Callable[[Reader, TaskInfo], int | None] = lambda reader, info: None,
+) -> dict[str, Any]:
+    """Forget decisions of a task of a folder in which no service runs, or of a database, whose nodes may run; what was done.
+
+    With `keep` what was learnt stays, also where rows are in it. `first` is what is done before, while a folder belongs to this process: up to which
+    position it has seen the rows. Where other nodes write some meanwhile that are to be forgotten too, it is done again.
+    """
+    store = store_at(where)
+    with in_words_of_input(f"the log in {store.name}"):
+        with LogReader(where) as log:
+            log.task(name)
+        store.take()
+        try:
+            store.check()
+            with closing(store.appender(lambda *_: None)) as appender:
+                while True:
+                    with LogReader(where) as log:
+                        info = log.task(name)
+                    with closing(store.reader()) as reader:
+                        seen = first(reader, info)
+                    try:
+                        return _forgotten(store, appender, info, request, keep, seen)
+                    except (StaleError, UnseenRowsError):  # another node has just written something
+                        continue
+        finally:
+            store.release()
+
+
+def _forgotten(
+    store: Store, appender: Appender, info: TaskInfo, request: ForgetOrder, keep: bool, seen: int | None
+) -> dict[str, Any]:
+    with closing(store.reader()) as reader:
+        known = reader.last_change() if store.shared else None
+        if store.shared:
+            refuse_training(info)
+        if request.ids is not None:
+            refuse_unknown_ids(reader, info, request.ids)
+        order = Forgetting(info.number, request.ids, request.before, None, seen)
+        span = appender.span(order)
+        if span is None:
+            return told(0, None, appender.erase())
+        base = None if request.unlearn or info.deleted is not None else base_of(store, info, reader.last(), keep)
+        if base is None and info.deleted is None:
+            refuse_kept(info, span[0])
+        now = store.clock(reader, appender.last).now()
+        found = appender.forget(order._replace(base=base), now, None, known)
+        store.snapshots(info.number, 1).remove_before(found.seq)
+    return told(found.decisions, base, appender.erase())
+
+
+def refuse_training(info: TaskInfo) -> None:
+    """Refuse while another learner is trained from the rows."""
+    if info.training is not None:
+        raise ConflictError(f"{info.training['learner']} is being trained from the log: wait until it has taken over")
+
+
+async def taken_out(
+    store: Store,
+    run: Run,
+    inquiry: Inquiry,
+    neighbours: Neighbours,
+    served: ServedTask,
+    asked: ForgetOrder,
+    now: float,
+    token: str | None,
+) -> tuple[Forgotten, Base | None]:
+    """Take decisions out of the log of a service that runs, where nobody says anything of them here meanwhile."""
+    info, ids = served.info, asked.ids
+    if ids is not None:
+        await inquiry.of(lambda reader: refuse_unknown_ids(reader, info, ids))
+    order = Forgetting(info.number, asked.ids, asked.before, None)
+    while True:
+        base, judged = None, info.last_change
+        span = await run(lambda appender: appender.span(order))
+        if span is None:
+            return Forgotten(0, 0, 0), None
+        if not asked.unlearn:
+            last = await inquiry.of(lambda reader: reader.last())
+            base = await in_thread(base_of, store, info, last)
+        if base is None:
+            refuse_kept(info, span[0])
+        try:
+            whole = order._replace(base=base)
+            async with neighbours.writing() as known:
+                if info.last_change != judged:
+                    continue
+                refuse_training(info)
+                found = await run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
+                neighbours.wrote(found.seq)
+                info.apply(found.seq, now, "changed", {"forgotten": {"base": None if base is None else base.position}})
+        except UnseenRowsError:  # somebody was saying something of them when this began
+            continue
+        return found, base
+
+
+def told(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:
+    """As `replies.Forgot` has it."""
+    return {"forgotten": decisions, "learner": "unlearnt" if base is None else "kept", "erased": erased}

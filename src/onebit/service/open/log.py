@@ -1,0 +1,130 @@
+"""What `onebit.open` needs of a log in this process, wherever it is, and what a program asks of it, checked."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ValidationError
+
+from onebit.contract.validation import ClassName
+from onebit.errors import brief
+from onebit.features.rows import SparseRow
+from onebit.service.core.plan import Plan
+from onebit.service.core.served_task import ServedTask
+from onebit.service.core.serving_core import ServingCore
+from onebit.service.errors import InvalidError
+from onebit.service.http.messages import message_of
+from onebit.service.inputs import is_storable
+from onebit.service.requests import LONGEST_ID, Change, DecideRequest, NewLearner
+from onebit.service.store.clock import Clock
+from onebit.service.store.reader import Reader
+
+Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
+_DOUBLE = np.dtype(np.float64)
+
+
+class ProgramRequest(NamedTuple):
+    """What a program asks to have decided, as `schemas.DecideRequest` has it."""
+
+    x: Any
+    id: str | None
+    among: list[ClassName] | None = None
+    complete: bool = False
+    sure: float | None = None
+    risk: float | None = None
+
+
+class OpenLog(Protocol):
+    """The log of an open task in this process: a folder, or a database of which this process is a node. Any thread may call it."""
+
+    @property
+    def core(self) -> ServingCore:
+        """The core that serves it."""
+
+    @property
+    def reader(self) -> Reader:
+        """What reads it, for whoever has it whole."""
+
+    @property
+    def clock(self) -> Clock:
+        """Its times."""
+
+    @property
+    def where(self) -> str:
+        """Where it is, for people."""
+
+    @property
+    def address(self) -> Path | str:
+        """Where it is, for programs."""
+
+    def current(self, served: ServedTask) -> ServedTask:
+        """Return a task as it is now."""
+
+    def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
+        """Run a plan for a task; with `learns`, what it says is learnt when this returns."""
+
+    def change(self, served: ServedTask, change: Change) -> None:
+        """Change a task: it holds when this returns."""
+
+    def switch(self, served: ServedTask, new: NewLearner) -> None:
+        """Have another learner trained from the log: it decides when this returns."""
+
+    def whole(self, served: ServedTask) -> contextlib.AbstractContextManager[None]:
+        """Everything that was said here is written and learnt, and no other thread looks at it meanwhile."""
+
+    def flush(self) -> None:
+        """Have everything on disk."""
+
+    def leave(self, served: ServedTask | None = None) -> None:
+        """Have everything on disk, keep a snapshot, and let go of the log; from now on whoever asks is refused."""
+
+    def forked(self) -> None:
+        """Let go of what belongs to the parent of this process, which goes on with it."""
+
+
+def checked(model: type[Model], given: dict[str, Any]) -> Model:
+    """Return what was given as a model, or refuse it in one sentence on what is wrong with it."""
+    try:
+        return model.__pydantic_validator__.validate_python(given)  # type: ignore[no-any-return]  # `model_validate`, in two thirds of its time
+    except ValidationError as error:
+        raise InvalidError(*message_of(error.errors(), given, list(model.model_fields))) from None
+
+
+def parsed_terms(
+    among: Iterable[ClassName] | None, complete: bool, sure: float | None, risk: float | None
+) -> dict[str, Any]:
+    """Return what is asked of decisions beside x, checked as that of a request is."""
+    names = None if among is None else list(among)
+    found = checked(DecideRequest, {"x": "", "among": names, "complete": complete, "sure": sure, "risk": risk})
+    return {"among": found.among, "complete": found.complete, "sure": found.sure, "risk": found.risk}
+
+
+def refuse_no_id(given: object) -> None:
+    """Refuse what cannot be the id of a decision."""
+    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID or not is_storable(given):
+        raise InvalidError(
+            f"id is {brief(given)}, but must be a text of 1 to {LONGEST_ID} characters without NUL", "id"
+        )
+
+
+def plain_input(served: ServedTask, x: Any) -> Any:
+    """Return x in a form that JSON has, or as an array of numbers."""
+    if isinstance(x, list | str) or (type(x) is np.ndarray and x.dtype is _DOUBLE):
+        return x
+    if isinstance(x, dict):
+        return {name: value.item() if isinstance(value, np.generic) else value for name, value in x.items()}
+    if served.info.inputs.kind != "numbers":
+        return x
+    runtime = served.follower.replicas.resting.runtime
+    with runtime.lock:
+        kept, _ = runtime.features.read(x)
+    if isinstance(kept, SparseRow):
+        dense = np.zeros(kept.size)
+        dense[kept.columns] = kept.values
+        return dense
+    return kept if isinstance(kept, np.ndarray) and kept.dtype == np.float64 else np.asarray(x, dtype=np.float64)

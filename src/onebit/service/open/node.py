@@ -1,0 +1,137 @@
+"""A log that nodes share, in this process: what `onebit.open` is over a database.
+
+This process is a node like any other: a service without HTTP, on an event loop of a thread of its own, which runs the plans of the core. It decides on its
+own copies, replies when its transaction is durable, and follows the log. Whoever has said something here waits until this node has learnt it, so that
+the next decision knows it; what other nodes are told, it learns a moment later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from onebit.errors import InputError
+from onebit.service.core.plan import Plan
+from onebit.service.core.served_task import ServedTask
+from onebit.service.core.serving_core import ServingCore
+from onebit.service.requests import Change, NewLearner, NewTask
+from onebit.service.service import Service
+from onebit.service.settings import Settings
+from onebit.service.store.clock import Clock
+from onebit.service.store.postgres.store import PostgresStore
+from onebit.service.store.reader import Reader
+
+T = TypeVar("T")
+
+
+class OpenNode:
+    """A node of a database in this process, from when it is made."""
+
+    def __init__(self, settings: Settings, soon: bool) -> None:
+        assert settings.log is not None
+        self.address = settings.log
+        self.soon = soon
+        self.store = PostgresStore(settings.log, soon)
+        self.service = Service(settings, store=self.store)
+        self._closed: str | None = None
+        self._looking = threading.Lock()  # of those who look
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="onebit-node", daemon=True)
+        self._thread.start()
+        try:
+            self._run(self.service.start())
+        except BaseException:
+            self._end()
+            raise
+        self.reader: Reader = self.store.reader()
+
+    def create(self, new: NewTask) -> None:
+        """Create a task; ConflictError where it is there, since another node was faster."""
+        self._run(self.service.create(new))
+
+    def find(self, name: str) -> ServedTask:
+        """Return a task, which another node may just have created."""
+        return self._run(self.service.found(name))
+
+    @property
+    def core(self) -> ServingCore:
+        """The core of the node."""
+        return self.service.core
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the database."""
+        return self.service.clock
+
+    @property
+    def where(self) -> str:
+        """The address of the database, without what is secret."""
+        return self.store.name
+
+    def current(self, served: ServedTask) -> ServedTask:
+        """Return a task as it is now, or was: where another node has deleted it, whoever asks something of it is told."""
+        return self.service.served(served.info.name) or served
+
+    def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
+        """Run a plan for a task, and wait for it; with `learns` until this node has learnt what was said."""
+
+        async def work() -> T:
+            answer = await self.service.run(served.info.name, make)
+            if learns:
+                await self.service.learnt(served.info.name)
+            return answer
+
+        return self._run(work())
+
+    def change(self, served: ServedTask, change: Change) -> None:
+        """Change a task: it holds when this returns, and on other nodes a moment later."""
+        self._run(self.service.change(served.info.name, change))
+
+    def switch(self, served: ServedTask, new: NewLearner) -> None:
+        """Have another learner trained from the log, by the node that keeps it: it decides here when this returns, and on other nodes a moment later."""
+        self._run(self.service.switch(served.info.name, new))
+        self._run(self.service.switched(served.info.name))
+
+    @contextmanager
+    def whole(self, served: ServedTask) -> Iterator[None]:
+        """Everything that was said here is learnt, and no other thread looks at it meanwhile."""
+        self._run(self.service.learnt(served.info.name))
+        with self._looking:
+            yield
+
+    def flush(self) -> None:
+        """Have everything on the disk of the database."""
+        if self.soon:
+            self.store.flush()
+
+    def leave(self, served: ServedTask | None = None) -> None:
+        """Leave the other nodes."""
+        name = "" if served is None else f" {served.info.name!r}"
+        try:
+            with self._looking:
+                self.reader.close()
+            self.flush()
+        finally:
+            try:
+                self._run(self.service.stop())
+            finally:
+                self._closed = f"task{name} is closed: open it again with onebit.open({self.where!r})"
+                self._end()
+
+    def forked(self) -> None:
+        """Leave connections alone that another process has made, as psycopg does."""
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something on the thread of the node, and wait for it."""
+        if self._closed is not None:
+            work.close()
+            raise InputError(self._closed)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()

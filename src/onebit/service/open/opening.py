@@ -1,0 +1,276 @@
+"""`onebit.open`: a task of a folder, or of a database that nodes share, in this process, without HTTP."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from onebit.contract.installation import install_command
+from onebit.errors import InputError, MissingExtraError, brief, nearest
+
+try:
+    import orjson as _orjson  # noqa: F401 - what everything here needs
+    import pydantic as _pydantic  # noqa: F401
+except ImportError as _error:
+    raise MissingExtraError(
+        f"onebit.open needs {_error.name}, as the service does: {install_command('serve')}"
+    ) from None
+
+from onebit.contract.validation import ClassName, checked_classes, checked_count, is_text
+from onebit.service.core.compiler import Compiler
+from onebit.service.core.recovery import brought_up
+from onebit.service.core.task_changes import check_new, task_of
+from onebit.service.demo_data import Items
+from onebit.service.errors import ConflictError
+from onebit.service.open.folder import OpenFolder
+from onebit.service.open.log import checked
+from onebit.service.open.task import OpenTask
+from onebit.service.requests import Mode, NewTask, Silence
+from onebit.service.settings import Settings
+from onebit.service.store.choose import is_address, store_at
+from onebit.service.store.errors import LogError
+from onebit.service.store.reader import Reader
+from onebit.service.store.submission import Assumptions
+from onebit.service.task import TaskInfo, about, floor_of
+
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
+Features = int | Literal["dict", "text"] | Mapping[str, Any]
+
+
+def open(  # noqa: A001 -- as the file of that name is opened; what a task has
+    path: str | Path,
+    task: str | None = None,
+    *,
+    classes: int | Iterable[ClassName] | None = None,
+    features: Features | None = None,
+    text: bool = False,
+    hash_bits: int | None = None,
+    learner: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+    exploration_floor: float | None = None,
+    seed: int | None = None,
+    mode: Mode | None = None,
+    deadline_s: float | None = None,
+    silence: Silence | None = None,
+    revise_within: float | None = None,
+    sure: float | None = None,
+    risk: float | None = None,
+    durable: Literal["always", "soon"] = "always",
+    snapshot_every: int = Settings.snapshot_every,
+    keep_snapshots: int = Settings.keep_snapshots,
+) -> OpenTask:
+    """Open a task of a folder in this process, or create it: the service without HTTP, on the same folder.
+
+    The path may also be the address of a database, `postgresql://...`: then this process is one of its nodes.
+
+    An existing task continues, and needs only the path, plus its name if there are several tasks; an option that contradicts it is
+    refused. A new one needs `classes` and the form of x: `features`, the number of them, `text=True`, or `features="dict"` for names and
+    numbers. Its name is that of the folder unless `task` is given.
+
+    Side effects: the folder is created if missing and locked until the last of its tasks that are open here is closed, since it has one
+    owner at a time, this process or `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a decision or a
+    feedback is on disk before the call returns; threads that wait together share the disk's work. With `"soon"` it is there within a
+    tenth of a second, and a crash may lose the calls of that time. A database has any number of nodes, of which this process is one; there
+    `"soon"` does not wait for its disk, and a crash of the database may lose the last second.
+
+    >>> import onebit, tempfile
+    >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], text=True, seed=1) as task:
+    ...     decision = task.decide("the page is blank")
+    ...     task.feedback(decision, right=True).status
+    'accepted'
+    """
+    _refuse_unusable(path, text, parameters, durable)
+    wanted = {
+        "classes": classes if classes is None or isinstance(classes, int) else list(checked_classes(classes)),
+        "features": _features(features, text, hash_bits),
+        "learner": learner,
+        "parameters": None if parameters is None else dict(parameters),
+        "exploration_floor": exploration_floor,
+        "seed": seed,
+        "mode": mode,
+        "deadline_s": deadline_s,
+        "silence": silence,
+        "revise_within": revise_within,
+        "sure": sure,
+        "risk": risk,
+    }
+    given = {name: value for name, value in wanted.items() if value is not None}
+    options: dict[str, Any] = {
+        "snapshot_every": checked_count("snapshot_every", snapshot_every),
+        "keep_snapshots": checked_count("keep_snapshots", keep_snapshots),
+    }
+    if is_address(str(path)):
+        return _joined(Settings(data=Path(), log=str(path), **options), task, given, durable == "soon")
+    settings = Settings(data=Path(path), **options)
+    if settings.data.is_file():
+        raise InputError(f"{path} is a file, but must be a folder, or the name of a new one")
+    if not settings.data.exists():  # it is made only for a task that can be made
+        _refuse_incomplete(str(path), task, [], given)
+        _new(settings, task, given, 1, 0.0)
+    try:
+        folder = OpenFolder.entered(settings, durable == "soon")
+        with ExitStack() as undo:
+            undo.callback(folder.leave)
+            made = _opened(folder, task, given)
+            undo.pop_all()
+    except LogError as error:
+        raise InputError(f"{path} cannot be used: {error}") from None
+    return made
+
+
+def _refuse_unusable(path: object, text: object, parameters: object, durable: object) -> None:
+    """Refuse what no path, and no option, can be."""
+    name = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(name, str) or not name or not is_text(name) or "\0" in name:
+        raise InputError(f"the path is {brief(name)}, but must be that of a folder, or the address postgresql://...")
+    if ADDRESS.match(name) and not is_address(name):
+        raise InputError(f"the path is {brief(name)}, but of databases only PostgreSQL can be used: postgresql://...")
+    if not isinstance(text, bool):
+        raise InputError(f"text is {brief(text)}, but must be True or False")
+    if parameters is not None and not isinstance(parameters, Mapping):
+        raise InputError(f"parameters is {brief(parameters)}, but must be a dict of names and values")
+    if durable not in ("always", "soon"):
+        raise InputError(f"durable is {brief(durable)}, but must be 'always' or 'soon'")
+
+
+def _joined(settings: Settings, name: str | None, given: dict[str, Any], soon: bool) -> OpenTask:
+    """Become a node of a database."""
+    assert settings.log is not None
+    store_at(settings.log)  # which says what is not installed
+    from onebit.service.open.node import OpenNode
+
+    node = OpenNode(settings, soon)
+    try:
+        info: TaskInfo | None = None
+        while info is None:
+            with closing(node.store.reader()) as reader:
+                info = _found(reader, node.store.name, name, given)
+            if info is None:
+                if name is None:
+                    raise InputError(
+                        f"there is no task in {node.store.name} yet: give task=..., the name of the new one"
+                    )
+                with suppress(ConflictError):  # another node was faster
+                    node.create(checked(NewTask, {"name": name, **given}))
+        _refuse_contradictions(info, given)
+        return OpenTask(node, node.find(info.name))
+    except LogError as error:
+        node.leave()
+        raise InputError(f"{node.store.name} cannot be used: {error}") from None
+    except BaseException:
+        node.leave()
+        raise
+
+
+def _opened(folder: OpenFolder, name: str | None, given: dict[str, Any]) -> OpenTask:
+    """Open a task of a folder that this process has."""
+    with folder.opening, closing(folder.store.reader()) as reader:
+        info = _found(reader, folder.where, name, given)
+        if info is None:
+            info = _created(reader, folder, name, given)
+        elif info.number in folder.tasks:
+            raise InputError(
+                f"task {info.name!r} of {folder.where} is open in this process already: one task, one owner"
+            )
+        _refuse_contradictions(info, given)
+        last = folder.commits.last
+        served = brought_up(info, folder.store, reader, last, folder.settings, Items(), copies=1)
+        folder.add(served)
+        return OpenTask(folder, served)
+
+
+def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
+    """What x is, as a task says it."""
+    if text:
+        if features not in (None, "text"):
+            raise InputError(f"text=True says what x is, and features={features!r} something else: give one of them")
+        features = "text"
+    if features is None or isinstance(features, Mapping):
+        if hash_bits is not None:
+            raise InputError("hash_bits is for texts and dicts: give text=True or features='dict' with it")
+        return None if features is None else dict(features)
+    if isinstance(features, str):
+        return {"kind": features} | ({} if hash_bits is None else {"hash_bits": hash_bits})
+    if hash_bits is not None:
+        raise InputError("hash_bits is for texts and dicts, and features says that x is numbers")
+    return {"kind": "numbers", "size": features}
+
+
+def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
+    """The task that is meant, if it is there."""
+    tasks, damaged = reader.tasks()
+    there = [one for one in tasks if one.deleted is None]
+    broken = [one for one in damaged if not one.deleted]
+    if name is None and len(there) + len(broken) > 1:
+        names = ", ".join(map(repr, [*(one.name for one in there), *(one.name for one in broken)]))
+        raise InputError(f"{where} has several tasks, {names}: give task=..., the name of one")
+    for gone in broken:
+        if name in (None, gone.name):
+            raise InputError(f"the task is set aside: {gone.reason}")
+    found = [one for one in there if name in (None, one.name)]
+    if found:
+        return found[0]
+    _refuse_incomplete(where, name, there, given)
+    return None
+
+
+def _refuse_incomplete(where: str, name: str | None, there: Sequence[TaskInfo], given: Mapping[str, Any]) -> None:
+    """Refuse to create a task of which too little was said."""
+    if "classes" in given and "features" in given:
+        return
+    missing = "features (the number of them, text=True, or features='dict')" if "classes" in given else "classes"
+    if name is None or not there:
+        raise InputError(f"there is no task in {where} yet: give {missing}, to create one")
+    known = nearest(name, [one.name for one in there])
+    raise InputError(f"there is no task {name!r} in {where}; {known}; or give {missing}, to create it")
+
+
+def _created(reader: Reader, folder: OpenFolder, name: str | None, given: dict[str, Any]) -> TaskInfo:
+    """Create a task: it is on disk when this returns, and its learner is compiled."""
+    tasks, damaged = reader.tasks()
+    number = 1 + max([*(one.number for one in tasks), *(one.number for one in damaged)], default=0)
+    info = _new(folder.settings, name, given, number, folder.clock.now())
+    with about("parameters"):
+        Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
+    with folder.whole():
+        folder.log_change(number, Assumptions(None), "created", info.detail)
+    folder.flush()
+    created = reader.task(number, folder.commits.last)
+    assert created is not None, "a task that was created is in the log"
+    return created
+
+
+def _new(settings: Settings, name: str | None, given: dict[str, Any], number: int, now: float) -> TaskInfo:
+    """A task as it will be created, in a folder whose name it has unless it has one of its own; what cannot be created is refused."""
+    if name is None:
+        name = settings.data.resolve().name
+        if not NAME.fullmatch(name):
+            raise InputError(
+                f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
+            )
+    info = task_of(checked(NewTask, {"name": name, **given}), number, now)
+    check_new(info, settings.max_task_memory)
+    return info
+
+
+def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
+    """Refuse options that say something else than the task that is there."""
+    if "exploration_floor" in given:
+        given = {**given, "exploration_floor": floor_of(info.learner, given["exploration_floor"])}
+    for option, value in given.items():
+        there: Any = getattr(info, option)
+        if option == "classes" and isinstance(value, int):
+            value = list(range(value))  # noqa: PLW2901
+        if option == "features":
+            task = checked(NewTask, {"name": info.name, "classes": 2, "features": value})
+            value = task.features.model_dump()  # noqa: PLW2901
+        if there != value:
+            raise InputError(
+                f"task {info.name!r} has {option} {getattr(info, option)!r}, and {option} {given[option]!r} was given: leave it out, to go on "
+                "with the task as it is; task.change changes what can be changed"
+            )

@@ -1,0 +1,401 @@
+"""A task in this process: what `onebit.open` gives."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from pydantic import BaseModel
+
+from onebit.contract.files import whole_file
+from onebit.contract.validation import ClassName
+from onebit.errors import InputError
+from onebit.features.features import refuse_what_is_no_table
+from onebit.learner.decision import Decision
+from onebit.learner.learner import Learner, copy_of
+from onebit.offpolicy import Evaluation
+from onebit.rules import DEFAULT
+from onebit.service.core.answers import as_decision
+from onebit.service.core.decide import decide
+from onebit.service.core.feedback import hear
+from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
+from onebit.service.core.task_changes import given_in
+from onebit.service.errors import InvalidError, NotFoundError, RequestError, TaskSetAsideError, UnavailableError
+from onebit.service.inputs import is_storable
+from onebit.service.maintenance.export import Written, as_object, write
+from onebit.service.maintenance.log_reader import LogReader
+from onebit.service.maintenance.replay import evaluation
+from onebit.service.open.log import OpenLog, ProgramRequest, checked, parsed_terms, plain_input, refuse_no_id
+from onebit.service.requests import Change, FeedbackRequest, NewLearner
+from onebit.service.store.errors import LogError
+from onebit.service.store.row_checks import BadRecordError
+
+Status = Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
+Named = (
+    Decision | str | int
+)  # a decision, or its id, which is a text: as the id of a decision it may be a number to a type checker
+Format = Literal["ndjson", "parquet", "vw"]
+Model = TypeVar("Model", bound=BaseModel)
+T = TypeVar("T")
+_OPEN: set[OpenTask] = set()  # which keeps them: a task that nobody closes is closed when the process ends
+
+
+class Hearing(NamedTuple):
+    """The outcome of one feedback; in a batch it may also be `unknown` or `conflict`, with the reason."""
+
+    id: str
+    status: Status
+    message: str = ""
+
+
+class OpenTask:
+    """A task of a folder or of a database, in this process. Made by `onebit.open`, and safe to use from several threads.
+
+    Once `feedback` has returned, the next `decide` knows it. Both return when their row is on disk (`durable="always"`), or have it there
+    within a tenth of a second (`durable="soon"`): then a crash of the machine loses at most the calls of that time, and a crash of the
+    process fewer.
+    """
+
+    def __init__(self, log: OpenLog, served: ServedTask) -> None:
+        self._log = log
+        self._task = served
+        self._closed: str | None = None
+        self._closing = threading.Lock()
+        _OPEN.add(self)
+
+    # --- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the task."""
+        return self._task.info.name
+
+    @property
+    def classes(self) -> list[ClassName]:
+        """The classes, including retired ones."""
+        return list(self._served.info.classes)
+
+    @property
+    def where(self) -> str:
+        """The folder of the task, or the address of its database without secrets."""
+        return self._log.where
+
+    @property
+    def learner(self) -> Learner:
+        """A copy of the current learner."""
+        with self._whole():
+            copy, _ = self._served.follower.replicas.look(copy_of)
+            for name in self._served.info.retired:
+                copy.remove_class(name)
+            return copy
+
+    def info(self) -> dict[str, Any]:
+        """The current state of the task, as the service shows it."""
+        with self._whole():
+            return asdict(shown(self._served))
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self._served.info.learner}"
+        return f"<onebit task {self.name!r} in {self.where}, {state}>"
+
+    # --- deciding and hearing --------------------------------------------------------------------------------------
+
+    def decide(
+        self,
+        x: Any,
+        id: str | None = None,  # noqa: A002
+        *,
+        among: Iterable[ClassName] | None = None,
+        complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
+    ) -> Decision:
+        """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
+
+        Side effect: the decision is written to the log. The same id again gives the same decision; by default an id is generated. `among`
+        lists the candidates, and `complete` says that the right class is one of them. The decision is `unsure` below a confidence of
+        `sure`, or of what keeps the `risk`; the defaults are those of the task.
+        """
+        if id is not None:
+            refuse_no_id(id)
+        request = ProgramRequest(plain_input(self._task, x), id)
+        if among is not None or complete or sure is not None or risk is not None:
+            request = request._replace(**parsed_terms(among, complete, sure, risk))
+        return self._decide((request,), single=True)[0]
+
+    def decide_many(
+        self,
+        X: Any,
+        ids: Sequence[str] | None = None,
+        *,
+        among: Iterable[ClassName] | None = None,
+        complete: bool = False,
+        sure: float | None = None,
+        risk: float | None = None,
+    ) -> list[Decision]:
+        """Decide on each row of a matrix, or each dict or text of a list, all of them or none; `among` applies to all."""
+        refuse_what_is_no_table(X)
+        rows = list(X)
+        if ids is not None and len(ids) != len(rows):
+            raise InputError(f"there are {len(ids)} ids for {len(rows)} rows")
+        for one in ids or ():
+            refuse_no_id(one)
+        terms = parsed_terms(among, complete, sure, risk)
+        given: Sequence[str | None] = ids or [None] * len(rows)
+        requests = [
+            ProgramRequest(plain_input(self._task, x), one, **terms) for x, one in zip(rows, given, strict=True)
+        ]
+        return self._decide(requests, single=False) if rows else []
+
+    def feedback(
+        self,
+        id: Named,  # noqa: A002
+        right: bool | None = None,
+        *,
+        reward: float | None = None,
+        truth: ClassName | None = None,
+        shown: ClassName | None = None,
+        shown_propensity: float | None = None,
+        revise: bool = False,
+    ) -> Hearing:
+        """Report whether a decision (or the decision with this id) was right; or its reward, from 0 to 1; or the class that was right.
+
+        Side effects: the feedback is written to the log, and the learner learns it. In shadow mode `shown` is the class that was actually
+        shown, with probability `shown_propensity`. With `revise` this replaces earlier feedback.
+        """
+        more: dict[str, Any] = {}
+        if shown is not None or shown_propensity is not None or revise:
+            more = {"shown": shown, "shown_propensity": shown_propensity, "revise": revise}
+        return self._hear((_said(id, right, reward, truth, **more),), single=True)[0]
+
+    def feedback_many(
+        self,
+        ids: Sequence[Named],
+        right: Sequence[bool | None] | None = None,
+        *,
+        rewards: Sequence[float | None] | None = None,
+        truths: Sequence[ClassName | None] | None = None,
+        revise: bool = False,
+    ) -> list[Hearing]:
+        """Report for each decision whether it was right, its reward, or the class that was right: one of these for each.
+
+        The side effects are those of `feedback`. An unknown id or a conflict is reported in the answer, not raised.
+        """
+        columns = [[None] * len(ids) if one is None else list(one) for one in (right, rewards, truths)]
+        for column in columns:
+            if len(column) != len(ids):
+                raise InputError(f"there are {len(column)} answers for {len(ids)} decisions")
+        said = [_said(one, *answers, revise=revise) for one, *answers in zip(ids, *columns, strict=True)]
+        return self._hear(said, single=False) if said else []
+
+    def withdraw(self, id: Named) -> Hearing:  # noqa: A002
+        """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
+        return self._hear((_said(id, withdraw=True),), single=True)[0]
+
+    # --- what there is to see --------------------------------------------------------------------------------------
+
+    def stats(self, window: int = 1000) -> dict[str, Any]:
+        """Errors, rates, delays and classes, as in the service; the error is that of the last `window` feedbacks."""
+        with self._whole():
+            served = self._served
+            everything = summary_of(served, window, self._log.clock.now())
+            return {**everything, "classes": classes_of(served, 0, len(served.info.classes))}
+
+    def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+        """The newest decisions of the log, or the newest before a `seq`."""
+        with self._whole():
+            served = self._served
+            return [as_object(one, served.texts) for one in self._log.reader.newest(served.info, limit, before)]
+
+    def decision(self, id: Named) -> dict[str, Any]:  # noqa: A002
+        """One decision of the log, with its feedback if there is any."""
+        identity = _identity(id)
+        with self._whole():
+            served = self._served
+            logged = self._log.reader.decision(served.info, identity) if is_storable(identity) else None
+            if logged is None:
+                raise NotFoundError(f"there is no decision {identity!r} in task {self.name!r}", "id")
+            return as_object(logged, served.texts)
+
+    def export(self, path: str | Path, format: Format = "ndjson") -> Written:  # noqa: A002
+        """Write the log of the task to a file, as `onebit export` does; returns the number of decisions written."""
+        if format not in ("ndjson", "parquet", "vw"):
+            raise InputError(f"format is {format!r}, but must be 'ndjson', 'parquet' or 'vw'")
+        with self._copy() as log, whole_file(Path(path)) as file:
+            info = log.task(self.name)
+            return write(file, format, log.logged(info), info)
+
+    def evaluate(
+        self,
+        learner: str = DEFAULT,
+        *,
+        parameters: dict[str, Any] | None = None,
+        exploration_floor: float | None = None,
+        seed: int = 0,
+    ) -> Evaluation:
+        """Estimate what another learner would have scored on the log, beside the task's own, as `onebit evaluate` does."""
+        with self._copy() as log:
+            return evaluation(log, log.task(self.name), learner, parameters or {}, exploration_floor, seed)
+
+    # --- changes, and the end --------------------------------------------------------------------------------------
+
+    def change(self, **what: Any) -> dict[str, Any]:
+        """Change these settings of the task, and log the change: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk."""
+        change = checked(Change, what)
+        with self._reading():
+            if given_in(change):
+                self._log.change(self._task, change)
+        return self.info()
+
+    def switch(
+        self,
+        learner: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        exploration_floor: float | None = None,
+        seed: int | None = None,
+    ) -> dict[str, Any]:
+        """Train another learner from the log, and have it take over: it decides when this returns, and the switch is in the log.
+
+        It takes as long as the log is; other threads go on deciding meanwhile, with the learner that is there. Where it fails, nothing has
+        changed.
+        """
+        asked = {"learner": learner, "exploration_floor": exploration_floor, "seed": seed}
+        new = checked(NewLearner, asked if parameters is None else {**asked, "parameters": dict(parameters)})
+        with self._reading():
+            self._log.switch(self._task, new)
+        return self.info()
+
+    def flush(self) -> None:
+        """Return once everything is on disk."""
+        with self._reading():
+            self._log.flush()
+
+    def close(self) -> None:
+        """Write what is not on disk yet, save a snapshot, and release the log, if this was its last open task. Closing twice does no harm."""
+        if self._is_closed():
+            return
+        with self._closing:
+            if self._is_closed():  # by another thread, meanwhile
+                return
+            self._closed = f"task {self.name!r} is closed: open it again with onebit.open({self.where!r})"
+            _OPEN.discard(self)
+            self._log.leave(self._task)
+
+    def __enter__(self) -> OpenTask:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # --- within ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _served(self) -> ServedTask:
+        """The task as it is now."""
+        self._task = self._log.current(self._task)
+        return self._task
+
+    def _decide(self, requests: Sequence[ProgramRequest], *, single: bool) -> list[Decision]:
+        with self._reading():
+            made = self._log.run(self._task, lambda served: decide(self._log.core, served, requests, single))
+            served = self._served
+            return [as_decision(served, one) for one in made]
+
+    def _hear(self, requests: Sequence[FeedbackRequest], *, single: bool) -> list[Hearing]:
+        with self._reading():
+            core = self._log.core
+            answers = self._log.run(self._task, lambda served: hear(core, served, requests, single), learns=True)
+            return [Hearing(*one) for one in answers]  # type: ignore[arg-type]
+
+    def _is_closed(self) -> bool:
+        return self._closed is not None
+
+    def _refuse_closed(self) -> None:
+        if self._closed is not None:
+            raise InputError(self._closed)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        self._refuse_closed()
+        try:
+            yield
+        except (LogError, BadRecordError) as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: LogError | BadRecordError) -> RequestError:
+        """What cannot be read now is no fault of whoever asks; a row that is damaged sets the task aside."""
+        if isinstance(error, LogError):
+            return UnavailableError(f"the log cannot be read: {error}")
+        self._served.follower.set_aside(error)
+        return TaskSetAsideError(str(error))
+
+    @contextlib.contextmanager
+    def _whole(self) -> Iterator[None]:
+        """Everything that was said is written and learnt, and no other thread looks at it meanwhile."""
+        with self._reading(), self._log.whole(self._task):
+            yield
+
+    @contextlib.contextmanager
+    def _copy(self) -> Iterator[LogReader]:
+        """The log as it is now, which goes on meanwhile."""
+        with self._reading():
+            with self._log.whole(self._task):
+                pass
+            with LogReader(self._log.address) as log:
+                yield log
+
+    def _forked(self) -> None:
+        """In a child of the process that has opened it, which has neither its threads nor its lock."""
+        self._closed = (
+            f"task {self.name!r} was opened by another process, of which this one is a fork: open a log of its own here"
+        )
+        self._log.forked()
+
+
+def _identity(given: Named) -> str:
+    identity = given.id if isinstance(given, Decision) else given
+    if not isinstance(identity, str):
+        raise InvalidError(f"id is {identity!r}, but must be a text, or a decision of this task", "id")
+    return identity
+
+
+def _said(
+    given: Named,
+    right: object = None,
+    reward: float | None = None,
+    truth: ClassName | None = None,
+    **more: Any,
+) -> FeedbackRequest:
+    """What is said of a decision, checked."""
+    if isinstance(right, np.bool_):
+        right = bool(right)
+    said = {"id": _identity(given), **more}
+    for name, answer in (("right", right), ("reward", reward), ("truth", truth)):
+        if answer is not None:
+            said[name] = answer
+    return checked(FeedbackRequest, said)
+
+
+def _close_all() -> None:
+    """What was not closed, when the process ends; what is lost then is said."""
+    with contextlib.ExitStack() as all_of_them:
+        for task in list(_OPEN):
+            all_of_them.callback(task.close)
+
+
+def _forget_all() -> None:
+    for task in list(_OPEN):
+        task._forked()
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -1,0 +1,375 @@
+"""The replies of the service as values: it builds and describes them with these, and the client reads them.
+
+A client ignores fields that a newer service adds; a missing field is an error. What is null in JSON is None here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field
+from functools import cache
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+
+from onebit.contract.validation import ClassName
+
+Mode = Literal["learn", "shadow", "log-only"]
+Silence = Literal["nothing", "wrong", "right"]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value that is read from a JSON object, with the values inside it."""
+
+    @classmethod
+    def read(cls, body: dict[str, Any]) -> Self:
+        """Read an object with at least the fields that have no default; KeyError or TypeError if it is something else."""
+        fields = {
+            name: body[name] for name, one in cls.__dataclass_fields__.items() if name in body or one.default is MISSING
+        }
+        kind: Any = cls  # mypy takes no frozen dataclass for something hashable
+        return cls(**{**fields, **{name: read(fields[name]) for name, read in _inner_readers(kind).items()}})
+
+
+@cache
+def _inner_readers(kind: type[Value]) -> dict[str, Callable[[Any], Any]]:
+    """Return how the fields are read that hold other values, one or many."""
+    found = {name: _inner_reader(hint) for name, hint in get_type_hints(kind).items()}
+    return {name: read for name, read in found.items() if read is not None}
+
+
+def _inner_reader(hint: Any) -> Callable[[Any], Any] | None:
+    kinds = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, Value)]
+    many = get_origin(hint) if get_origin(hint) in (list, tuple) else None
+    if not kinds:
+        return tuple if many is tuple else None  # JSON has lists alone
+    read = kinds[0].read
+    if many is not None:
+        return lambda body: many(read(one) for one in body)
+    return lambda body: None if body is None else read(body)
+
+
+@dataclass(frozen=True)
+class Decided(Value):
+    """A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt.
+
+    `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
+    before there was any feedback; `unsure` says that it is below the required one.
+    """
+
+    id: str
+    label: ClassName
+    greedy: ClassName
+    propensity: float
+    probabilities: dict[str, float]
+    version: str
+    among: list[ClassName] | None
+    confidence: float | None
+    unsure: bool
+
+
+@dataclass(frozen=True)
+class Heard(Value):
+    """The outcome of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message."""
+
+    id: str
+    status: Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
+    message: str | None = None
+
+
+@dataclass(frozen=True)
+class Forgot(Value):
+    """How many decisions were forgotten, whether the learner kept or unlearnt them, and whether nothing of them is left where the log is kept."""
+
+    forgotten: int
+    learner: Literal["kept", "unlearnt"]
+    erased: bool
+
+
+@dataclass(frozen=True)
+class LoggedDecision(Decided):
+    """A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
+
+    `revised_time` is when its feedback was revised, or withdrawn where `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
+    times as texts.
+    """
+
+    seq: int
+    time: float
+    weight: float
+    notes: list[float]
+    mode: Mode
+    x: list[float] | dict[str, float] | str
+    right: bool | None
+    feedback_time: float | None
+    late: bool
+    source: Literal["caller", "silence"] | None
+    shown: ClassName | None
+    shown_propensity: float | None
+    reward: float | None
+    truth: ClassName | None
+    revised_time: float | None
+    complete: bool
+    raw: float | None
+    sure: float | None
+    decided_at: str | None
+    feedback_at: str | None
+    revised_at: str | None
+
+
+@dataclass(frozen=True)
+class ExplainedPart(Value):
+    """What one value of x adds to the lead of a label. Names of this x that share a hashed column count together."""
+
+    names: list[str | int]
+    value: float
+    contribution: float
+
+
+@dataclass(frozen=True)
+class Explained(Value):
+    """Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest.
+
+    `left_out` parts are not shown, and `rest` is their sum.
+    """
+
+    id: str
+    label: ClassName
+    rival: ClassName
+    lead: float
+    parts: list[ExplainedPart]
+    constant: float
+    rest: float
+    left_out: int
+    version: str
+
+
+@dataclass(frozen=True)
+class Training(Value):
+    """A learner that is being trained from the log, to take over."""
+
+    learner: str
+    done: int
+    of: int
+    error: str | None
+
+
+@dataclass(frozen=True)
+class Task(Value):
+    """The current state of a task. The classes in `retired` are never played again."""
+
+    name: str
+    classes: list[ClassName]
+    learner: str
+    parameters: dict[str, Any]
+    exploration_floor: float
+    features: dict[str, Any]
+    mode: Mode
+    deadline_s: float | None
+    silence: Silence
+    display: dict[str, Any] | None
+    items: str | None
+    created: float
+    deleted: float | None
+    generation: int
+    learnt: int
+    position: int
+    training: Training | None
+    revise_within: float | None
+    retired: list[ClassName]
+    sure: float | None
+    risk: float | None
+    created_at: str | None
+    deleted_at: str | None
+
+
+@dataclass(frozen=True)
+class Window(Value):
+    """The error of the last feedbacks, with the ends of its 95 % interval."""
+
+    size: int
+    feedback: int
+    wrong: int
+    error: float | None
+    low: float | None
+    high: float | None
+    mean_reward: float | None
+
+
+@dataclass(frozen=True)
+class Rates(Value):
+    """Decisions and feedback per second over the last minute, and in each of the last 120 seconds, oldest first."""
+
+    decisions_per_s: float
+    feedback_per_s: float
+    decisions: list[int]
+    feedback: list[int]
+
+
+@dataclass(frozen=True)
+class Delays(Value):
+    """How many feedbacks came within each bound; the last count is beyond the last bound."""
+
+    bounds_s: list[float]
+    counts: list[int]
+
+
+@dataclass(frozen=True)
+class ClassStats(Value):
+    """How often a class was played, heard of, and right, with the ends of the 95 % interval of its right rate."""
+
+    name: ClassName
+    played: int
+    heard: int
+    right: int
+    right_rate: float | None
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class Exploration(Value):
+    """The share of the last decisions whose label was not the greedy one."""
+
+    window: int
+    rate: float | None
+
+
+@dataclass(frozen=True)
+class Curve(Value):
+    """The error after so many feedbacks, over all and since the point before; and the mean reward over all."""
+
+    feedback: list[int]
+    error: list[float]
+    recent: list[float]
+    reward: list[float]
+
+
+@dataclass(frozen=True)
+class ShadowStats(Value):
+    """The error that the learner's own decisions would have had in the last rounds in which something else was shown, with a 95 % interval.
+
+    It is estimated from the probabilities in the log (SNIPS); null where none of what was shown could have been played. `effective` is the number of
+    rounds of its own that would say as much, and `missing` the share of its probability on classes that could not be shown, as far as known, by which the
+    interval is widened.
+    """
+
+    rounds: int
+    error: float | None
+    low: float
+    high: float
+    effective: float
+    missing: float
+
+
+@dataclass(frozen=True)
+class SureStats(Value):
+    """Of the decisions of which somebody asked whether they are sure: how many were, and how wrong those were.
+
+    `answered` is the share that was sure, and `error` that of the sure ones that got feedback. `overshoot` is by how much the error is above the
+    `risk` of the task at least, at all times at once but for a probability of 0.05; null where the task has no risk. The curves have a number
+    for each point of `Curve`, null where there is none yet: of all feedbacks so far, which were of sure ones, and the error of those.
+    """
+
+    asked: int
+    sure: int
+    answered: float | None
+    heard: int
+    wrong: float
+    error: float | None
+    risk: float | None
+    overshoot: float | None
+    answered_curve: list[float | None] = field(repr=False)
+    error_curve: list[float | None] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class DriftAlarm(Value):
+    """More mistakes than before, and too many for chance: after `feedback` feedbacks, at the row `seq` of the log.
+
+    `usual` is the error that the task was used to, at the most, and `error` that of the last `since` feedbacks, in which it has risen.
+    """
+
+    seq: int
+    time: float
+    raised_at: str | None
+    feedback: int
+    since: int
+    usual: float
+    error: float
+
+
+@dataclass(frozen=True)
+class DriftStats(Value):
+    """How often a task began to err more than it used to, and the last of these alarms, oldest first."""
+
+    count: int
+    alarms: list[DriftAlarm]
+
+
+@dataclass(frozen=True)
+class Stats(Value):
+    """The statistics of a task."""
+
+    task: str
+    mode: Mode
+    learner: str
+    generation: int
+    learnt: int
+    position: int
+    queue: int
+    decisions: int
+    feedback: int
+    right: int
+    late: int
+    silences: int
+    refused: int
+    window: Window
+    rates: Rates = field(repr=False)  # as all that is long, so that `print` shows a line
+    delays: Delays = field(repr=False)
+    classes: list[ClassStats] = field(repr=False)
+    exploration: Exploration
+    curve: Curve = field(repr=False)
+    revised: int
+    withdrawn: int
+    rewards: int
+    truths: int
+    mean_reward: float | None
+    certainty: SureStats = field(repr=False)
+    shadow: ShadowStats | None
+    drift: DriftStats
+
+
+@dataclass(frozen=True)
+class Version(Value):
+    """The versions and the CPU that the service runs on. States are the same bit for bit where all of these are the same."""
+
+    version: str
+    python: str
+    numba: str
+    numpy: str
+    cpu: str
+
+
+@dataclass(frozen=True)
+class TaskAside(Value):
+    """A task that is set aside, and why: its routes answer 503, and it can be deleted."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Readiness(Value):
+    """Whether decisions and feedback are accepted, and if not, why.
+
+    `set_aside` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
+    """
+
+    ready: bool
+    reason: str | None
+    set_aside: tuple[TaskAside, ...]
+    warnings: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        """Return `ready`."""
+        return self.ready

@@ -1,0 +1,163 @@
+"""The bodies of requests: the contract of the HTTP interface, with `onebit.service.replies`."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
+
+from onebit.rules import DEFAULT
+
+STORABLE = r"^[^\x00]*$"  # a pattern: PostgreSQL holds no NUL; half a character is no text in JSON
+ClassName = (
+    Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
+)
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Probability = Annotated[float, Field(gt=0.0, le=1.0)]
+Sure = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]  # the confidence from which a decision is sure
+Risk = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]  # the share of sure decisions that may be wrong
+LONGEST_ID = 200  # characters
+Identity = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=STORABLE)]
+TASK_NAME = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$"
+TaskName = Annotated[str, Field(pattern=TASK_NAME)]
+Mode = Literal["learn", "shadow", "log-only"]
+Silence = Literal["nothing", "wrong", "right"]
+Source = Literal["caller", "silence"]  # whose feedback it is: the caller's, or what silence stands for
+Seconds = Annotated[float, Field(gt=0.0, le=1e9)]
+Seed = Annotated[int, Field(ge=0, lt=2**53)]
+MOST_CLASSES = 10_000
+MOST_FEATURES = 1_000_000
+Candidates = Annotated[list[ClassName], Field(min_length=1, max_length=MOST_CLASSES, fail_fast=True)]
+MOST_IDS = 10_000  # that are forgotten at once
+FEW = 100  # values whose faults may all be told
+
+
+def _first_fault(names: Any, check: ValidatorFunctionWrapHandler) -> Any:
+    """Stop at the first wrong value of many, as lists can and dicts cannot."""
+    if isinstance(names, dict) and len(names) > FEW:
+        for name, value in names.items():
+            if type(value) is not float or not isfinite(value):
+                check({name: value})
+    return check(names)
+
+
+class Strict(BaseModel):
+    """Neither unknown fields nor texts that look like numbers."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class NumbersFeatures(Strict):
+    """x is a list of so many numbers."""
+
+    kind: Literal["numbers"]
+    size: Annotated[int, Field(ge=1, le=MOST_FEATURES)]
+
+
+class DictFeatures(Strict):
+    """x is an object of names and numbers; names are hashed into 2^hash_bits columns."""
+
+    kind: Literal["dict"]
+    hash_bits: Annotated[int, Field(ge=1, le=26)] = 18
+
+
+class TextFeatures(Strict):
+    """x is a text, read as the set of its words, which are hashed into 2^hash_bits columns."""
+
+    kind: Literal["text"]
+    hash_bits: Annotated[int, Field(ge=1, le=26)] = 18
+
+
+FeaturesOf = Annotated[NumbersFeatures | DictFeatures | TextFeatures, Field(discriminator="kind")]
+
+
+class Image(Strict):
+    """x is a picture, row after row; `lowest` is white and `highest` black."""
+
+    kind: Literal["image"]
+    width: Annotated[int, Field(ge=1, le=1000)]
+    height: Annotated[int, Field(ge=1, le=1000)]
+    lowest: Number = 0.0
+    highest: Number = 1.0
+
+
+class NewLearner(Strict):
+    """Which learner, with which parameters; an exploration floor or a seed of null means the default."""
+
+    learner: Annotated[str, Field(max_length=100)]
+    parameters: dict[str, Any] = {}
+    exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)] | None = None
+    seed: Seed | None = None
+
+
+class NewTask(NewLearner):
+    """A task to create: what is decided, and how it is learnt."""
+
+    learner: Annotated[str, Field(max_length=100)] = DEFAULT
+    name: TaskName
+    classes: (
+        Annotated[list[ClassName], Field(min_length=2, max_length=MOST_CLASSES, fail_fast=True)]
+        | Annotated[int, Field(ge=2, le=MOST_CLASSES)]
+    )
+    features: FeaturesOf
+    mode: Mode = "learn"
+    deadline_s: Seconds | None = None
+    silence: Silence = "nothing"
+    revise_within: Seconds | None = None
+    sure: Sure | None = None
+    risk: Risk | None = None
+    display: Image | None = None
+    items: Annotated[str, Field(max_length=100)] | None = None
+
+
+class Change(Strict):
+    """Changes of a task; fields that are not given stay."""
+
+    add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
+    remove_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
+    mode: Mode | None = None
+    deadline_s: Seconds | None = None
+    silence: Silence | None = None
+    revise_within: Seconds | None = None
+    sure: Sure | None = None
+    risk: Risk | None = None
+
+
+class DecideRequest(Strict):
+    """One x to decide on. The same id again gives the same answer; by default an id is generated.
+
+    `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure from a confidence of `sure` on,
+    or such that at most the share `risk` of the sure ones is wrong; the defaults are those of the task.
+    """
+
+    id: Identity | None = None
+    among: Candidates | None = None
+    complete: bool = False
+    sure: Sure | None = None
+    risk: Risk | None = None
+    x: Annotated[list[Number], Field(fail_fast=True)] | Annotated[dict[str, Number], WrapValidator(_first_fault)] | str
+
+
+class FeedbackRequest(Strict):
+    """Whether a decision was right, or its reward, from 0 to 1, or the class that would have been right: one of these.
+
+    In shadow mode this refers to what was shown instead. With `revise` it replaces earlier feedback; with `withdraw`, and nothing else, that is withdrawn.
+    """
+
+    id: Identity
+    right: bool | None = None
+    reward: Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})] | None = None
+    truth: ClassName | None = None
+    shown: ClassName | None = None
+    shown_propensity: Probability | None = None
+    revise: bool = False
+    withdraw: bool = False
+
+
+class Forget(Strict):
+    """Which decisions are to be forgotten: those with some ids, or those made before a time, in seconds since 1970. With `unlearn` also what was learnt from them."""
+
+    ids: Annotated[list[Identity], Field(min_length=1, max_length=MOST_IDS)] | None = None
+    before: Number | None = None
+    unlearn: bool = False

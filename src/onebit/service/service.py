@@ -1,0 +1,394 @@
+"""The service without HTTP: tasks, decisions and feedback, over one log.
+
+Its methods are called on one event loop. A coroutine returns when what it did is on disk. What is refused raises a `RequestError`, and
+has changed nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from onebit.errors import InputError
+from onebit.rules import add_rule
+from onebit.service.admin import Admin
+from onebit.service.core.answers import as_reply
+from onebit.service.core.commit import CommitThread, GroupCommit
+from onebit.service.core.compiler import Compiler
+from onebit.service.core.deadlines import sweep_for_ever
+from onebit.service.core.decide import PROBABILITIES_AT_ONCE, decide
+from onebit.service.core.feedback import hear, sweep
+from onebit.service.core.plan import HeavyWork, Plan, Turn, run_plan
+from onebit.service.core.progress import Progress
+from onebit.service.core.recovery import recover
+from onebit.service.core.served_task import ServedTask, shown
+from onebit.service.core.serving_core import ServingCore
+from onebit.service.core.threads import in_thread
+from onebit.service.errors import (
+    ConflictError,
+    InvalidError,
+    NotFoundError,
+    ReadinessWarning,
+    TooLargeError,
+    UnavailableError,
+    WarningSource,
+)
+from onebit.service.maintenance.forget import ForgetOrder
+from onebit.service.replies import Task, TaskAside
+from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
+from onebit.service.settings import Settings
+from onebit.service.store.base import Store
+from onebit.service.store.choose import store_at
+from onebit.service.store.errors import LogError, TaskChangedError
+from onebit.service.store.health import LogHealth
+from onebit.service.store.reader import NO_END
+from onebit.service.task_views import TaskViews
+
+LOG = logging.getLogger("onebit.service")
+FAILED_SNAPSHOTS = 3  # in a row, of which it warns
+MOST_PROBABILITIES = 10**6  # in one reply
+MOST_BYTES = 16 * 2**20  # of the reply, about
+NUMBER_BYTES = 22  # of a probability in JSON, with what is around it and without the name of its class
+T = TypeVar("T")
+
+
+class Service(TaskViews):
+    """Everything that `onebit serve` does, but for HTTP."""
+
+    def __init__(self, settings: Settings, *, compiles_apart: bool = False, store: Store | None = None) -> None:
+        self.settings = settings
+        self.store: Store = store or store_at(settings.where)
+        super().__init__(LogHealth(self.store))
+        for one in settings.rule:
+            add_rule(one)
+        # In another process, which takes longer, and holds nobody up.
+        self._compiler = Compiler(compiles_apart, settings.rule)
+        self.warning_sources: list[WarningSource] = [
+            self._task_warnings,
+            self._clock_warnings,
+        ]  # whoever has something to warn of adds itself
+        self.heavy_work = HeavyWork()
+        self._stopping = False
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # --- beginning and end -------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Take the log, and come to the state that it tells of."""
+        self.store.take()
+        self._progress = Progress()
+        loop = asyncio.get_running_loop()
+
+        def changed() -> None:
+            """Called on another thread."""
+            if self.store.shared and not self._stopping:
+                loop.call_soon_threadsafe(self._admin.hear_soon)
+
+        try:
+            recovered = await in_thread(
+                recover,
+                self.settings,
+                self.store,
+                self._progress.tell,
+                changed,
+                self._items,
+                self._served,
+                self._set_aside,
+            )
+        except LogError as error:
+            self.store.release()
+            raise InputError(f"{self.store.name} cannot be used: {error}") from None
+        except BaseException:
+            self.store.release()
+            raise
+        appender, self._learner_thread, self._clock, next_task, last_change = recovered
+        self._reader = self.store.reader()
+        self._inquiry = self.store.inquiry(self._reader)
+
+        def deliver(work: Callable[[], None]) -> None:
+            """Called on the thread that writes."""
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all who waited
+                loop.call_soon_threadsafe(work)
+
+        self._commits = GroupCommit(appender, deliver=deliver)
+        self._writer = CommitThread(self._commits, "onebit-writer")
+        self.core = ServingCore(
+            self._commits, self.store.cache, self._clock, self.store.shared, self.settings.max_values
+        )
+        self._admin = Admin(
+            self.settings,
+            self.store,
+            self._served,
+            self._set_aside,
+            self._commits,
+            self._reader,
+            self._learner_thread,
+            self._progress,
+            self._clock,
+            self._compiler,
+            self._items,
+            self._inquiry,
+            next_task,
+            last_change,
+        )
+        self._writer.start()
+        self._learner_thread.start()
+        self.store.start()
+        keeps = self.store.lease is not None
+        self._admin.resume()
+        self._sweeper = asyncio.create_task(
+            sweep_for_ever(self.store, self.log_health, self._served, self.sweep, self._admin, keeps)
+        )
+
+    async def stop(self) -> None:
+        """Write what is under way, learn it, keep a snapshot of every task, and let go of the log."""
+        self._stopping = True
+        self._admin.stop()  # before what it waits for ends, which it would take for a failure
+        await asyncio.to_thread(self._compiler.stop)
+        self._progress.stop()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        await asyncio.to_thread(self._writer.stop)
+        await asyncio.to_thread(self._learner_thread.stop)
+        self._inquiry.close()
+        self._reader.close()
+        self._commits.appender.close()
+        self.store.release()
+
+    @property
+    def ready(self) -> str | None:
+        """Why the service cannot do its work now; None where it can."""
+        if self._stopping:
+            return "the service is ending"
+        return self._commits.failing or self.store.failing or self._learner_thread.failing or self.log_health.failing
+
+    def readiness(self, sees: Callable[[str], bool]) -> dict[str, Any]:
+        """Whether the service can do its work, as `replies.Readiness` has it, for somebody who sees some of the tasks.
+
+        Tasks that are set aside, and warnings, leave it ready: all other tasks are served.
+        """
+        reason, aside = self.ready, self.set_aside()
+        seen = [one for one in aside if sees(one["name"])]
+        found = [warning for source in self.warning_sources for warning in source()]
+        warnings = [one.sentence for one in found if one.task is None or sees(one.task)]
+        if len(seen) < len(aside):
+            warnings.append(f"tasks that this token does not see are set aside: {len(aside) - len(seen)}")
+        return {"ready": reason is None, "reason": reason, "set_aside": seen, "warnings": warnings}
+
+    async def _current(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Do something; again where a task has changed meanwhile, or this node had not heard of what it was refused on."""
+        while True:
+            try:
+                return await work()
+            except TaskChangedError:
+                await self._hear()
+            except (ConflictError, InvalidError, NotFoundError):
+                if not await self._hear():
+                    raise
+
+    async def hear_of(self, name: str) -> None:
+        """Hear of a task that another node may have created, before anybody is told that there is none."""
+        if name not in self._served and name not in self._set_aside:
+            await self._hear()
+
+    async def _hear(self) -> bool:
+        """Take what other nodes have changed; return True if there was something."""
+        try:
+            return await self._admin.hear()
+        except LogError as error:
+            raise UnavailableError(self.log_health.met(error)) from None
+
+    def _task_warnings(self) -> Iterator[ReadinessWarning]:
+        """Snapshots that could not be written, and revisions that are not learnt yet."""
+        for name, served in self._served.items():
+            failed, why = served.follower.failed_in_a_row, served.follower.snapshot_error
+            if failed >= FAILED_SNAPSHOTS:
+                sentence = (
+                    f"the last {failed} snapshots of task {name!r} could not be written ({why}); nothing is lost, "
+                )
+                yield ReadinessWarning(f"{sentence}but the next start takes longer", name)
+            if served.follower.revising_error is not None:
+                yield ReadinessWarning(
+                    f"the learner of task {name!r} does not know yet what was revised ({served.follower.revising_error}); it is "
+                    "tried again, and nothing is lost",
+                    name,
+                )
+
+    def _clock_warnings(self) -> Iterator[ReadinessWarning]:
+        if self._clock.trouble is not None:
+            yield ReadinessWarning(self._clock.trouble)
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    async def create(self, new: NewTask, token: str | None = None) -> Task:
+        """Create a task, and compile what it needs. The id of the token with which it was asked for is in the log, here and below."""
+        return shown(await self._current(lambda: self._admin.create(new, token)))
+
+    async def change(self, name: str, change: Change, token: str | None = None) -> Task:
+        """Change a task; new classes are there when this returns."""
+
+        async def work() -> Task:
+            served = self._find(name)
+            await self._admin.change(served, change, token)
+            return shown(served)
+
+        return await self._current(work)
+
+    async def delete(self, name: str, token: str | None = None) -> Task | TaskAside:
+        """End a task, also one that is set aside. Its rows stay in the log, and its name is free."""
+        if name in self._set_aside:
+            reason = self._set_aside[name].reason
+            await self._admin.delete_set_aside(name, token)
+            return TaskAside(name=name, reason=reason)
+
+        async def work() -> Task:
+            served = self._served.get(name) or self._find(name)
+            await self._admin.delete(served, token)
+            return shown(served)
+
+        return await self._current(work)
+
+    async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
+        """Train another learner from the log, beside the one that decides; it takes over when it has seen everything."""
+
+        async def work() -> Task:
+            served = self._find(name)
+            with self._reading(served):
+                await self._admin.switch(served, new, token)
+            return shown(served)
+
+        return await self._current(work)
+
+    async def switched(self, name: str) -> None:
+        """Wait until the learner that a task was to be given has taken over here; refused where it could not."""
+        served = self._find(name)
+
+        def ended() -> bool:
+            if served.training is not None:
+                return served.training.error is not None or served.has_followed(NO_END)
+            return served.follower.replicas.generation == served.info.generation or served.has_followed(NO_END)
+
+        await self._progress.until(ended)
+        if served.training is not None and served.training.error is not None:
+            raise InvalidError(f"{served.training.learner} could not take over: {served.training.error}", "learner")
+        self._find(name)
+
+    async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
+        """Forget decisions, as `replies.Forgot` has it."""
+        if (asked.ids is None) is (asked.before is None):
+            raise InvalidError("give ids, or before, and one of them", "ids")
+
+        async def work() -> dict[str, Any]:
+            served = self._find(name)
+            with self._reading(served):
+                return await self._admin.forget(served, asked, token)
+
+        return await self._current(work)
+
+    async def found(self, name: str) -> ServedTask:
+        """A task that is served, also where another node has just created it; refused where there is none."""
+
+        async def work() -> ServedTask:
+            return self._find(name)
+
+        return await self._current(work)
+
+    # --- decisions and feedback ---------------------------------------------------------------------------------------
+
+    async def decide(
+        self, name: str, requests: Sequence[DecideRequest], *, single: bool = True
+    ) -> list[dict[str, Any]]:
+        """Decide on many x, all or none, as `replies.Decided` has it. An id that was decided before is answered as then."""
+        self._refuse_many(len(requests))
+        return await self.run(name, lambda served: self._decide(served, requests, single))
+
+    def _decide(
+        self, served: ServedTask, requests: Sequence[DecideRequest], single: bool
+    ) -> Plan[list[dict[str, Any]]]:
+        _refuse_large(served, requests)
+        made = yield from decide(self.core, served, requests, single)
+        replies, at_once = list[dict[str, Any]](), max(1, PROBABILITIES_AT_ONCE // len(served.info.classes))
+        for index, one in enumerate(made):
+            if index and index % at_once == 0:
+                yield Turn.ANY
+            replies.append(as_reply(served, one))
+        return replies
+
+    async def feedback(
+        self, name: str, requests: Sequence[FeedbackRequest], *, single: bool = True
+    ) -> list[dict[str, Any]]:
+        """Record whether decisions were right, what they were worth, or what would have been right, as `replies.Heard` has it."""
+        self._refuse_many(len(requests))
+        answers = await self.run(name, lambda served: hear(self.core, served, requests, single))
+        return [
+            {"id": one.id, "status": one.status} | ({"message": one.message} if one.message else {}) for one in answers
+        ]
+
+    async def sweep(self, served: ServedTask, lease: str) -> bool:
+        """Answer for those who were silent until their deadline; return True if there may be more of them."""
+        return await run_plan(sweep(self.core, served, lease), self._inquiry, self.heavy_work)
+
+    async def run(self, name: str, plan: Callable[[ServedTask], Plan[T]]) -> T:
+        """Run a plan of the core for a task; again where the task has changed meanwhile."""
+
+        async def work() -> T:
+            served = self._find(name)
+            with self._reading(served):
+                return await run_plan(plan(served), self._inquiry, self.heavy_work)
+
+        return await self._current(work)
+
+    async def learnt(self, name: str) -> None:
+        """Wait until all that was said here of a task has been learnt."""
+        served = self._served.get(name)
+        if served is not None:
+            await self._progress.until(lambda: served.has_followed(served.heard))
+
+    def _refuse_many(self, count: int) -> None:
+        if count > self.settings.max_batch:
+            raise TooLargeError(f"there are {count} items in this request, and {self.settings.max_batch} are the most")
+
+    # --- what operators watch --------------------------------------------------------------------------------------
+
+    def gauges(self) -> dict[str, Any]:
+        """What operators watch.
+
+        Of the log: its position, transactions, the seconds spent in them, and by how much its clock is ahead. Of every task: the age of its last snapshot in seconds,
+        or how long it has been served without one, and how many could not be written.
+        """
+        now = time.monotonic()
+        return {
+            "position": self._commits.last,
+            "transactions": self._commits.transactions,
+            "commit_seconds": self._commits.seconds,
+            "clock_ahead_s": self._clock.ahead,
+            "lag_s": self.store.lag_s,
+            "tasks": {
+                name: {
+                    "snapshot_age_s": now - served.follower.snapshot_time,
+                    "snapshots_failed": served.follower.snapshots_failed,
+                }
+                for name, served in self._served.items()
+            },
+        }
+
+
+def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None:
+    """Refuse requests whose answer would be too large."""
+    classes = len(served.info.classes)
+    if len(requests) * classes > MOST_PROBABILITIES:
+        raise TooLargeError(
+            f"{len(requests)} decisions among {classes} classes have {len(requests) * classes:,} probabilities, and "
+            f"{MOST_PROBABILITIES:,} are the most in one request"
+        )
+    named = sum(len(request.among) for request in requests if request.among is not None)
+    size = len(requests) * (served.names_bytes + NUMBER_BYTES * classes) + named * served.names_bytes // classes
+    if len(requests) > 1 and size > MOST_BYTES:
+        raise TooLargeError(
+            f"{len(requests)} decisions among {classes} classes with their names are an answer of some {size:,} bytes, and "
+            f"{MOST_BYTES:,} are the most"
+        )

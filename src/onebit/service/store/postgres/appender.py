@@ -1,0 +1,321 @@
+"""Adding rows to the log in PostgreSQL, beside other nodes that do so too.
+
+A transaction takes the ordering lock and holds it until it is durable. So numbers and times are given in the order in which rows become
+visible, and what is looked at under the lock (which ids are taken, what was said of a decision) still holds when the rows are there:
+whoever wrote on the strength of something else is left out, and the rest of the group is written.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+import psycopg
+
+from onebit.service.store.cache import DecisionCache
+from onebit.service.store.database import Row
+from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError, StaleError
+from onebit.service.store.forgetting import Forgetting, Forgotten
+from onebit.service.store.id_hash import hashed
+from onebit.service.store.postgres.fence import Fence
+from onebit.service.store.postgres.forgetting import erase, first_and_last, take_out
+from onebit.service.store.postgres.schema import CHANNEL, LOCKS, ORDERING, connected, in_our_words, log_error
+from onebit.service.store.postgres.watch import Watch
+from onebit.service.store.rows import ROW_TYPES
+from onebit.service.store.submission import Outcome, Submission
+
+PATIENCE_S = 10.0  # for a transaction, the wait for a standby with it; then it is cancelled
+SILENCE_S = 5.0  # for the server, beyond that
+HEAD = "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8) FROM head"
+INSERTS = {
+    table: f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(kind._fields))})" for table, kind in ROW_TYPES.items()
+}
+# Of what is to be written: ids that were forgotten, and what is said of rows that are gone. Where nothing was ever forgotten, nothing is looked for.
+FORGOTTEN = (
+    "SELECT wanted.task, wanted.id FROM unnest(%s::bigint[], %s::text[], %s::bytea[]) AS wanted (task, id, hash) "
+    "JOIN forgotten ON (forgotten.task, forgotten.hash) = (wanted.task, wanted.hash)"
+)
+ORPHANS = (
+    "SELECT seq FROM unnest(%s::bigint[]) AS wanted (seq) WHERE EXISTS (SELECT 1 FROM forgotten) "
+    "AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = wanted.seq) UNION ALL "
+    "SELECT seq FROM unnest(%s::bigint[]) AS wanted (seq) WHERE EXISTS (SELECT 1 FROM forgotten) "
+    "AND NOT EXISTS (SELECT 1 FROM feedback f WHERE f.seq = wanted.seq)"
+)
+LOG = logging.getLogger("onebit.service")
+STALE = StaleError("another node has written to the log meanwhile")
+TAKEN = RowsTakenError("another node has written to the log meanwhile")
+
+
+class PostgresAppender:
+    """Writes groups of rows, each in one transaction that is durable when `append` returns."""
+
+    def __init__(
+        self,
+        address: str,
+        followed: Callable[[], int],
+        is_replaced: Callable[[], bool],
+        told_time: Callable[[float], None],
+        watch: Watch,
+        soon: bool,
+        cache: DecisionCache,
+    ) -> None:
+        self._address = address
+        self._followed = followed  # up to where this node has heard of the log
+        self._is_replaced = is_replaced  # whether it has heard that the log is another
+        self._told_time = told_time
+        self._watch = watch
+        self._soon = soon  # a commit is not waited for until it is on disk
+        self._cache = cache
+        self._fence = Fence.of_this()
+        self._connection: psycopg.Connection | None = None
+        self._warnings: list[str] = []
+        self._began: float | None = None  # when the transaction under way did, by the watch
+        self.log, self._last, self._key = self._head()
+
+    @property
+    def last(self) -> int:
+        """Where the log ended when this was made, or up to where this node has heard of it since."""
+        return max(self._last, self._followed())
+
+    def append(self, group: Sequence[Submission]) -> list[Outcome]:
+        """Write a group in one transaction; what was written of each, or why it was left out."""
+        committing = False
+        self._began = self._watch.now
+        watched = ExitStack()
+        try:
+            connection = self._connected()
+            self._warnings.clear()
+            watched.enter_context(self._watch.over(connection, PATIENCE_S + SILENCE_S))
+            now, looked = self._looked(connection, group)
+            outcomes = [looked.take(one, now) for one in group]
+            accepted = [one for one, refusal in zip(group, outcomes, strict=True) if refusal is None]
+            with connection.pipeline():
+                with connection.cursor() as cursor:
+                    _insert(cursor, accepted)
+                    if accepted:
+                        cursor.execute("UPDATE head SET seq = %s, time = %s", (looked.last, now))
+                    else:
+                        cursor.execute("UPDATE head SET beats = beats + 1")
+                committing = True
+                connection.execute("COMMIT")
+            self._cache.note_written(accepted)
+            if self._warnings:  # the rows are there, but the wait for the standby was given up
+                raise LogError(self._warnings[0], unknown=True)
+            connection.execute(f"NOTIFY {CHANNEL}")
+        except psycopg.Error as error:
+            lost = self._connection is None or self._connection.closed or self._connection.broken
+            self._give_up()
+            raise log_error(error, unknown=committing and lost) from error
+        except BaseException:
+            self._give_up()
+            raise
+        finally:
+            self._began = None
+            watched.close()
+        return outcomes
+
+    def sync(self) -> None:
+        """Have on disk what was committed: `flush` of the store sees to that."""
+
+    def span(self, order: Forgetting) -> tuple[int, int] | None:
+        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+        connection = self._connected()
+        with in_our_words(), connection.transaction():
+            return first_and_last(connection, order)
+
+    def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
+        """Take rows out, in one transaction that is durable when this returns; `when` is the database's to say."""
+        committing = False
+        try:
+            connection = self._connected()
+            now, looked = self._looked(connection, ())
+            if known != looked.last_change:
+                raise STALE
+            found = take_out(connection, order, looked.last + 1, now, token)
+            if found.rows:  # the head has the time of the last row, by which nodes know the log again
+                connection.execute("UPDATE head SET seq = %s, time = %s", (found.seq, now))
+            committing = True
+            connection.execute("COMMIT")
+            connection.execute(f"NOTIFY {CHANNEL}")
+        except psycopg.Error as error:
+            self._give_up()
+            raise log_error(error, unknown=committing) from error
+        except BaseException:
+            self._give_up()
+            raise
+        return found
+
+    def erase(self) -> bool:
+        """Leave nothing in the tables of what was forgotten; whether that is done. Where not, the next keeper tries again."""
+        try:
+            with connected(self._address) as connection:
+                erase(connection)
+        except (psycopg.Error, LogError) as error:
+            why = log_error(error) if isinstance(error, psycopg.Error) else error
+            LOG.warning(f"the log could not be erased: {why}", extra={"event": "erasure-failed"})
+            return False
+        return True
+
+    def cancel_late(self) -> None:
+        """Have a transaction that takes too long given up. Called on another thread, from time to time."""
+        began, connection = self._began, self._connection
+        if began is not None and connection is not None and self._watch.now - began > PATIENCE_S:
+            self._began = None
+            connection.cancel_safe(timeout=2.0)
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self._give_up()
+
+    def _looked(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _Looked]:
+        """Take the ordering lock, and look: what time it is, where the log ends, and what is there of what is to be written."""
+        ids = [(one.task, decision.record.id) for one in group for decision in one.decisions]
+        decisions = [given.decision.record.seq for one in group for given in one.feedback]
+        revised = [revision.feedback.seq for one in group for revision in one.revisions]
+        tasks = list({one.task for one in group})
+        with connection.pipeline():
+            connection.execute("BEGIN")
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
+            head = connection.execute(HEAD)
+            changed = connection.execute("SELECT coalesce(max(seq), 0) FROM changes")
+            tasks_changed = connection.execute(
+                "SELECT task, max(seq) FROM changes WHERE task = ANY(%s) GROUP BY task", (tasks,)
+            )
+            keeper = connection.execute("SELECT holder FROM keeper")
+            taken = said = gone = None
+            if ids:
+                columns = [list(column) for column in zip(*ids, strict=True)]
+                taken = connection.execute(
+                    "SELECT ids.task, ids.id FROM ids JOIN unnest(%s::bigint[], %s::text[]) AS wanted (task, id) "
+                    "ON (ids.task, ids.id) = (wanted.task, wanted.id)",
+                    columns,
+                )
+                gone = connection.execute(FORGOTTEN, (*columns, hashed(self._key, columns[1])))
+            orphans = connection.execute(ORPHANS, (decisions, revised)) if decisions or revised else None
+            if decisions:
+                said = connection.execute(
+                    "SELECT decision, source, late FROM feedback WHERE decision = ANY(%s)", (decisions,)
+                )
+        row, last_change, holder = head.fetchone(), changed.fetchone(), keeper.fetchone()
+        assert row is not None
+        assert last_change is not None
+        assert holder is not None
+        log, seq, protocol, cpu, now = row
+        self._refuse_foreign(log, seq, Fence(protocol, cpu))
+        self._told_time(now)
+        ids_taken = {*(taken.fetchall() if taken else ()), *(gone.fetchall() if gone else ())}
+        orphaned = {row[0] for row in orphans} if orphans else set()
+        looked = _Looked(seq, last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
+        for decision, source, late in said.fetchall() if said else ():
+            looked.said.setdefault(decision, set()).add((source, late))
+        return now, looked
+
+    def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
+        if log != self.log or self._is_replaced():
+            raise ForeignWriteError("another log is in its place", "start this node again")
+        if fence != self._fence:
+            raise ForeignWriteError(
+                f"its nodes are of {fence} now, and this one is of {self._fence}", "it must be replaced by a newer one"
+            )
+        if seq < self.last:
+            raise ForeignWriteError(
+                f"it ends at row {seq}, and this node has followed it to row {self.last}, so that rows were lost, since a standby that had not all "
+                "of them took over, or a backup was restored",
+                "start this node again to go on without them",
+            )
+
+    def _head(self) -> tuple[str, int, bytes]:
+        connection = self._connected()
+        with in_our_words():
+            row = connection.execute("SELECT log, seq, key FROM head, erasure").fetchone()
+        assert row is not None
+        return str(row[0]), int(row[1]), bytes(row[2])
+
+    def _connected(self) -> psycopg.Connection:
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection = connected(self._address)
+            self._connection.add_notice_handler(self._notice)
+            if self._soon:
+                self._connection.execute("SET synchronous_commit TO off")
+        return self._connection
+
+    def _notice(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        if diagnostic.severity_nonlocalized == "WARNING":
+            self._warnings.append(diagnostic.message_primary or "a warning")
+
+    def _give_up(self) -> None:
+        """A connection in the middle of something is ended, and the server takes back what it had not committed."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class _Looked:
+    """What was found under the lock; what is being written is added to it."""
+
+    def __init__(
+        self,
+        last: int,
+        last_change: int,
+        task_changes: dict[int, int],
+        lease: str,
+        ids: set[Row],
+        said: dict[int, set[tuple[str, int]]],
+        orphans: set[int],
+    ) -> None:
+        self.last = last  # where the log ends
+        self.last_change = last_change
+        self.task_changes = task_changes  # the seq of the last change of each task
+        self.lease = lease  # of the node that is the keeper
+        self.ids = ids  # (task, id) that are taken, or were forgotten
+        self.orphans = orphans  # the seq of what something is said of, and is gone
+        self.said = said  # of decisions: by whom, and whether too late
+
+    def take(self, one: Submission, now: float) -> Outcome:
+        """Number what can be written; else say why it cannot, since something that it was judged on is not so any more."""
+        assumptions = one.assumptions
+        if assumptions.lease is not None and assumptions.lease != self.lease:
+            return STALE
+        if one.changes and assumptions.any_change != self.last_change:
+            return STALE
+        refusal = assumptions.refusal(self.task_changes.get(one.task))
+        if refusal is not None:
+            return refusal
+        if self._is_taken(one):
+            return TAKEN
+        self.last = one.number(self.last, now)
+        if one.changes:
+            self.last_change = self.task_changes[one.task] = self.last
+        return None
+
+    def _is_taken(self, one: Submission) -> bool:
+        """Return True where an id is taken, or something was said of a decision already; else it is from now on."""
+        ids = {(one.task, decision.record.id) for decision in one.decisions}
+        if not self.ids.isdisjoint(ids):
+            return True
+        answered = [(given.decision.record.seq, given.row) for given in one.feedback]
+        about = (*(decision for decision, _ in answered), *(revision.feedback.seq for revision in one.revisions))
+        if not self.orphans.isdisjoint(about):
+            return True
+        for decision, row in answered:
+            assert row is not None
+            for source, late in self.said.get(decision, ()):
+                if late == row.late or source == row.source == "caller":  # a caller's first answer is the one
+                    return True
+        self.ids |= ids
+        for decision, row in answered:
+            assert row is not None
+            self.said.setdefault(decision, set()).add((row.source, row.late))
+        return False
+
+
+def _insert(cursor: psycopg.Cursor, accepted: Sequence[Submission]) -> None:
+    for table, statement in INSERTS.items():
+        rows = [row for one in accepted for row in one.rows()[table]]
+        if rows:
+            cursor.executemany(statement, rows)
+    made = [decision.record for one in accepted for decision in one.decisions]
+    if made:
+        columns = [row.task for row in made], [row.id for row in made], [row.seq for row in made]
+        cursor.execute("INSERT INTO ids SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])", columns)

@@ -1,0 +1,264 @@
+"""The tables of the log in PostgreSQL, how they are made, and how one connects to them.
+
+All of them are in the schema `onebit` of a database. `head` has one row: where the log ends, and which nodes may write to it. Rows are
+only added, in the order of `seq`, by whoever holds the ordering lock to the end of its transaction: so a row that can be seen has no
+row before it that will come later. (task, id) is unique in a table of its own, so that `decisions` may be cut into partitions.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from onebit.errors import InputError
+from onebit.service.store.errors import LogError
+from onebit.service.store.postgres.fence import Fence
+
+# Keys of the advisory locks of a database; the first is that of all that onebit takes.
+LOCKS = 0x31626974  # "1bit"
+ORDERING, MAKING, SNAPSHOTS = 1, 2, 3
+NODES = 16  # the key of the lock that every node shares, below which there are others
+CHANNEL = "onebit"  # of the hints that there is something new
+USUAL: dict[
+    str, str | int
+] = {  # how long a server that does not answer is waited for; what the address says goes before
+    "connect_timeout": 3,
+    "keepalives_idle": 3,
+    "keepalives_interval": 2,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 5000,
+    "application_name": "onebit",
+}
+# A node that stops half-way must not hold up the others: the server ends its transaction.
+SESSION = """
+SET search_path TO onebit;
+SET client_min_messages TO warning;
+SET idle_in_transaction_session_timeout TO '3s';
+SET tcp_keepalives_idle TO 3;
+SET tcp_keepalives_interval TO 2;
+SET tcp_keepalives_count TO 2;
+"""
+# What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
+# from rows that are gone is kept; `erasure` has the key of the hashes, and whether what is gone may still be in the pages of the tables. The
+# server's own statistics have samples of columns, which would stay there when a decision is forgotten: it takes none of what came from outside.
+_TABLES = """
+CREATE SCHEMA IF NOT EXISTS onebit;
+CREATE TABLE onebit.head (
+    version integer NOT NULL,
+    log text NOT NULL,
+    seq bigint NOT NULL,
+    time double precision NOT NULL,
+    protocol integer NOT NULL,
+    cpu text NOT NULL,
+    tokens bigint NOT NULL,
+    closed boolean NOT NULL,
+    beats bigint NOT NULL
+);
+CREATE TABLE onebit.changes (
+    seq bigint PRIMARY KEY,
+    task bigint NOT NULL,
+    time double precision NOT NULL,
+    kind text NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted')),
+    detail text NOT NULL,
+    token text
+);
+CREATE INDEX changes_by_task ON onebit.changes (task, seq);
+CREATE UNIQUE INDEX changes_by_generation ON onebit.changes (task, ((detail::jsonb ->> 'generation')::bigint))
+    WHERE kind = 'learner';
+CREATE TABLE onebit.keeper (
+    holder text NOT NULL,
+    until double precision NOT NULL
+);
+INSERT INTO onebit.keeper VALUES ('', 0);
+CREATE TABLE onebit.ids (
+    task bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    seq bigint NOT NULL,
+    PRIMARY KEY (task, id)
+);
+CREATE TABLE onebit.decisions (
+    seq bigint PRIMARY KEY,
+    task bigint NOT NULL,
+    id text COLLATE "C" NOT NULL,
+    time double precision NOT NULL,
+    mode text NOT NULL,
+    generation bigint NOT NULL,
+    learnt bigint NOT NULL,
+    label bigint NOT NULL,
+    greedy bigint NOT NULL,
+    weight double precision NOT NULL,
+    note double precision NOT NULL,
+    second_note double precision NOT NULL,
+    propensity double precision NOT NULL,
+    probabilities bytea NOT NULL,
+    x bytea NOT NULL,
+    among bytea,
+    complete smallint NOT NULL DEFAULT 0 CHECK (complete IN (0, 1)),
+    raw double precision,
+    confidence double precision,
+    sure double precision
+);
+CREATE INDEX decisions_by_task ON onebit.decisions (task, seq);
+CREATE TABLE onebit.learner.feedback (
+    seq bigint PRIMARY KEY,
+    task bigint NOT NULL,
+    decision bigint NOT NULL,
+    time double precision NOT NULL,
+    source text NOT NULL CHECK (source IN ('caller', 'silence')),
+    "right" smallint NOT NULL CHECK ("right" IN (0, 1)),
+    late smallint NOT NULL CHECK (late IN (0, 1)),
+    learn smallint NOT NULL CHECK (learn IN (0, 1)),
+    shown bigint,
+    shown_propensity double precision,
+    reward double precision,
+    truth bigint
+);
+CREATE UNIQUE INDEX feedback_by_decision ON onebit.learner.feedback (decision, late);
+CREATE INDEX feedback_by_task ON onebit.learner.feedback (task, seq);
+CREATE TABLE onebit.revisions (
+    seq bigint PRIMARY KEY,
+    task bigint NOT NULL,
+    feedback bigint NOT NULL,
+    time double precision NOT NULL,
+    "right" smallint CHECK ("right" IN (0, 1)),
+    shown bigint,
+    shown_propensity double precision,
+    reward double precision,
+    truth bigint
+);
+CREATE INDEX revisions_by_feedback ON onebit.revisions (feedback, seq);
+CREATE INDEX revisions_by_task ON onebit.revisions (task, seq);
+CREATE TABLE onebit.snapshots (
+    task bigint NOT NULL,
+    name text NOT NULL,
+    part integer NOT NULL,
+    made double precision NOT NULL,
+    content bytea NOT NULL,
+    PRIMARY KEY (task, name, part)
+);
+CREATE TABLE onebit.tokens (
+    id text PRIMARY KEY,
+    content text NOT NULL
+);
+CREATE TABLE onebit.bases (
+    task bigint PRIMARY KEY,
+    position bigint NOT NULL,
+    state bytea NOT NULL
+);
+CREATE TABLE onebit.forgotten (
+    task bigint NOT NULL,
+    hash bytea NOT NULL,
+    PRIMARY KEY (task, hash)
+);
+CREATE TABLE onebit.erasure (
+    key bytea NOT NULL,
+    due boolean NOT NULL
+);
+INSERT INTO onebit.erasure
+    SELECT decode(string_agg(replace(gen_random_uuid()::text, '-', ''), ''), 'hex'), false FROM generate_series(1, 2);
+ALTER TABLE onebit.ids ALTER COLUMN id SET STATISTICS 0;
+ALTER TABLE onebit.decisions ALTER COLUMN id SET STATISTICS 0, ALTER COLUMN x SET STATISTICS 0,
+    ALTER COLUMN probabilities SET STATISTICS 0, ALTER COLUMN among SET STATISTICS 0;
+ALTER TABLE onebit.snapshots ALTER COLUMN content SET STATISTICS 0;
+ALTER TABLE onebit.bases ALTER COLUMN state SET STATISTICS 0;
+CREATE FUNCTION onebit.only_added_to() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'DELETE' AND current_setting('onebit.forgetting', true) = 'on' THEN
+        RETURN NULL;
+    END IF;
+    RAISE EXCEPTION 'the log is only added to';
+END $$;
+"""
+_LOGGED = ("changes", "decisions", "feedback", "revisions", "ids")
+_TRIGGERS = "".join(
+    f"CREATE TRIGGER {table}_kept BEFORE UPDATE OR DELETE OR TRUNCATE ON onebit.{table} "
+    "FOR EACH STATEMENT EXECUTE FUNCTION onebit.only_added_to();\n"
+    for table in _LOGGED
+)
+SCHEMA = _TABLES + _TRIGGERS
+VERSION = 1
+
+
+def shown_address(address: str) -> str:
+    """The address without what is secret, for people."""
+    try:
+        parts = conninfo_to_dict(address)
+    except psycopg.Error as error:
+        raise InputError(f"the address of the log cannot be read: {_sentence(error)}") from None
+    port = f":{parts['port']}" if "port" in parts else ""
+    return f"postgresql://{parts.get('host', '')}{port}/{parts.get('dbname', '')}"
+
+
+def connected(address: str) -> psycopg.Connection:
+    """A connection to the database, each statement of which is a transaction unless it says BEGIN."""
+    given = conninfo_to_dict(address)
+    with in_our_words():
+        connection = psycopg.connect(
+            make_conninfo(address, **{name: value for name, value in USUAL.items() if name not in given}),
+            autocommit=True,
+        )
+        try:
+            connection.execute(SESSION)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
+
+
+def made(address: str) -> None:
+    """Make the tables where there are none; refuse what is no log, or a newer one."""
+    with connected(address) as connection, in_our_words():
+        encoding = connection.info.parameter_status("server_encoding")
+        if encoding != "UTF8":
+            raise InputError(f"{shown_address(address)} has the encoding {encoding}, but must have UTF8")
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, MAKING))
+            if _version(connection, address) == 0:
+                fence = Fence.of_this()
+                connection.execute(SCHEMA)
+                connection.execute(
+                    "INSERT INTO onebit.head VALUES (%s, %s, 0, 0, %s, %s, 0, false, 0)",
+                    (VERSION, secrets.token_hex(16), fence.protocol, fence.cpu),
+                )
+
+
+def refuse_unknown(address: str) -> None:
+    """Refuse a database in which there is no log of this version."""
+    with connected(address) as connection, in_our_words():
+        if _version(connection, address) == 0:
+            raise InputError(f"{shown_address(address)} has no log of `onebit serve`")
+
+
+def _version(connection: psycopg.Connection, address: str) -> int:
+    there = connection.execute("SELECT to_regclass('onebit.head') IS NOT NULL").fetchone()
+    if there is None or not there[0]:
+        return 0
+    row = connection.execute("SELECT version FROM onebit.head").fetchone()
+    if row is None or row[0] > VERSION:
+        what = "has no head" if row is None else f"was written by a newer onebit: its tables have version {row[0]}"
+        raise InputError(f"the log in {shown_address(address)} {what}, and {VERSION} is known")
+    return int(row[0])
+
+
+def _sentence(error: Exception) -> str:
+    """The first line of what PostgreSQL says."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def log_error(error: psycopg.Error, *, unknown: bool = False) -> LogError:
+    """What PostgreSQL says, in the words of the log."""
+    damaged = isinstance(error, (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted))
+    return LogError(_sentence(error), damaged=damaged, unknown=unknown)
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """What PostgreSQL raises meanwhile is a `LogError`."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise log_error(error) from error

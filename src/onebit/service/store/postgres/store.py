@@ -1,0 +1,219 @@
+"""A log in a PostgreSQL database: any number of nodes write to it and follow it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import psycopg
+
+from onebit.errors import InputError
+from onebit.service.settings import Settings
+from onebit.service.store.cache import DecisionCache
+from onebit.service.store.clock import Clock, DatabaseClock
+from onebit.service.store.database import Row
+from onebit.service.store.errors import in_words_of_input
+from onebit.service.store.postgres.appender import PostgresAppender
+from onebit.service.store.postgres.database import PostgresDatabase
+from onebit.service.store.postgres.fence import Fence
+from onebit.service.store.postgres.filling import filled
+from onebit.service.store.postgres.inquiry import ThreadedInquiry
+from onebit.service.store.postgres.schema import (
+    LOCKS,
+    NODES,
+    connected,
+    in_our_words,
+    made,
+    refuse_unknown,
+    shown_address,
+)
+from onebit.service.store.postgres.snapshots import PostgresShelf
+from onebit.service.store.postgres.tail import Tail
+from onebit.service.store.postgres.tokens import PostgresTokens, TokenTable
+from onebit.service.store.postgres.watch import Watch
+from onebit.service.store.reader import Reader
+from onebit.service.store.rows import NAMES
+from onebit.service.store.snapshots import Snapshots, made_at
+from onebit.service.store.submission import Keys
+from onebit.service.tokens import Tokens
+
+LOG = logging.getLogger("onebit.service")
+_LAST = ", ".join(f"(SELECT max(seq) FROM {table})" for table in NAMES)
+CONTRADICTIONS = (  # tables, what is wrong with them, and what finds it
+    (
+        "head",
+        "says that the log ends where it does not",
+        f"SELECT 1 FROM head WHERE seq <> coalesce(greatest({_LAST}), 0)",
+    ),
+    (
+        "ids",
+        "has not the ids that the decisions have",
+        "SELECT 1 FROM ids FULL JOIN decisions d ON (ids.task, ids.id, ids.seq) = (d.task, d.id, d.seq) "
+        "WHERE ids.seq IS NULL OR d.seq IS NULL LIMIT 1",
+    ),
+)
+
+
+class PostgresStore:
+    """The database: its log, its snapshots and its tokens."""
+
+    log_name = "log"
+    shared = True
+
+    def __init__(self, address: str, soon: bool = False) -> None:
+        self.address = address
+        self._soon = soon  # whether this node replies before its rows are on the disk of the database
+        self.name = shown_address(address)
+        self.cache = DecisionCache()
+        self._tokens = TokenTable()
+        self._clock = DatabaseClock()
+        self._watch = Watch()
+        self._tail: Tail | None = None
+        self._appender: PostgresAppender | None = None
+        self._presence: psycopg.Connection | None = None
+
+    @property
+    def lease(self) -> str | None:
+        """The keeper's lease, while this node has it."""
+        return None if self._tail is None else self._tail.lease.holder
+
+    @property
+    def failing(self) -> str | None:
+        """Why this node cannot follow the log now."""
+        return None if self._tail is None else self._tail.failing
+
+    @property
+    def lag_s(self) -> float:
+        """For how long this node has not heard where the log ends."""
+        return 0.0 if self._tail is None else time.monotonic() - self._tail.heard
+
+    def take(self) -> None:
+        """Make the tables where there are none, and join the nodes, which must be of one kind."""
+        try:
+            with in_words_of_input(self.name):
+                made(self.address)
+                self._presence = connected(self.address)
+                self._join(self._presence)
+                with in_our_words():
+                    self._tokens.look(self._presence)
+        except BaseException:
+            self.release()
+            raise
+
+    def _join(self, connection: psycopg.Connection) -> None:
+        """Have a connection say, while it lasts, that there is a node of this kind; refused beside nodes of another."""
+        mine = Fence.of_this()
+        with in_our_words(), connection.transaction():
+            row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()
+            assert row is not None
+            theirs = Fence(*row)
+            if theirs != mine:
+                alone = connection.execute("SELECT pg_try_advisory_xact_lock(%s, %s)", (LOCKS, NODES)).fetchone()
+                if theirs.protocol > mine.protocol or alone is None or not alone[0]:
+                    raise InputError(
+                        f"the nodes of {self.name} are of {theirs}, and this one is of {mine}: nodes of one log must be of one kind, or "
+                        "they would not know the same; stop the others first, where newer ones are to take their place"
+                    )
+                connection.execute("UPDATE head SET protocol = %s, cpu = %s", mine)
+                LOG.warning(f"the nodes are of {mine} from now on, and were of {theirs}", extra={"event": "fence"})
+            connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
+
+    def check(self) -> None:
+        """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
+        with connected(self.address) as connection, in_our_words():
+            row = connection.execute("SELECT seq FROM head").fetchone()
+            names = connection.execute("SELECT DISTINCT task, name FROM snapshots").fetchall()
+        assert row is not None
+        for task, name in names:
+            if made_at(name) > row[0]:
+                raise InputError(
+                    f"the log in {self.name} ends at row {row[0]}, and the snapshot {task}/{name} was made at row {made_at(name)}, so that "
+                    "rows were lost: restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
+                )
+
+    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+        """The version of the tables, and where they contradict each other."""
+        with in_words_of_input(self.name):
+            refuse_unknown(self.address)
+        with connected(self.address) as connection, in_our_words(), connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others write meanwhile
+            row = connection.execute("SELECT version FROM head").fetchone()
+            assert row is not None
+            faults = [(table, what) for table, what, query in CONTRADICTIONS if connection.execute(query).fetchone()]
+        return int(row[0]), faults
+
+    def release(self) -> None:
+        """Leave the nodes."""
+        if self._tail is not None:
+            self._tail.stop()
+            self._tail = None
+        self._watch.stop()
+        if self._appender is not None:
+            self._appender.close()
+            self._appender = None
+        if self._presence is not None:
+            self._presence.close()
+            self._presence = None
+
+    def appender(self, committed: Callable[[int, Keys], None]) -> PostgresAppender:
+        """What adds rows. Whoever follows the log is told of this node's rows, and of those of others, by the tail."""
+        self._appender = PostgresAppender(
+            self.address,
+            lambda: self._tail.position if self._tail else 0,
+            lambda: self._tail is not None and self._tail.is_replaced,
+            self._clock.set,
+            self._watch,
+            self._soon,
+            self.cache,
+        )
+        self._tail = Tail(
+            self.address, self._appender.log, self._appender.last, committed, self._join, self._look, self._watch
+        )
+        return self._appender
+
+    def _look(self, connection: psycopg.Connection) -> None:
+        """What the tail looks at beside the log. Called on its thread."""
+        self._tokens.look(connection)
+        if self._appender is not None:
+            self._appender.cancel_late()
+
+    def flush(self) -> None:
+        """Have everything that was committed on the disk of the database: what is written last is there after all before it."""
+        with connected(self.address) as connection, in_our_words():
+            connection.execute("UPDATE head SET beats = beats + 1")
+
+    def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+        """Put rows of another log into this one, which must be empty."""
+        return filled(self.address, tables)
+
+    def start(self) -> None:
+        """Begin to tell of what is written."""
+        assert self._tail is not None
+        self._watch.start()
+        self._tail.start()
+
+    def clock(self, reader: Reader, last: int) -> Clock:
+        """That of the database."""
+        self._clock.set(float(reader.database.rows("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0]))
+        return self._clock
+
+    def reader(self) -> Reader:
+        """What reads rows, for one thread."""
+        return Reader(PostgresDatabase(self.address, self._watch))
+
+    def inquiry(self, reader: Reader) -> ThreadedInquiry:
+        """On threads."""
+        return ThreadedInquiry(self.address, self._watch)
+
+    def tokens(self, settings: Settings) -> Tokens:
+        """Those of the database, or of a file where one is named."""
+        if settings.token_file is not None:
+            return Tokens(settings.token_file)
+        tokens = PostgresTokens(self.address, self._tokens)
+        tokens.load()
+        return tokens
+
+    def snapshots(self, task: int, keep: int) -> Snapshots:
+        """The snapshots of a task, of which so many are kept."""
+        return Snapshots(PostgresShelf(self.address, task), task, keep)

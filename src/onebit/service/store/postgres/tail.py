@@ -1,0 +1,150 @@
+"""The thread that hears where the log ends: of this node's own rows and of those of others alike.
+
+It looks several times a second, and at once when somebody says that there is something new; that is only a hint. What can be seen is
+complete up to the end, since rows become visible in the order of their numbers. Where the database cannot be reached, it tries again
+and again. It also sees to the lease of the keeper.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg
+
+from onebit.errors import OnebitError
+from onebit.service.store.errors import LogError
+from onebit.service.store.postgres.lease import Lease
+from onebit.service.store.postgres.schema import CHANNEL, connected, log_error
+from onebit.service.store.postgres.watch import Watch
+from onebit.service.store.rows import NAMES
+from onebit.service.store.submission import Keys
+
+POLL_S = 0.2
+RETRY_S = 0.3
+FIRST_S = 10.0  # for the first look
+SILENCE_S = 10.0  # of the server, after which its connection is given up
+LEAVING_S = 2.0  # the same, for a node that ends
+LOG = logging.getLogger("onebit.service")
+COUNTS = " UNION ALL ".join(
+    f"SELECT task, '{table}', count(*) FROM {table} WHERE seq > %(after)s AND seq <= %(upto)s GROUP BY task"
+    for table in NAMES
+)
+TIME_AT = " UNION ALL ".join(f"SELECT time FROM {table} WHERE seq = %(seq)s" for table in NAMES)
+
+
+class Tail:
+    """Follows the end of the log from a position on."""
+
+    def __init__(
+        self,
+        address: str,
+        log: str,
+        position: int,
+        tell: Callable[[int, Keys], None],
+        join: Callable[[psycopg.Connection], None],
+        look: Callable[[psycopg.Connection], None],
+        watch: Watch,
+    ) -> None:
+        self._address = address
+        self._log = log
+        self._tell = tell  # the last row and what is new, on this thread
+        self._join = join  # the nodes, with a new connection
+        self._look = look  # at what else may have changed, on this thread
+        self._watch = watch
+        self.position = position
+        self._time: float | None = None  # of the row at the position, once it was heard of
+        self.is_replaced = False  # whether the log is not the one that was followed up to the position
+        self.lease = Lease()
+        self.failing: str | None = None
+        self.heard = time.monotonic()  # when it was last known where the log ends
+        self._begun = threading.Event()
+        self._ending = threading.Event()
+        self._connection: psycopg.Connection | None = None
+        self._thread = threading.Thread(target=self._run, name="onebit-tail", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen; what is there now has been heard of when this returns, unless that takes long."""
+        self._thread.start()
+        self._begun.wait(FIRST_S)
+
+    def stop(self) -> None:
+        """Listen no more."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self._connection is not None:
+            with suppress(psycopg.Error), self._watch.over(self._connection, LEAVING_S):
+                self.lease.release(self._connection)
+        self._leave()
+
+    def _run(self) -> None:
+        while not self._ending.is_set():
+            try:
+                self._listen()
+            except psycopg.Error as error:
+                self._fail(str(log_error(error)))
+            except (LogError, OnebitError) as error:
+                self._fail(str(error))
+            except Exception as error:
+                LOG.exception("the end of the log could not be heard of", extra={"event": "tail-failed"})
+                self._fail(str(error) or type(error).__name__)
+
+    def _fail(self, why: str) -> None:
+        if self.failing is None and not self._ending.is_set():
+            LOG.error(f"the log cannot be followed: {why}", extra={"event": "log-unreachable"})
+        self.failing = f"the log cannot be followed: {why}"
+        self._leave()
+        self._ending.wait(RETRY_S)
+
+    def _leave(self) -> None:
+        if self._connection is not None:
+            with suppress(psycopg.Error):
+                self._connection.close()
+            self._connection = None
+
+    def _listen(self) -> None:
+        self._connection = connection = connected(self._address)
+        with self._watch.over(connection, SILENCE_S):
+            self._join(connection)
+            connection.execute("SET synchronous_commit TO off")  # a lease need not outlast the server
+            connection.execute(f"LISTEN {CHANNEL}")
+        while not self._ending.is_set():
+            with self._watch.over(connection, SILENCE_S):
+                self._hear(connection)
+            for _ in connection.notifies(timeout=POLL_S, stop_after=1):
+                pass
+
+    def _hear(self, connection: psycopg.Connection) -> None:
+        row = connection.execute("SELECT log, seq, time FROM head").fetchone()
+        assert row is not None
+        log, last, when = row
+        self.is_replaced = log != self._log or last < self.position or self._has_other_rows(connection, last, when)
+        if self.is_replaced:
+            raise LogError(f"row {self.position} is not the one that this node has followed: start this node again")
+        if last > self.position:
+            found = connection.execute(COUNTS, {"after": self.position, "upto": last})
+            counts = {(task, table): count for task, table, count in found}
+            self.position = last
+            self._tell(last, counts)
+        self._time = when
+        self.lease.look(connection)
+        self._look(connection)
+        self.heard = time.monotonic()
+        self._begun.set()
+        if self.failing is not None:
+            LOG.info("the log is followed again", extra={"event": "log-recovered"})
+            self.failing = None
+
+    def _has_other_rows(self, connection: psycopg.Connection, last: int, when: float) -> bool:
+        """Return True if a backup was restored, and was written to until it was as long as what this node had followed."""
+        if self._time is None or last == self.position:
+            return self._time is not None and when != self._time
+        times = [row[0] for row in connection.execute(TIME_AT, {"seq": self.position})]
+        if times or self.position == 0:
+            return times not in ([], [self._time])
+        forgotten = connection.execute("SELECT EXISTS (SELECT 1 FROM forgotten)").fetchone()
+        return forgotten == (False,)

@@ -1,0 +1,378 @@
+"""What is asked of a log: the types of the rows of each query, the SQL that gives them, and how they are checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.validation import ClassName
+from onebit.service.core.request_terms import is_unsure
+from onebit.service.inputs import classes_in, numbers_in
+from onebit.service.store.row_checks import BadRecordError
+from onebit.service.store.rows import (
+    Candidates,
+    ClassIndex,
+    Count,
+    Expected,
+    FeedbackRow,
+    Flag,
+    Generation,
+    Id,
+    ModeName,
+    Number,
+    Probabilities,
+    Probability,
+    Reward,
+    SourceName,
+    Time,
+    class_checks,
+    plain_checks,
+)
+from onebit.service.task import TaskInfo
+
+# The last revision r of a feedback f up to a position, and what is said then.
+REVISED_UPTO = (
+    "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
+)
+LAST_WORD = {
+    name: f"CASE WHEN r.seq IS NULL THEN f.{name} ELSE r.{name} END"
+    for name in ("right", "shown", "shown_propensity", "reward", "truth")
+}
+NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
+HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
+WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
+
+
+def select_list(kind: type[Any], expressions: Mapping[str, str] | None = None, table: str = "d") -> str:
+    """Return what to select for a type of rows: the columns of a table, or these expressions."""
+    return ", ".join((expressions or {}).get(name, f"{table}.{name}") for name in kind._fields)
+
+
+class StoredChange(NamedTuple):
+    """A change as it is stored: its texts may be none."""
+
+    seq: int
+    task: int
+    time: Time
+    kind: bytes | None
+    detail: bytes
+
+
+class TaskChange(NamedTuple):
+    """A change of a task, read."""
+
+    seq: int
+    kind: str
+    detail: dict[str, Any]
+
+
+class Played(NamedTuple):
+    """A decision as the statistics need it."""
+
+    seq: int
+    time: Time
+    label: ClassIndex
+    greedy: ClassIndex
+    confidence: Probability | None
+    sure: Probability | None
+
+
+class Event(NamedTuple):
+    """A feedback and its decision, as a learner needs them, with the last word in the place of the first."""
+
+    seq: int
+    time: Time
+    source: SourceName  # of the first word
+    late: Flag
+    learn: Flag
+    right: Flag | None  # withdrawn where there is none
+    shown: ClassIndex | None
+    shown_propensity: Probability | None
+    reward: Reward | None
+    truth: ClassIndex | None
+    revision: int | None  # which says the last word, where that is not the first
+    decision: int
+    task: int  # of the decision
+    id: Id
+    decided: Time
+    generation: Generation
+    label: ClassIndex
+    greedy: ClassIndex
+    weight: Probability
+    note: Number
+    second_note: Number
+    propensity: Probability
+    among: Candidates | None
+    complete: Flag
+    raw: Number | None
+    confidence: Probability | None
+    sure: Probability | None
+    probabilities: bytes
+    x: Any  # as `Inputs.read` gives it
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is an answer: neither late nor withdrawn."""
+        return not self.late and self.right is not None
+
+    @property
+    def candidates(self) -> NDArray[np.int64] | None:
+        """The classes that it is learnt among: those of the decision, and all (None) where something else was shown."""
+        if self.among is None:
+            return None
+        found = classes_in(self.among)
+        return found if self.played[0] in found else None
+
+    @property
+    def worth(self) -> float:
+        """The reward of what was played: 1 for right and 0 for wrong, where nobody says another number."""
+        return float(self.right or 0) if self.reward is None else self.reward
+
+    @property
+    def played(self) -> tuple[int, float]:
+        """What the world answered to, and with which probability it was played: the label, or what was shown instead."""
+        if self.shown is None:
+            return self.label, self.propensity
+        assert self.shown_propensity is not None
+        return self.shown, self.shown_propensity
+
+
+class FoundDecision(NamedTuple):
+    """What must be known of a decision to judge what is said of it: once for each of its feedbacks, or once where there is none."""
+
+    seq: int
+    id: Id
+    time: Time
+    mode: ModeName
+    label: ClassIndex
+    among: Candidates | None
+    feedback: int | None
+    feedback_time: Time | None
+    late: int | None
+    source: SourceName | None
+    revision: int | None
+    right: int | None
+    shown: int | None
+    shown_propensity: float | None
+    reward: float | None
+    truth: int | None
+
+
+class DueDecision(NamedTuple):
+    """A decision whose deadline may have passed."""
+
+    seq: int
+    id: Id
+    mode: ModeName
+    time: Time
+
+
+class FoundRevision(NamedTuple):
+    """A revision, and the task of its feedback."""
+
+    seq: int
+    feedback: int
+    task: int | None
+    time: Time
+    right: Flag | None
+    shown: int | None
+    shown_propensity: Probability | None
+    reward: Reward | None
+    truth: int | None
+
+
+class TouchedRow(NamedTuple):
+    """A row of the log, and the decision that it is of."""
+
+    seq: int
+    decision: int
+
+
+class GenerationCount(NamedTuple):
+    """How many feedbacks that count the decisions of a learner have, where another label was shown or not."""
+
+    generation: int
+    shown: bool
+    feedbacks: int
+
+
+class LoggedRow(NamedTuple):
+    """A decision with the last word on it, as it is stored."""
+
+    seq: int
+    id: Id
+    time: Time
+    mode: ModeName
+    generation: Generation
+    learnt: Count
+    label: ClassIndex
+    greedy: ClassIndex
+    weight: Probability
+    note: Number
+    second_note: Number
+    propensity: Probability
+    probabilities: Probabilities
+    x: bytes
+    among: Candidates | None
+    complete: Flag
+    raw: Number | None
+    confidence: Probability | None
+    sure: Probability | None
+    feedback_time: Time | None
+    late: Flag | None
+    source: SourceName | None
+    right: Flag | None
+    shown: ClassIndex | None
+    shown_propensity: Probability | None
+    reward: Reward | None
+    truth: ClassIndex | None
+    revision: int | None
+    revised_time: Time | None
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """A decision as the log has it, with the last word on it: of the feedback that counts, or where there is none of a late one.
+
+    `revised_time` is when that was revised or, where there is no feedback then, withdrawn.
+    """
+
+    seq: int
+    id: str
+    time: float
+    mode: str
+    version: str
+    label: ClassName
+    greedy: ClassName
+    weight: float
+    notes: tuple[float, float]
+    propensity: float
+    probabilities: tuple[float, ...]
+    x: list[float] | dict[str, float] | str
+    right: bool | None
+    feedback_time: float | None
+    late: bool
+    source: str | None
+    shown: ClassName | None
+    shown_propensity: float | None
+    reward: float | None = None
+    truth: ClassName | None = None
+    revised_time: float | None = None
+    among: list[ClassName] | None = None
+    complete: bool = False
+    raw: float | None = None
+    confidence: float | None = None
+    sure: float | None = None
+
+    @property
+    def unsure(self) -> bool:
+        """Whether it was less sure than was asked for."""
+        return is_unsure(self.confidence, self.sure)
+
+
+_OF_FEEDBACK = {"feedback_time": "f.time", "late": "f.late", "source": "f.source", "revision": "r.seq", **LAST_WORD}
+_OF_EVENT = {
+    **{name: f"f.{name}" for name in FeedbackRow._fields if name in Event._fields and name != "task"},
+    **_OF_FEEDBACK,
+    "decided": "d.time",
+}
+CHANGES = (  # texts that may be none
+    "SELECT "
+    + select_list(StoredChange, {name: f"CAST({name} AS BLOB)" for name in ("kind", "detail")}, "changes")
+    + " FROM changes"
+)
+EVENTS = f"""
+SELECT {select_list(Event, _OF_EVENT)}
+FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end="revised")}
+WHERE f.task = :task AND f.seq > :after AND f.seq <= :upto ORDER BY f.seq LIMIT :most
+"""
+DECISIONS = f"""
+SELECT {select_list(LoggedRow, {**_OF_FEEDBACK, "revised_time": "r.time"})}
+FROM decisions d LEFT JOIN feedback f ON f.seq =
+     (SELECT seq FROM feedback WHERE decision = d.seq AND seq <= :upto ORDER BY late LIMIT 1)
+{REVISED_UPTO.format(end="upto")}
+"""
+FOUND = (
+    f"SELECT {select_list(FoundDecision, {**_OF_FEEDBACK, 'feedback': 'f.seq'})} FROM decisions d "
+    f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')}"
+)
+REVISIONS = f"""
+SELECT {select_list(FoundRevision, {"task": "f.task"}, "r")} FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
+WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
+"""
+
+
+def check_events(of: Expected, events: Sequence[Event], classes: int | None = None) -> None:
+    """Refuse events that no feedback and decision of the task can be; with `classes`, those that name a class beyond so many."""
+    tests = plain_checks(Event) if classes is None else class_checks(Event, classes)
+    of.check("feedback", events, {name: test for name, test in tests.items() if name in FeedbackRow._fields})
+    of.check(
+        "decisions", events, {name: test for name, test in tests.items() if name not in FeedbackRow._fields}, "decision"
+    )
+
+
+def check_pairs(of: Expected, events: Sequence[Event]) -> None:
+    """Refuse events whose decision is no decision of the task, or that have half of what was shown."""
+    for event in events:
+        wrong = None
+        if event.task != of.task:
+            wrong = f"it is for row {event.decision}, which is no decision of this task"
+        elif (event.shown is None) is not (event.shown_propensity is None):
+            wrong = HALF_SHOWN
+        elif event.right is None and event.revision is None:
+            wrong = WITHDRAWN_BY_NOBODY
+        if wrong is not None:
+            raise BadRecordError(of.name, "feedback", event.seq, wrong)
+
+
+def check_revisions(of: Expected, rows: Sequence[FoundRevision]) -> None:
+    """Refuse revisions whose feedback is none of the task before it, or that have half of what was shown."""
+    for row in rows:
+        if row.task != of.task or row.feedback >= row.seq:
+            wrong = f"it is of row {row.feedback}, which is no feedback of this task before it"
+            raise BadRecordError(of.name, "revisions", row.seq, wrong)
+        if (row.shown is None) is not (row.shown_propensity is None):
+            raise BadRecordError(of.name, "revisions", row.seq, HALF_SHOWN)
+    of.check("revisions", rows, plain_checks(FoundRevision))
+
+
+def check_decisions(info: TaskInfo, kind: Any, rows: Sequence[Any]) -> None:
+    """Refuse rows of a type that no decision of the task can have; x is read with `Expected.read`."""
+    info.expected.check("decisions", rows, {**plain_checks(kind), **class_checks(kind, len(info.classes))})
+
+
+def logged(info: TaskInfo, row: LoggedRow, read: Any) -> Logged:
+    """Return a decision of the log, whose x was read, in names."""
+    is_answered = row.right is not None  # else no feedback has come, or it was withdrawn
+    return Logged(
+        seq=row.seq,
+        id=row.id,
+        time=row.time,
+        mode=row.mode,
+        version=f"{row.generation}.{row.learnt}",
+        label=info.classes[row.label],
+        greedy=info.classes[row.greedy],
+        weight=row.weight,
+        notes=(row.note, row.second_note),
+        propensity=row.propensity,
+        probabilities=tuple(numbers_in(row.probabilities).tolist()),
+        x=info.inputs.shown(read),
+        right=bool(row.right) if is_answered else None,
+        feedback_time=row.feedback_time if is_answered else None,
+        late=bool(row.late) and is_answered,
+        source=(row.source if row.revision is None else "caller") if is_answered else None,
+        shown=None if row.shown is None else info.classes[row.shown],
+        shown_propensity=row.shown_propensity,
+        reward=row.reward,
+        truth=None if row.truth is None else info.classes[row.truth],
+        revised_time=row.revised_time,
+        among=None if row.among is None else [info.classes[one] for one in classes_in(row.among)],
+        complete=bool(row.complete),
+        raw=row.raw,
+        confidence=row.confidence,
+        sure=row.sure,
+    )

@@ -1,0 +1,330 @@
+"""Reading the log: one decision, the newest, what is new since a position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Any
+
+from onebit.service.store.cache import DecisionCache
+from onebit.service.store.database import Database
+from onebit.service.store.id_hash import hashed
+from onebit.service.store.queries import (
+    CHANGES,
+    DECISIONS,
+    EVENTS,
+    FOUND,
+    NOT_WITHDRAWN,
+    REVISED_UPTO,
+    REVISIONS,
+    DueDecision,
+    Event,
+    FoundDecision,
+    FoundRevision,
+    GenerationCount,
+    Logged,
+    LoggedRow,
+    Played,
+    StoredChange,
+    TaskChange,
+    TouchedRow,
+    check_decisions,
+    check_events,
+    check_pairs,
+    check_revisions,
+    logged,
+    select_list,
+)
+from onebit.service.store.row_checks import BadRecordError
+from onebit.service.store.rows import NAMES, DecisionRow, Expected, plain_checks
+from onebit.service.store.task_history import DamagedTask, folded
+from onebit.service.task import TaskInfo, read_detail
+
+Mark = list[list[float] | None]  # the seq and the time of the last row of each table
+NO_END = 2**62  # a seq that no row has
+MOST_BYTES = 2**18  # of x and the probabilities, in one look at the newest
+PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
+PAGE_BYTES = 2**22  # of x and the probabilities in them
+
+
+class Reader:
+    """A connection that reads. Used by one thread. A row that cannot be what was written raises BadRecordError."""
+
+    def __init__(self, database: Database, recent: DecisionCache | None = None) -> None:
+        self.database = database
+        self._recent = recent  # with the last rows that this process has written, if it writes
+
+    def close(self) -> None:
+        """Let go of the log."""
+        self.database.close()
+
+    def tasks(self, upto: int = NO_END) -> tuple[list[TaskInfo], list[DamagedTask]]:
+        """All tasks, deleted ones too, in the order in which they were created, as the changes have left them.
+
+        And those whose changes cannot be read.
+        """
+        return folded(self._stored_changes("seq <= ?", upto))
+
+    def task(self, number: int, upto: int) -> TaskInfo | None:
+        """A task as it was at a position of the log; None where it was not there, or where its changes cannot be read."""
+        return next(iter(folded(self._stored_changes("task = ? AND seq <= ?", number, upto))[0]), None)
+
+    def changes_after(self, seq: int) -> list[StoredChange]:
+        """What was changed of all tasks after a position."""
+        return self._stored_changes("seq > ?", seq)
+
+    def _stored_changes(self, condition: str, *values: int) -> list[StoredChange]:
+        return list(map(StoredChange._make, self.database.rows(f"{CHANGES} WHERE {condition} ORDER BY seq", values)))
+
+    def last_change(self) -> int:
+        """The seq of the last change of any task; 0 where there is none."""
+        return int(self.database.rows("SELECT max(seq) FROM changes")[0][0] or 0)
+
+    def tasks_of(self, token: str) -> int:
+        """How many tasks there are that were created with this token."""
+        query = (
+            "SELECT count(DISTINCT task) FROM changes WHERE kind = 'created' AND token = ? "
+            "AND task NOT IN (SELECT task FROM changes WHERE kind = 'deleted')"
+        )
+        return int(self.database.rows(query, (token,))[0][0])
+
+    def mark(self, task: int, position: int, revised: int) -> Mark | None:
+        """What a task's part of the log ends with at a position, and its revisions at another; None where the log is not so long."""
+        if max(position, revised) > self.last():
+            return None
+        found: Mark = []
+        for table in NAMES:
+            rows = self.database.rows(
+                f"SELECT seq, time FROM {table} WHERE task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
+                (task, revised if table == "revisions" else position),
+            )
+            found.append(list(rows[0]) if rows else None)
+        return found
+
+    def changes(self, of: Expected, after: int, upto: int) -> list[TaskChange]:
+        """What was changed of a task."""
+        found = []
+        for seq, _, _, kind, stored in self._stored_changes("task = ? AND seq > ? AND seq <= ?", of.task, after, upto):
+            name = (kind or b"").decode(errors="replace")
+            try:
+                found.append(TaskChange(seq, name, read_detail(name, stored)))
+            except ValueError as error:
+                raise BadRecordError(of.name, "changes", seq, str(error)) from None
+        return found
+
+    def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
+        """A task's decisions, as statistics need them. Which classes there were then is not known here."""
+        held = None if self._recent is None else self._recent.played(of.task, after, upto, most)
+        if held is not None:
+            return held
+        rows = self.database.rows(
+            f"SELECT {select_list(Played)} FROM decisions d WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            (of.task, after, upto, most),
+        )
+        found = list(map(Played._make, rows))
+        of.check("decisions", found, plain_checks(Played))
+        return found
+
+    def events(
+        self, of: Expected, after: int, upto: int, most: int, revised: int | None = None
+    ) -> tuple[list[Event], bool]:
+        """A task's feedbacks with their decisions, fewer where they are large; and whether there may be more.
+
+        They say what the revisions up to a position (`revised`, or `upto`) have left. Which classes there were then is not known here.
+        """
+        held = None if self._recent is None else self._recent.events(of, after, upto, most)
+        if held is not None:
+            return held
+        more = False
+
+        def page(rows: Iterator[Any]) -> list[Any]:
+            nonlocal more
+            taken: list[Any] = list(_within_bytes(map(Event._make, rows), PAGE_BYTES))
+            more = len(taken) == most or next(rows, None) is not None
+            return taken
+
+        values = {"task": of.task, "after": after, "upto": upto, "most": most, "revised": revised or upto}
+        found: list[Any] = self.database.rows(EVENTS, values, page)
+        if not found:
+            return [], False
+        check_pairs(of, found)
+        check_events(of, found)
+        xs = of.read(found, "decision")
+        return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
+
+    def found(self, info: TaskInfo, ids: Sequence[str]) -> list[FoundDecision]:
+        """What must be known of the decisions with these ids, once for each feedback, or once where there is none."""
+        names = {f"id{index}": one for index, one in enumerate(ids)}
+        rows = self.database.rows(
+            f"{FOUND} WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)})",
+            {"task": info.number, "upto": NO_END, **names},
+        )
+        found = list(map(FoundDecision._make, rows))
+        check_decisions(info, FoundDecision, found)
+        return found
+
+    def revised(self, of: Expected, after: int, upto: int, most: int) -> list[FoundRevision]:
+        """A task's revisions after a position."""
+        found = list(map(FoundRevision._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
+        check_revisions(of, found)
+        return found
+
+    def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
+        """Whether something that a task had heard up to a position was revised between two others."""
+        query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
+        return bool(self.database.rows(query, (task, after, upto, position))[0][0])
+
+    def rows_of(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
+        """The rows of the decisions with these ids."""
+        query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = ? AND id IN ({_marks(ids)})"
+        found = list(map(DecisionRow._make, self.database.rows(query, (info.number, *ids))))
+        check_decisions(info, DecisionRow, found)
+        return found
+
+    def due(
+        self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
+    ) -> list[DueDecision]:
+        """The decisions after a seq, up to the first that was not made before a time. `made` says when one was."""
+
+        def page(rows: Iterator[Any]) -> list[Any]:
+            found = map(DueDecision._make, rows)
+            return list(takewhile(lambda one: made(one.seq, one.time) <= decided_before, found))
+
+        query = f"SELECT {select_list(DueDecision)} FROM decisions d WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?"
+        found: list[Any] = self.database.rows(query, (of.task, after, most), page)
+        of.check("decisions", found, plain_checks(DueDecision))
+        return found
+
+    def first_unanswered(self, task: int, after: int) -> int | None:
+        """The first decision after a seq without a feedback that counts."""
+        rows = self.database.rows(
+            "SELECT seq FROM decisions d WHERE task = ? AND seq > ? AND NOT EXISTS "
+            "(SELECT 1 FROM feedback f WHERE f.decision = d.seq AND f.late = 0) ORDER BY seq LIMIT 1",
+            (task, after),
+        )
+        return int(rows[0][0]) if rows else None
+
+    def decision(self, info: TaskInfo, identity: str) -> Logged | None:
+        """One decision by its id."""
+        values = {"task": info.number, "id": identity, "upto": NO_END}
+        found = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
+        return found[0] if found else None
+
+    def decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[Logged]:
+        """The decisions with these ids, in their order in the log."""
+        found: list[Logged] = []
+        for start in range(0, len(ids), PAGE):
+            names = {f"id{index}": one for index, one in enumerate(ids[start : start + PAGE])}
+            query = f"{DECISIONS} WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)}) ORDER BY d.seq"
+            found += self._logged(info, query, {"task": info.number, "upto": NO_END, **names}, NO_END)
+        return found
+
+    def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
+        """The newest decisions of a task, or those before a seq; fewer where they are large."""
+        query = f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most"
+        values = {"task": info.number, "before": NO_END if before is None else before, "most": limit, "upto": NO_END}
+        return self._logged(info, query, values, MOST_BYTES)
+
+    def generations(self, task: int, upto: int) -> list[GenerationCount]:
+        """How many feedbacks that count the decisions of each learner have."""
+        rows = self.database.rows(
+            "SELECT d.generation, (CASE WHEN r.seq IS NULL THEN f.shown ELSE r.shown END) IS NOT NULL, count(*) FROM feedback f "
+            f"JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end='upto')} WHERE f.task = :task "
+            f"AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN} GROUP BY 1, 2 ORDER BY 1, 2",
+            {"task": task, "upto": upto},
+        )
+        return [GenerationCount(generation, bool(shown), count) for generation, shown, count in rows]
+
+    def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
+        """The decisions of a task after a seq, as they were when the log ended at another."""
+        return self._logged(
+            info,
+            f"{DECISIONS} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto ORDER BY d.seq LIMIT :most",
+            {"task": info.number, "after": after, "upto": upto, "most": most},
+            PAGE_BYTES,
+        )
+
+    def earliest(self, task: int) -> float | None:
+        """The earliest time of a decision of a task."""
+        found = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]
+        return None if found is None else float(found)
+
+    def span(self, task: int, since: float, before: float) -> tuple[int, int] | None:
+        """The first and the last seq of a task's decisions made since a time and before another; None where there is none."""
+        query = "SELECT min(seq), max(seq) FROM decisions WHERE task = ? AND time >= ? AND time < ?"
+        first, last = self.database.rows(query, (task, since, before))[0]
+        return None if first is None else (int(first), int(last))
+
+    def touched(self, task: int, after: int, upto: int, most: int) -> list[TouchedRow]:
+        """A task's rows after a position: its decisions, and those of which something was said or said otherwise."""
+        query = (
+            "SELECT seq, seq AS decision FROM decisions WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
+            "SELECT seq, decision FROM feedback WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
+            "SELECT r.seq, f.decision FROM revisions r JOIN feedback f ON f.seq = r.feedback "
+            "WHERE r.task = :task AND r.seq > :after AND r.seq <= :upto ORDER BY 1 LIMIT :most"
+        )
+        values = {"task": task, "after": after, "upto": upto, "most": most}
+        return list(map(TouchedRow._make, self.database.rows(query, values)))
+
+    def base(self, task: int) -> bytes | None:
+        """The state of the learner of a task from which on its rows are followed, where rows before that are forgotten."""
+        rows = self.database.rows("SELECT state FROM bases WHERE task = ?", (task,))
+        return bytes(rows[0][0]) if rows else None
+
+    def forgotten(self, info: TaskInfo, ids: Sequence[str]) -> list[str]:
+        """Those of the ids whose decisions were forgotten."""
+        if not info.forgotten_at:
+            return []
+        key = bytes(self.database.rows("SELECT key FROM erasure")[0][0])
+        found = []
+        for start in range(0, len(ids), PAGE):
+            hashes = dict(zip(hashed(key, ids[start : start + PAGE]), ids[start : start + PAGE], strict=True))
+            query = f"SELECT hash FROM forgotten WHERE task = ? AND hash IN ({', '.join('?' * len(hashes))})"
+            found += [hashes[bytes(row[0])] for row in self.database.rows(query, (info.number, *hashes))]
+        return found
+
+    def last(self) -> int:
+        """Where the log ends."""
+        return self.database.last_seq()
+
+    def last_time(self) -> float:
+        """When the last row was added."""
+        return self.database.last_time()
+
+    def count(self, task: int, upto: int) -> int:
+        """How many decisions a task has."""
+        rows = self.database.rows("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
+        return int(rows[0][0])
+
+    def count_heard(self, task: int, upto: int) -> int:
+        """How many feedbacks of a task count: neither late ones, nor those that were withdrawn."""
+        rows = self.database.rows(
+            f"SELECT count(*) FROM feedback f {REVISED_UPTO.format(end='upto')} "
+            f"WHERE f.task = :task AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN}",
+            {"task": task, "upto": upto},
+        )
+        return int(rows[0][0])
+
+    def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[Logged]:
+        def page(rows: Iterator[Any]) -> list[Any]:
+            return list(_within_bytes(map(LoggedRow._make, rows), most_bytes))
+
+        found: list[Any] = self.database.rows(query, values, page)
+        check_decisions(info, LoggedRow, found)
+        xs = info.expected.read(found)
+        return [logged(info, row, x) for row, x in zip(found, xs, strict=True)]
+
+
+def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:
+    """Yield the first rows of decisions, until their probabilities and x have more bytes than `most`."""
+    size = 0
+    for row in rows:
+        yield row
+        # Where there is no decision, there is neither: that is looked at later.
+        size += len(row.probabilities or b"") + len(row.x or b"")
+        if size > most:
+            return
+
+
+def _marks(values: Sequence[str]) -> str:
+    return ", ".join("?" * len(values))

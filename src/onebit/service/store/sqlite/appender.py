@@ -1,0 +1,271 @@
+"""Adding rows to the SQLite file of a log.
+
+Nobody else writes. Each transaction looks whether anybody has all the same, and if so whether the log is still this service's and ends where
+it left it; if not, nothing is written any more, since every number would be given twice, and what is in memory is of another log. Where the disk
+has failed at the last step, nobody knows whether the rows are there; the next transaction finds out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onebit.errors import OnebitError
+from onebit.service.store.cache import DecisionCache
+from onebit.service.store.database import Row
+from onebit.service.store.errors import ForeignWriteError, LogError
+from onebit.service.store.forgetting import Forgetting, Forgotten
+from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow
+from onebit.service.store.sqlite.database import in_our_words
+from onebit.service.store.sqlite.forgetting import erase, first_and_last, take_out
+from onebit.service.store.sqlite.packing import pack_numbers, pack_probabilities
+from onebit.service.store.sqlite.schema import PACKED_COLUMNS, created, last_seq, reason, writable
+from onebit.service.store.submission import Keys, Outcome, Submission, count_rows
+
+LOG = logging.getLogger("onebit.service")
+_ENDS = ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in NAMES)
+STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
+# What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
+UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
+WRITTEN_BY_OTHERS = "PRAGMA data_version"  # a number that is another where another connection has committed something
+TOGETHER = 32  # rows of one statement: it takes less time than a statement for each, and SQLite takes as many values everywhere
+
+
+def _insert_of(table: str, rows: int) -> str:
+    columns = (*ROW_TYPES[table]._fields, *(PACKED_COLUMNS.values() if table == "decisions" else ()))
+    one = f"({', '.join('?' * len(columns))})"
+    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([one] * rows)}"
+
+
+INSERTS = {table: _insert_of(table, 1) for table in NAMES}
+INSERTS_TOGETHER = {table: _insert_of(table, TOGETHER) for table in NAMES}
+
+
+class Doubt(NamedTuple):
+    """A commit that failed so that nobody knows whether its rows are there: where the log ends then, and what is in them."""
+
+    last: int
+    keys: Keys
+
+
+class SqliteAppender:
+    """Writes groups of batches, each in one transaction that is on disk (fsync) when `append` returns."""
+
+    def __init__(self, path: Path, committed: Callable[[int, Keys], None], cache: DecisionCache | None = None) -> None:
+        self._path = path
+        self._committed = committed
+        self._cache = cache or DecisionCache()
+        with in_our_words():
+            self.connection = created(path)
+            self._service = secrets.token_hex(16)
+            self._last = self._taken()
+            self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
+        self._doubt: Doubt | None = None
+        self._version: int | None = None  # of the data, when the end of the log was last looked at
+        self._cache.clear_rows(self._last)
+        self.erase()
+
+    @property
+    def last(self) -> int:
+        """The seq of the last row that is on disk."""
+        return self._last
+
+    def append(self, group: Sequence[Submission]) -> list[Outcome]:
+        """Write a group, all or nothing but for what is stale; what became of each. Without any it tries whether it could."""
+        outcomes: list[Outcome] = []
+        accepted: list[Submission] = []
+        task_changes = self._task_changes.copy()
+
+        def insert(last: int) -> Doubt:
+            rows: dict[str, list[Any]] = {table: [] for table in NAMES}
+            for one in group:
+                outcomes.append(one.assumptions.refusal(task_changes.get(one.task)))
+                if outcomes[-1] is not None:
+                    continue
+                accepted.append(one)
+                last = one.number(last)
+                for table, numbered in one.rows().items():
+                    rows[table] += numbered
+                if one.changes:
+                    task_changes[one.task] = last
+            for table, numbered in rows.items():
+                self._insert(table, numbered)
+            if not accepted:
+                self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
+            return Doubt(last, count_rows(accepted))
+
+        self._commit(insert, accepted)
+        self._task_changes = task_changes
+        return outcomes
+
+    def _insert(self, table: str, numbered: Sequence[Row]) -> None:
+        kept = list(_packed(numbered)) if table == "decisions" else numbered
+        rest = len(kept) - len(kept) % TOGETHER
+        for start in range(0, rest, TOGETHER):
+            values = list(chain.from_iterable(kept[start : start + TOGETHER]))
+            self.connection.execute(INSERTS_TOGETHER[table], values)
+        if rest < len(kept):
+            self.connection.executemany(INSERTS[table], kept[rest:])
+
+    def _commit(self, insert: Callable[[int], Doubt], accepted: Sequence[Submission]) -> None:
+        """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new, which `accepted` has then."""
+        doubt: Doubt | None = None
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            doubt = insert(self._end())
+            self.connection.execute("COMMIT")
+        except BaseException as error:  # whatever it is, an interrupt too, nothing of it may be half done
+            undone = doubt is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
+            self._roll_back()
+            if isinstance(error, ForeignWriteError):
+                raise
+            self._doubt = self._doubt if undone else doubt
+            if not isinstance(error, Exception):
+                raise
+            raise LogError(reason(error), unknown=not undone) from error
+        self._last = doubt.last
+        self._cache.note_written(accepted)
+        if doubt.keys:
+            self._committed(doubt.last, doubt.keys)
+
+    def relax(self) -> None:
+        """From now on a commit is with the system when `append` returns, and on disk when `sync` does."""
+        self.connection.execute("PRAGMA synchronous = NORMAL")
+
+    def sync(self) -> None:
+        """Have on disk what was committed. Any thread may call it."""
+        # Its locks are on the other files, which must not be opened here: a process that closes one of them loses its locks on it.
+        try:
+            journal = os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:  # all of it is in the database, on disk
+            return
+        try:
+            os.fsync(journal)
+        except OSError as error:
+            raise LogError(error.strerror or str(error), unknown=True) from None
+        finally:
+            os.close(journal)
+
+    def span(self, order: Forgetting) -> tuple[int, int] | None:
+        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+        with in_our_words():
+            self.connection.execute("PRAGMA temp_store = MEMORY")
+            return first_and_last(self.connection, order)
+
+    def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
+        """Take rows out, in one transaction that is on disk (fsync) when this returns. UnseenRowsError where the base is too old."""
+        try:
+            self.connection.execute("PRAGMA secure_delete = ON")
+            self.connection.execute("PRAGMA temp_store = MEMORY")
+            self.connection.execute("BEGIN IMMEDIATE")
+            found = take_out(self.connection, order, self._end() + 1, when, token)
+            self.connection.execute("COMMIT")
+        except BaseException as error:
+            self._roll_back()
+            if isinstance(error, sqlite3.Error):
+                raise LogError(reason(error)) from error
+            raise
+        if found.rows:
+            self._last = self._task_changes[order.task] = found.seq
+            self._cache.clear_rows(self._last)
+            self._committed(found.seq, {(order.task, "changes"): 1})
+        return found
+
+    def erase(self) -> bool:
+        """Leave nothing in the file of what was forgotten; whether that is done. Where not, the next start tries again."""
+        try:
+            return erase(self.connection)
+        except sqlite3.Error as error:
+            LOG.warning(f"the log could not be erased: {reason(error)}", extra={"event": "erasure-failed"})
+            return False
+
+    def close(self) -> None:
+        """Let go of the file, when nobody reads it any more; all of it is in one piece then, and can be copied alone."""
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.connection.close()
+
+    def _taken(self) -> int:
+        """Take the log from whichever service had it; where it ends."""
+        try:
+            self.connection.execute("BEGIN IMMEDIATE")
+            self.connection.execute("UPDATE owner SET service = ?", (self._service,))
+            last = last_seq(self.connection)
+            self.connection.execute("COMMIT")
+        except BaseException:
+            self.connection.close()
+            raise
+        return last
+
+    def _end(self) -> int:
+        """Where the log ends, in this transaction: where this service left it."""
+        version: int = self.connection.execute(WRITTEN_BY_OTHERS).fetchone()[0]
+        if version == self._version and self._doubt is None:
+            return self._last
+        service, last = self.connection.execute(STATE).fetchone()
+        doubt, self._doubt = self._doubt, None
+        if service != self._service:
+            raise ForeignWriteError("another service has taken the folder over")
+        if doubt is not None and last == doubt.last:  # it is there, and those who learn have not heard of it
+            if any(table == "changes" for _, table in doubt.keys):
+                raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
+            self._last = doubt.last
+            self._cache.clear_rows(self._last)
+            self._committed(doubt.last, doubt.keys)
+        if last != self._last:
+            raise ForeignWriteError(
+                f"another program has written to the log, which ended at row {self._last}, up to row {last}"
+            )
+        self._version = version
+        return self._last
+
+    def _roll_back(self) -> None:
+        """A connection that cannot even do that is given up; what it had not written is not in the file. The next transaction looks where that ends."""
+        self._version = None
+        try:
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.close()
+            with contextlib.suppress(sqlite3.Error, OnebitError):
+                self.connection = writable(self._path)
+
+
+def _packed(rows: Sequence[Row]) -> Iterator[Row]:
+    """Rows of decisions as they are kept."""
+    for row in map(DecisionRow._make, rows):
+        probabilities, x = pack_probabilities(row.probabilities), pack_numbers(row.x)
+        kept = row
+        if probabilities is not None or x is not None:
+            kept = row._replace(
+                probabilities=row.probabilities if probabilities is None else b"", x=row.x if x is None else b""
+            )
+        yield (*kept, probabilities, x)
+
+
+def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+    """Make a log of rows that have their numbers, in one transaction; how many there are, by table. Where that fails, there is no log."""
+    counts: dict[str, int] = {}
+    try:
+        with in_our_words(), contextlib.closing(created(path)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for table, pages in tables:
+                counts[table] = 0
+                for rows in pages:
+                    connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
+                    counts[table] += len(rows)
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except BaseException:
+        for ending in ("", "-wal", "-shm"):
+            path.with_name(path.name + ending).unlink(missing_ok=True)
+        raise
+    return counts

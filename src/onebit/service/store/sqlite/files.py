@@ -1,0 +1,132 @@
+"""The files of the log as they lie there, looked at before SQLite opens them.
+
+SQLite takes what lies beside a database for a part of it: it makes a new one where there is none and throws the journal away,
+and replays the journal of another database into this one. So whether they belong together is looked at first, by their headers.
+"""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import NamedTuple
+
+from onebit.errors import InputError
+from onebit.service.store.errors import DamagedLogError
+
+MAGIC = b"SQLite format 3\0"
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")
+WAL_MAGICS = (0x377F0682, 0x377F0683)
+WAL_HEADER, FRAME_HEADER = 32, 24  # bytes
+RESTORE = "restore the folder from a backup"
+
+
+class _Wal(NamedTuple):
+    """What a write-ahead log says: the pages in it up to its last commit, and how many the database has then."""
+
+    pages: frozenset[int]
+    size: int
+
+
+def check_files(path: Path, snapshots: Path) -> None:
+    """Refuse a database that is not whole, or to which what lies beside it does not belong. Nothing is changed."""
+    wal, journal = _beside(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise DamagedLogError(f"{path} is not a file: the log is one; {RESTORE}")
+        refuse_remains(path, snapshots)
+        if not path.exists() or path.stat().st_size == 0:
+            return
+        page, count, pages_in_file = _header(path)
+        if journal.exists() and (before := _pages_before(journal)) not in (None, pages_in_file):
+            raise DamagedLogError(
+                f"{journal} is of another database: it would cut {path} from {pages_in_file} pages to {before}; move it elsewhere, or "
+                f"{RESTORE}"
+            )
+        found = _wal(wal, page) if wal.exists() else None
+        pages, needed = (frozenset[int](), count) if found is None else found
+        beyond = range(pages_in_file + 1, needed + 1)
+        if pages.issuperset(range(1, needed + 1)) or (needed >= pages_in_file and pages.issuperset(beyond)):
+            return
+        if found is None and needed < pages_in_file:  # room at the end that SQLite does not use
+            return
+    except OSError as error:
+        raise InputError(f"{path} cannot be used: {error.strerror or error}") from None
+    if found is None:
+        raise DamagedLogError(
+            f"{path} was cut short: it has {pages_in_file} pages, and says that they are {needed}; {RESTORE}"
+        )
+    raise DamagedLogError(
+        f"{wal} is not of this {path.name}, or one of them was cut short: together they have not the {needed} pages that it speaks "
+        f"of; {RESTORE}, both files of the same moment, or move {wal.name} elsewhere if its rows may be lost"
+    )
+
+
+def _beside(path: Path) -> list[Path]:
+    return [path.with_name(f"{path.name}-{kind}") for kind in ("wal", "journal")]
+
+
+def refuse_remains(path: Path, snapshots: Path) -> None:
+    """Refuse what is left of a log whose database is missing or empty: another must not begin in it."""
+    if path.exists() and path.stat().st_size:
+        return
+    remains = [one for one in _beside(path) if one.exists() and one.stat().st_size]
+    remains += [snapshots] if any(snapshots.glob("*/*.onebit")) else []
+    if remains:
+        is_what = "is empty" if path.exists() else "is missing"
+        raise DamagedLogError(
+            f"{path} {is_what}, and beside it there is {' and '.join(str(one) for one in remains)}, left of a log: {RESTORE}, or "
+            "move these elsewhere to begin an empty log"
+        )
+
+
+def _header(path: Path) -> tuple[int, int, int]:
+    """The size of a page, how many the database says it has, and how many there are."""
+    with path.open("rb") as file:
+        head = file.read(100)
+    if len(head) < 100 or not head.startswith(MAGIC):
+        raise DamagedLogError(f"{path} is not a database, or was damaged: its first bytes are others; {RESTORE}")
+    (page,) = struct.unpack_from(">H", head, 16)
+    page = 65_536 if page == 1 else page
+    if page < 512 or page & (page - 1):
+        raise DamagedLogError(f"{path} was damaged: it says that a page has {page} bytes; {RESTORE}")
+    changed, count = struct.unpack_from(">II", head, 24)
+    (valid,) = struct.unpack_from(">I", head, 92)
+    there = path.stat().st_size // page
+    return page, count if count and changed == valid else there, there
+
+
+def _pages_before(journal: Path) -> int | None:
+    """To how many pages a rollback journal would bring its database back; None where it would do nothing."""
+    with journal.open("rb") as file:
+        head = file.read(28)
+    return struct.unpack_from(">I", head, 16)[0] if len(head) == 28 and head.startswith(JOURNAL_MAGIC) else None
+
+
+def _wal(path: Path, page: int) -> _Wal | None:
+    """What is in a write-ahead log, by the headers of its frames; None where there is no whole transaction in it."""
+    length = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(WAL_HEADER)
+        if len(head) < WAL_HEADER:
+            return None
+        magic, _, of_pages = struct.unpack_from(">III", head)
+        if magic not in WAL_MAGICS:
+            return None  # SQLite takes nothing from it
+        if of_pages != page:
+            raise DamagedLogError(
+                f"{path} is of another database: its pages have {of_pages} bytes, and those of the database {page}; move it elsewhere, "
+                f"or {RESTORE}"
+            )
+        salt = head[16:24]
+        pages: list[int] = []
+        committed, size = 0, 0
+        for start in range(WAL_HEADER, length - FRAME_HEADER - page + 1, FRAME_HEADER + page):
+            file.seek(start)
+            frame = file.read(FRAME_HEADER)
+            if frame[8:16] != salt:  # left of an earlier round
+                break
+            number, after = struct.unpack_from(">II", frame)
+            pages.append(number)
+            if after:
+                committed, size = len(pages), after
+    return _Wal(frozenset(pages[:committed]), size) if size else None

@@ -1,0 +1,93 @@
+"""The folder of a service belongs to one process, and lies on a disk of this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from pathlib import Path
+
+from onebit.contract.files import owned_as_its_folder
+from onebit.errors import InputError
+
+LOCK = "lock"  # the name of its file
+MOUNTS = Path("/proc/self/mountinfo")  # where Linux says what is mounted; elsewhere nobody does
+# SQLite's journal is shared memory between processes, and its locks must be those of one machine.
+NETWORK = frozenset(
+    (
+        *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "coda", "ncpfs", "ceph", "glusterfs", "lustre"),
+        *("beegfs", "gpfs", "orangefs", "pvfs2", "davfs", "fuse.sshfs", "fuse.glusterfs", "fuse.ceph", "fuse.davfs2"),
+        *("fuse.s3fs", "fuse.s3ql", "fuse.gcsfuse", "fuse.goofys", "fuse.rclone", "fuse.smbnetfs", "fuse.curlftpfs"),
+    )
+)
+
+
+def refuse_network(folder: Path) -> None:
+    """Refuse a folder on another machine: SQLite's write-ahead log does not work there, and rows would be lost."""
+    kind = _file_system(folder.resolve())
+    if kind in NETWORK:
+        raise InputError(
+            f"{folder} is on a network file system ({kind}), on which the log is not safe: give --data a folder on a disk of this machine"
+        )
+
+
+def _file_system(folder: Path) -> str | None:
+    """The kind of file system that a folder is on, or will be; None where nobody says."""
+    try:
+        lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    above = {str(one) for one in (folder, *folder.parents)}
+    found: tuple[int, str] | None = None
+    for line in lines:
+        about, _, of_what = line.partition(" - ")
+        fields, kinds = about.split(" "), of_what.split(" ")
+        if len(fields) < 5:
+            continue
+        point = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields[4])
+        if point in above and (found is None or len(point) >= found[0]):  # of two at one place the later one is seen
+            found = len(point), kinds[0]
+    return found[1] if found else None
+
+
+LockId = tuple[int, int]  # by which the system knows the file of a lock
+
+
+def lock_id(folder: Path) -> LockId | None:
+    """Which file the lock of a folder is, whatever the folder is called; None where there is none yet."""
+    try:
+        found = (folder / LOCK).stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+class FolderLock:
+    """Held while a service runs; the system lets go of it when the process ends, however it ends."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            owned_as_its_folder(self._file, folder)
+        except OSError as error:
+            raise InputError(f"{folder} cannot be used: {error.strerror or error}") from None
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise InputError(
+                f"another `onebit serve` is using {folder}, or a program that has opened it: one folder, one owner"
+            ) from None
+        except OSError as error:
+            os.close(self._file)
+            raise InputError(f"{folder} cannot be locked: {error.strerror or error}") from None
+
+    def release(self) -> None:
+        """Let another process have the folder."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)  # also where a child of this process has a copy of the file
+        self.forget()
+
+    def forget(self) -> None:
+        """Let go of the file alone, which a child of the process that has the folder does."""
+        os.close(self._file)

@@ -1,0 +1,267 @@
+"""The tables of the log, and how the file is opened: what is in it is compared with what must be before anything is read."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import closing
+from functools import cache
+from pathlib import Path
+
+from onebit.contract.files import write_atomically
+from onebit.errors import InputError, OnebitError
+from onebit.service.store.errors import DamagedLogError
+from onebit.service.store.rows import LATEST, NAMES, DecisionRow
+from onebit.service.store.sqlite.packing import unpack
+
+FILE = "onebit.db"
+APPLICATION = 0x31626974  # "1bit": by which a database is known as a log
+BUSY_S = 2.0  # how long another program's lock on the file is waited for
+
+DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
+
+# All rows share one count, `seq`: the order in which things happened. The writer sees to it that no number is there twice: each of its transactions
+# looks whose the log is (`owner`) and where it ends. Numbers of classes are places in the task's list, to which names are only added. x is eight
+# bytes a number, or JSON, or text, as the task's features say; what is packed (`packing`) stands in a column of its own, and its plain one is
+# empty. A revision says what stands in the place of a feedback from then on, nothing where `right` is null. What is forgotten leaves a keyed hash
+# of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt from rows that are gone is kept;
+# and `erasure` has the key of the hashes, and whether what is gone may still be somewhere in the file.
+_TABLES = """
+CREATE TABLE changes (
+    seq INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL,
+    time REAL NOT NULL,
+    kind TEXT NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted')),
+    detail TEXT NOT NULL,
+    token TEXT
+) STRICT;
+CREATE TABLE decisions (
+    seq INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    time REAL NOT NULL,
+    mode TEXT NOT NULL,
+    generation INTEGER NOT NULL,
+    learnt INTEGER NOT NULL,
+    label INTEGER NOT NULL,
+    greedy INTEGER NOT NULL,
+    weight REAL NOT NULL,
+    note REAL NOT NULL,
+    second_note REAL NOT NULL,
+    propensity REAL NOT NULL,
+    probabilities BLOB NOT NULL,
+    x BLOB NOT NULL,
+    among BLOB,
+    complete INTEGER NOT NULL CHECK (complete IN (0, 1)),
+    raw REAL,
+    confidence REAL,
+    sure REAL,
+    packed_probabilities BLOB,
+    packed_x BLOB
+) STRICT;
+CREATE UNIQUE INDEX decisions_by_id ON decisions (task, id);
+CREATE INDEX decisions_by_task ON decisions (task);
+CREATE TABLE feedback (
+    seq INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL,
+    decision INTEGER NOT NULL REFERENCES decisions (seq),
+    time REAL NOT NULL,
+    source TEXT NOT NULL CHECK (source IN ('caller', 'silence')),
+    right INTEGER NOT NULL CHECK (right IN (0, 1)),
+    late INTEGER NOT NULL CHECK (late IN (0, 1)),
+    learn INTEGER NOT NULL CHECK (learn IN (0, 1)),
+    shown INTEGER,
+    shown_propensity REAL,
+    reward REAL,
+    truth INTEGER
+) STRICT;
+CREATE UNIQUE INDEX feedback_by_decision ON feedback (decision, late);
+CREATE INDEX feedback_by_task ON feedback (task);
+CREATE TABLE revisions (
+    seq INTEGER PRIMARY KEY,
+    task INTEGER NOT NULL,
+    feedback INTEGER NOT NULL REFERENCES feedback (seq),
+    time REAL NOT NULL,
+    right INTEGER CHECK (right IN (0, 1)),
+    shown INTEGER,
+    shown_propensity REAL,
+    reward REAL,
+    truth INTEGER
+) STRICT;
+CREATE INDEX revisions_by_feedback ON revisions (feedback);
+CREATE INDEX revisions_by_task ON revisions (task);
+CREATE TABLE bases (
+    task INTEGER PRIMARY KEY,
+    position INTEGER NOT NULL,
+    state BLOB NOT NULL
+) STRICT;
+CREATE TABLE forgotten (
+    task INTEGER NOT NULL,
+    hash BLOB NOT NULL, PRIMARY KEY (task, hash)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE erasure (
+    key BLOB NOT NULL,
+    due INTEGER NOT NULL CHECK (due IN (0, 1))
+) STRICT;
+INSERT INTO erasure VALUES (randomblob(32), 0);
+CREATE TABLE owner (service TEXT NOT NULL) STRICT;
+INSERT INTO owner VALUES ('');
+CREATE TABLE heartbeat (beats INTEGER NOT NULL) STRICT;
+INSERT INTO heartbeat VALUES (0);
+"""
+_TRIGGERS = "".join(
+    f"CREATE TRIGGER {table}_{verb} BEFORE {verb} ON {table} BEGIN SELECT RAISE(ABORT, 'the log is only added to'); END;\n"
+    for table in NAMES
+    for verb in ("UPDATE", "DELETE")
+)
+VERSION = 1
+SCHEMA = f"{_TABLES}{_TRIGGERS}PRAGMA application_id = {APPLICATION};\nPRAGMA user_version = {VERSION};\n"
+# The decisions as they are read: what stands in `temp` is found first.
+PACKED_COLUMNS = {name: f"packed_{name}" for name in ("probabilities", "x")}
+_COLUMNS_AS_READ = ", ".join(
+    f"CASE WHEN {PACKED_COLUMNS[name]} IS NULL THEN {name} ELSE unpack({PACKED_COLUMNS[name]}) END AS {name}"
+    if name in PACKED_COLUMNS
+    else name
+    for name in DecisionRow._fields
+)
+_AS_READ = f"CREATE TEMP VIEW decisions AS SELECT {_COLUMNS_AS_READ} FROM main.decisions;"
+
+
+def created(path: Path) -> sqlite3.Connection:
+    """A connection that writes to a log that is there, or is made now: as a whole, so that a crash leaves no half of it."""
+    if not path.exists() or path.stat().st_size == 0:
+        with closing(sqlite3.connect(":memory:")) as new:
+            new.executescript(SCHEMA)
+            write_atomically(path, new.serialize())
+    return writable(path)
+
+
+def writable(path: Path) -> sqlite3.Connection:
+    """A connection that writes to a log."""
+    connection = _connected(path, "rw")
+    try:
+        _check(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def opened(path: Path) -> sqlite3.Connection:
+    """A connection that only reads; the file must be there."""
+    if not path.is_file():
+        folder = path.parent
+        there = (
+            f"there is no {path.name} in it"
+            if folder.is_dir()
+            else "it is a file"
+            if folder.exists()
+            else "it is not there"
+        )
+        raise InputError(f"{folder} is not a folder of `onebit serve`: {there}")
+    # A folder that cannot be written to has no place for what readers of a file in use share; then it must not be in use.
+    alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
+    try:
+        connection = _connected(path, "ro&immutable=1" if alone else "ro")
+        try:
+            _check(connection, path)
+            connection.create_function("unpack", 1, unpack, deterministic=True)
+            connection.executescript(f"PRAGMA temp_store = MEMORY;{_AS_READ}")
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        kind = DamagedLogError if (error.sqlite_errorname or "").startswith(DAMAGED) else OnebitError
+        raise kind(f"{path} cannot be read: {reason(error)}") from None
+    return connection
+
+
+def _connected(path: Path, mode: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.resolve().as_uri()}?mode={mode}",
+        uri=True,
+        timeout=BUSY_S,
+        isolation_level=None,
+        check_same_thread=False,  # whoever shares one sees to it that one thread uses it at a time
+    )
+    # The file may come from anywhere: what its schema says runs nothing, and a page that is no page is an error.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    return connection
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    """Refuse a file that has not the tables of a log, or something else beside them: a view, or a trigger that does something else."""
+    application, version = (
+        int(connection.execute(f"PRAGMA {one}").fetchone()[0]) for one in ("application_id", "user_version")
+    )
+    if application != APPLICATION:
+        raise InputError(f"{path} is not a log of `onebit serve`: its id is {application}, that of another program")
+    if version != VERSION:
+        raise InputError(f"{path}: the tables have version {version}, and this onebit knows version {VERSION}")
+    found, expected = _schema(connection), _expected()
+    for name in sorted(found.keys() | expected.keys()):
+        if found.get(name) != expected.get(name):
+            how = "is missing" if name not in found else "is not as it must be" if name in expected else "is too much"
+            raise DamagedLogError(
+                f"{path} is not a log of `onebit serve`, or was altered: {name} {how} in its schema, and so nothing of it is "
+                "read; restore it from a backup"
+            )
+
+
+def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
+    """Everything that the schema has, by name; but not the statistics that ANALYZE leaves, which only SQLite reads."""
+    rows = connection.execute("SELECT name, type, tbl_name, sql FROM sqlite_master").fetchall()
+    return {
+        str(name): (str(kind), str(table), " ".join(str(sql).split()))
+        for name, kind, table, sql in rows
+        if not (kind == "table" and name in ("sqlite_stat1", "sqlite_stat4"))
+    }
+
+
+@cache
+def _expected() -> dict[str, tuple[str, str, str]]:
+    with closing(sqlite3.connect(":memory:")) as made:
+        made.executescript(SCHEMA)
+        return _schema(made)
+
+
+def last_seq(connection: sqlite3.Connection) -> int:
+    """The number of the last row of the log; 0 where there is none."""
+    found = [connection.execute(f"SELECT max(seq) FROM {table}").fetchone()[0] for table in NAMES]
+    return max((one for one in found if one is not None), default=0)
+
+
+def last_time(connection: sqlite3.Connection) -> float:
+    """The time of the last row of the log; 0 where there is none. Rows whose time is none are passed over."""
+    newest = "WHERE typeof(time) = 'real' AND abs(time) <= ? ORDER BY seq DESC LIMIT 1"
+    found = [
+        connection.execute(f"SELECT seq, time FROM {table} {newest}", (LATEST,)).fetchone() or (0, 0.0)
+        for table in NAMES
+    ]
+    return float(max(found)[1])
+
+
+def reason(error: Exception) -> str:
+    """Why the log cannot be written or read, for people."""
+    name = getattr(error, "sqlite_errorname", "") or ""
+    for start, meaning in (
+        ("SQLITE_FULL", "the disk is full"),
+        ("SQLITE_READONLY", "the disk or the file is read-only"),
+        ("SQLITE_CANTOPEN", "the file cannot be opened"),
+        ("SQLITE_BUSY", "another program holds a lock on it"),
+        ("SQLITE_LOCKED", "another program holds a lock on it"),
+        ("SQLITE_IOERR", "the disk does not take it, or is full"),
+        ("SQLITE_CORRUPT", "the file is damaged"),
+        ("SQLITE_NOTADB", "the file is damaged"),
+    ):
+        if name.startswith(start):
+            return f"{meaning} ({error})"
+    return str(error) or type(error).__name__
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself is damaged, which does not pass by itself."""
+    return (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))

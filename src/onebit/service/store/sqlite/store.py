@@ -1,0 +1,133 @@
+"""A log in a folder of this machine, which belongs to one process at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from onebit.contract.files import owned_as_its_folder
+from onebit.errors import InputError
+from onebit.service.settings import Settings
+from onebit.service.store.cache import DecisionCache
+from onebit.service.store.clock import Clock
+from onebit.service.store.database import Row
+from onebit.service.store.reader import Reader
+from onebit.service.store.snapshots import FOLDER as SNAPSHOTS
+from onebit.service.store.snapshots import FolderShelf, Snapshots, refuse_lost_rows
+from onebit.service.store.sqlite.appender import SqliteAppender, filled
+from onebit.service.store.sqlite.database import SqliteDatabase, in_our_words
+from onebit.service.store.sqlite.files import check_files, refuse_remains
+from onebit.service.store.sqlite.folder import FolderLock, refuse_network
+from onebit.service.store.sqlite.schema import FILE, VERSION, opened
+from onebit.service.store.submission import Keys
+from onebit.service.tokens import Tokens
+
+MOST_FAULTS = 100
+T = TypeVar("T")
+STRAY = "is in a folder that has not the number of a task"
+
+
+class InlineInquiry:
+    """Reads at once, from a log that is as near as memory: a thread of its own would take longer than the answer."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    async def of(self, query: Callable[[Reader], T]) -> T:
+        """Return what the reader is asked for."""
+        return query(self._reader)
+
+    def close(self) -> None:
+        """Leave the reader, which is another's, as it is."""
+
+
+class SqliteStore:
+    """The folder: its database, and its snapshots."""
+
+    log_name = FILE
+    shared = False
+    lease = "owner"  # one process has a folder, and is its keeper
+    failing = None
+    lag_s = 0.0
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path = folder / FILE
+        self._lock: FolderLock | None = None
+        self.cache = DecisionCache()
+
+    @property
+    def name(self) -> str:
+        """The path of the folder."""
+        return str(self._folder)
+
+    def take(self) -> None:
+        """Take the folder, which must be on a disk of this machine."""
+        refuse_network(self._folder)
+        self._lock = FolderLock(self._folder)
+
+    def check(self) -> None:
+        """Refuse a folder of which something is missing, before anything in it is changed."""
+        check_files(self._path, self._folder / SNAPSHOTS)
+        if self._path.exists() and self._path.stat().st_size:
+            with closing(self.reader()) as reader:
+                refuse_lost_rows(self._folder, reader.last())
+
+    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+        """The version of the database, and what SQLite finds wrong with it; and what lies among the snapshots that is none."""
+        refuse_remains(self._path, self._folder / SNAPSHOTS)
+        with closing(opened(self._path)) as connection, in_our_words():
+            found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
+        faults = [] if found == ["ok"] else [(FILE, " ".join(line.split())) for line in found]
+        strays = (path for path in self._folder.glob(f"{SNAPSHOTS}/*/*.onebit") if not path.parent.name.isdecimal())
+        return VERSION, [*faults, *((str(path.relative_to(self._folder)), STRAY) for path in sorted(strays))]
+
+    def release(self) -> None:
+        """Let another process have the folder."""
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def forget(self) -> None:
+        """Let go of the lock's file in a child of the process that has the folder, which keeps it."""
+        if self._lock is not None:
+            self._lock.forget()
+            self._lock = None
+
+    def appender(self, committed: Callable[[int, Keys], None]) -> SqliteAppender:
+        """What adds rows; the database is made where there is none yet. Readers find the last rows in memory."""
+        appender = SqliteAppender(self._path, committed, self.cache)
+        for one in self._folder.glob(f"{FILE}*"):
+            owned_as_its_folder(one, self._folder)
+        return appender
+
+    def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+        """Put rows of another log into this one, which must be empty."""
+        if self._path.exists():
+            raise InputError(f"{self._folder} has a log already: give a folder in which there is none")
+        return filled(self._path, tables)
+
+    def start(self) -> None:
+        """Nobody else writes."""
+
+    def clock(self, reader: Reader, last: int) -> Clock:
+        """That of this machine, which goes on from the log's where it is a little behind."""
+        return Clock(reader.last_time(), last)
+
+    def reader(self) -> Reader:
+        """What reads rows, for one thread."""
+        return Reader(SqliteDatabase(self._path), self.cache)
+
+    def inquiry(self, reader: Reader) -> InlineInquiry:
+        """At once."""
+        return InlineInquiry(reader)
+
+    def tokens(self, settings: Settings) -> Tokens:
+        """Those of a file, in the folder or elsewhere."""
+        return Tokens(settings.tokens, settings.closed)
+
+    def snapshots(self, task: int, keep: int) -> Snapshots:
+        """The snapshots of a task, of which so many are kept."""
+        return Snapshots(FolderShelf(self._folder, task), task, keep)

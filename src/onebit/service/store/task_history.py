@@ -1,0 +1,78 @@
+"""The tasks that the changes in the log tell of; and those of which they do not tell what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pydantic import TypeAdapter
+
+from onebit.errors import OnebitError, brief
+from onebit.service.requests import TaskName
+from onebit.service.store.queries import StoredChange
+from onebit.service.store.row_checks import BadRecordError, detail_in
+from onebit.service.store.rows import plain_checks
+from onebit.service.task import TaskInfo, read_detail, texts_of
+
+_TIME = plain_checks(StoredChange)["time"]
+_NAME: TypeAdapter[str] = TypeAdapter(TaskName)
+
+
+class DamagedTask(NamedTuple):
+    """A task whose changes do not tell what it is."""
+
+    number: int
+    name: str | None
+    reason: str
+    deleted: bool
+
+
+def folded(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[DamagedTask]]:
+    """All tasks, deleted ones too, in the order in which they were created, as their changes have left them."""
+    found: dict[int, TaskInfo] = {}
+    damaged: dict[int, DamagedTask] = {}
+    for seq, task, when, kind, stored in changes:
+        if task in damaged:
+            damaged[task] = damaged[task]._replace(deleted=damaged[task].deleted or kind == b"deleted")
+            continue
+        try:
+            fold(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
+        except (ValueError, OnebitError) as error:
+            was = found.pop(task, None)
+            name = _name_in(stored) if was is None else was.name
+            reason = str(BadRecordError(name or f"number {task}", "changes", seq, str(error)))
+            deleted = kind == b"deleted" or (was is not None and was.deleted is not None)
+            damaged[task] = DamagedTask(task, name, reason, deleted)
+    return list(found.values()), list(damaged.values())
+
+
+def _name_in(stored: bytes) -> str | None:
+    """The name in the detail that creates a task, of which something else is wrong."""
+    try:
+        name = detail_in(stored).get("name")
+        return _NAME.validate_python(name, strict=True)
+    except ValueError:
+        return None
+
+
+def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
+    """Take the next change of a task; ValueError or an OnebitError with what is wrong with it."""
+    if not _TIME.holds([when]):
+        raise ValueError(f"time is {brief(when)}, but must be {_TIME.wanted}")
+    detail = read_detail(kind, stored)
+    known = found.get(task)
+    if (known is None) != (kind == "created"):
+        raise ValueError(
+            f"it is of kind {kind}, and the task {'was not created' if known is None else 'is there already'}"
+        )
+    if known is None:
+        texts_of(detail["classes"])
+        found[task] = TaskInfo.created(seq, task, when, detail)
+        return
+    if kind == "learner" and detail["generation"] != known.generation + 1:
+        raise ValueError(f"detail.generation is {detail['generation']}, but must be {known.generation + 1}")
+    if detail.get("add_classes"):
+        texts_of([*known.classes, *detail["add_classes"]])
+    if detail.get("remove_classes"):
+        known.refuse_retiring(detail.get("add_classes", []), detail["remove_classes"])
+    known.apply(seq, when, kind, detail)

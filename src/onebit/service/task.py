@@ -1,0 +1,373 @@
+"""A task as the changes in the log have left it, and the learner that it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from onebit.contract.parameters import refuse_unknown
+from onebit.contract.validation import ClassName, checked_classes, listed
+from onebit.engine.stream import LABEL
+from onebit.errors import InputError, OnebitError, brief
+from onebit.learner.learner import Learner, copy_of
+from onebit.offpolicy.rounds import usual_floor
+from onebit.rules import rule_named
+from onebit.service.errors import InvalidError, RequestError
+from onebit.service.inputs import Inputs
+from onebit.service.requests import (
+    MOST_CLASSES,
+    Change,
+    Image,
+    Mode,
+    NewLearner,
+    NewTask,
+    Risk,
+    Seconds,
+    Seed,
+    Silence,
+    Sure,
+)
+from onebit.service.requests import ClassName as ShownClass
+from onebit.service.store.row_checks import detail_in
+from onebit.service.store.rows import Expected
+from onebit.spaces.routing import ROWS
+from onebit.version import VERSION, is_version
+
+MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
+OPTIONS = ("bias", "dtype", "kernel", "max_support")  # of a learner, beside the parameters of its rule
+
+
+@dataclass
+class TaskInfo:
+    """What is decided on, and how: the fold of a task's changes."""
+
+    number: int
+    name: str
+    created_at: float
+    classes: list[ClassName]
+    learner: str
+    parameters: dict[str, Any]
+    exploration_floor: float
+    seed: int
+    features: dict[str, Any]
+    mode: str
+    deadline_s: float | None
+    silence: str
+    display: dict[str, Any] | None
+    items: str | None
+    revise_within: float | None = None
+    sure: float | None = None  # the confidence from which its decisions are sure, unless a request says another
+    risk: float | None = None  # or the share of the sure ones that may be wrong
+    retired: list[ClassName] = field(default_factory=list)  # of the classes, never played again
+    deleted: float | None = None
+    generation: int = 1
+    training: dict[str, Any] | None = None  # the learner that is to take over, as its change will say it, and `starts`
+    forgotten_at: int = 0  # the seq of the last change by which decisions were forgotten; 0 where none were
+    base: int = 0  # the position up to which what was learnt is kept without its rows; 0 where all of it has them
+    silence_since: int = 0  # the seq from which the deadline and its meaning hold
+    last_change: int = 0  # the seq of the last change that is in here
+    inputs: Inputs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inputs = Inputs.of(self.features)
+
+    @property
+    def expected(self) -> Expected:
+        """What its rows in the log must be."""
+        return Expected(self.name, self.number, self.inputs)
+
+    @classmethod
+    def created(cls, seq: int, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
+        """From the change that created it."""
+        kept = {name: detail[name] for name in CREATED}
+        return cls(number=number, created_at=when, last_change=seq, **kept)
+
+    def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
+        """Take a later change."""
+        self.last_change = seq
+        if kind == "deleted":
+            self.deleted = when
+        elif kind == "learner":
+            for name in SWITCHED:
+                setattr(self, name, detail[name])
+            self.training = None
+        else:
+            self.classes = [*self.classes, *detail.get("add_classes", [])]
+            self.retired = [*self.retired, *detail.get("remove_classes", [])]
+            self.mode = detail.get("mode", self.mode)
+            self.training = detail.get("training", self.training)
+            if detail.get("forgotten") is not None:
+                self.forgotten_at, self.base = seq, detail["forgotten"]["base"] or self.base
+            self.revise_within = detail.get("revise_within", self.revise_within)
+            if "sure" in detail or "risk" in detail:  # one takes the place of the other
+                self.sure = detail.get("sure", None if detail.get("risk") is not None else self.sure)
+                self.risk = detail.get("risk", None if detail.get("sure") is not None else self.risk)
+            if "deadline_s" in detail or "silence" in detail:
+                self.deadline_s = detail.get("deadline_s", self.deadline_s)
+                self.silence = detail.get("silence", self.silence)
+                self.silence_since = seq
+
+    @property
+    def detail(self) -> dict[str, Any]:
+        """What the change that creates it says."""
+        return {**{name: getattr(self, name) for name in CREATED}, "version": VERSION}
+
+    def refuse_retiring(self, added: list[ClassName], gone: list[ClassName]) -> None:
+        """Refuse to retire what is no class, or is retired already, so that two at least are left."""
+        playable = [name for name in [*self.classes, *added] if name not in self.retired]
+        for index, name in enumerate(gone):
+            if name not in playable or name in gone[:index]:
+                raise InvalidError(
+                    f"remove_classes has {name!r}, but the classes that are played are {listed(playable)}, and each can be retired once",
+                    "remove_classes",
+                )
+        if len(playable) - len(gone) < 2:
+            raise InvalidError(
+                f"remove_classes has {len(gone)} of the {len(playable)} classes that are played, and two at least must be left",
+                "remove_classes",
+            )
+
+
+def _refuse_no_version(version: str) -> str:
+    if not is_version(version):
+        raise ValueError(f"it is {brief(version)}, but must be a version such as 1.0.0")
+    return version
+
+
+Writer = Annotated[
+    str, AfterValidator(_refuse_no_version)
+]  # the version that parameters were given to, and whose defaults hold
+
+
+class _Created(NewTask):
+    """The detail of the change that created a task; what a newer onebit adds to it is left alone."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
+    seed: Seed
+    classes: Annotated[list[ShownClass], Field(min_length=2)]
+    learner: str
+    parameters: dict[str, Any]
+    mode: Mode
+    deadline_s: float | None
+    silence: Silence
+    display: Image | None
+    items: str | None
+    revise_within: Seconds | None
+    sure: Sure | None
+    risk: Risk | None
+    version: Writer
+
+
+class _Switched(NewLearner):
+    """The detail of the change by which another learner took over."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    generation: Annotated[int, Field(ge=2)]
+    exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
+    seed: Seed
+    parameters: dict[str, Any]
+    version: Writer
+
+
+class _Training(_Switched):
+    """A learner that is being trained, to take over."""
+
+    starts: Annotated[int, Field(ge=1)]  # how often that was begun
+
+
+class _Forgotten(BaseModel):
+    """Decisions that are not in the log any more: how many, how many rows, which was the first, and the position of the learner that keeps them."""
+
+    decisions: Annotated[int, Field(ge=1)]
+    rows: Annotated[int, Field(ge=1)]
+    first: Annotated[int, Field(ge=1)]
+    base: Annotated[int, Field(ge=1)] | None
+
+
+class _Changed(Change):
+    """The detail of any other change."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+    training: _Training | None = None
+    forgotten: _Forgotten | None = None
+
+
+class _Deleted(BaseModel):
+    """The detail of the change that ended a task: nothing."""
+
+
+_DETAILS: dict[str, type[BaseModel]] = {
+    "created": _Created,
+    "learner": _Switched,
+    "changed": _Changed,
+    "deleted": _Deleted,
+}
+CREATED = (
+    *("name", "classes", "learner", "parameters", "exploration_floor", "seed", "features"),
+    *("mode", "deadline_s", "silence", "display", "items", "revise_within", "sure", "risk"),
+)
+SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
+
+
+def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
+    """Return the detail of a change.
+
+    Refuse (ValueError) one that is none of its kind: the disk may have changed it.
+    """
+    detail, shape = detail_in(stored), _DETAILS.get(kind)
+    if shape is None:
+        raise ValueError(f"kind is {brief(kind)}, but must be {' or '.join(_DETAILS)}")
+    try:
+        shape.model_validate(detail)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False)[0]
+        where = ".".join(str(part) for part in ("detail", *first["loc"]))
+        raise ValueError(f"{where}: {first['msg'][0].lower()}{first['msg'][1:]}") from None
+    return detail
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """What is refused here is said of this field."""
+    try:
+        yield
+    except OnebitError as error:
+        raise error if isinstance(error, RequestError | MemoryError) else InvalidError(str(error), field) from None
+
+
+def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
+    """Refuse most of what no learner could be made of, without making it, which may take a compiler and much memory.
+
+    The learner without its features, which knows how much it would take.
+    """
+    with about("learner"):
+        rule = rule_named(detail["learner"])
+    with about("parameters"):
+        refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
+        own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
+        params, _ = rule.settle(len(classes), rule.plain(own))
+        if detail["parameters"].get("kernel") and not isinstance(detail["parameters"].get("max_support"), int):
+            raise InputError("a kernel stores rows: give max_support, the most that it may store")
+    if rule.has_full_information(params):
+        raise InvalidError(
+            f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others",
+            "learner",
+        )
+    if len(classes) > MOST_CLASSES:
+        raise InvalidError(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most", "classes")
+    weights = rule.heads(params) * inputs.columns
+    if weights > MOST_WEIGHTS:
+        raise InvalidError(
+            f"{len(classes):,} classes with these features are {weights:,} weights, and {MOST_WEIGHTS:,} are the most: give fewer "
+            "hash_bits or features",
+            "features",
+        )
+    with about("parameters"):  # without its features a learner has no weights yet, and needs no compiler
+        return Learner(
+            rule,
+            classes=classes,
+            exploration_floor=detail["exploration_floor"],
+            seed=detail["seed"],
+            **detail["parameters"],
+        )
+
+
+def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, field: str) -> None:
+    """Refuse what would take more memory than a task may have, with so many classes. A task has two copies of its learner."""
+    with about("parameters"):
+        needed = 2 * learner.runtime.model.size(classes, inputs.columns, inputs.kind == "numbers")
+    if needed > most:
+        raise InvalidError(
+            f"{learner.runtime.rule.title} with {classes:,} classes and {inputs.columns:,} columns of features would take "
+            f"{needed / 2**20:,.0f} MiB of memory, and {most / 2**20:,.0f} are the most for a task (--max-task-memory): give fewer "
+            "hash_bits or features, or another learner",
+            field,
+        )
+
+
+def refuse_both(sure: float | None, risk: float | None, where: str = "") -> None:
+    """Refuse two answers to one question: from when on a decision is sure."""
+    if sure is not None and risk is not None:
+        raise InvalidError(
+            f"{where}risk is there, and sure too: a risk chooses the confidence from which decisions are sure, so give one of them",
+            f"{where}risk",
+        )
+
+
+def refuse_rule(learner: Learner, retired: Collection[ClassName], field: str) -> None:
+    """Refuse a learner that cannot play among some of the classes, where some are retired."""
+    rule = learner.runtime.rule
+    if retired and not rule.takes_candidates:
+        raise InvalidError(f"{rule.title} does not say how it plays among some of its classes (Rule.narrowing)", field)
+
+
+def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
+    """A new learner, as a task or a switch asks for it, the same each time.
+
+    It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
+    """
+    rule = check_learner(detail, classes, inputs).runtime.rule
+    with about("parameters"):
+        learner = Learner(
+            rule,
+            classes=classes,
+            exploration_floor=detail["exploration_floor"],
+            seed=detail["seed"],
+            **inputs.options,
+            **detail["parameters"],
+        )
+        if inputs.kind == "numbers":
+            learner.runtime.fix_features(np.empty((0, inputs.columns)))  # which come dense
+    learner.runtime.identity = "a task of the service"
+    learner.runtime.disable_ledger()
+    return learner
+
+
+def floor_of(rule_name: str, wanted: float | None) -> float:
+    """The exploration floor: as given, or the usual one where the rule can have it."""
+    if wanted is not None:
+        return wanted
+    with about("learner"):
+        rule = rule_named(rule_name)
+    return usual_floor(rule)
+
+
+def texts_of(classes: list[ClassName]) -> list[str]:
+    """The names of the classes as keys of a JSON object, which must differ too."""
+    with about("classes"):
+        texts = [str(name) for name in checked_classes(classes)]
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen:
+            raise InvalidError(
+                f"two classes are written {text!r} in JSON: a number and a text; name one differently", "classes"
+            )
+        seen.add(text)
+    return texts
+
+
+def warm(learner: Learner, inputs: Inputs) -> None:
+    """Compile what deciding and learning will need, on a copy."""
+    copy = copy_of(learner)
+    copy.runtime.disable_ledger()
+    row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
+    rows = inputs.table(inputs.read([row]))
+    _decide_and_learn(copy, rows)
+    routing = copy.runtime.model.routing
+    if routing is not None and routing.may_move(inputs.columns):
+        empty = np.zeros((ROWS, inputs.columns))
+        empty[:, 0] = 1.0
+        copy.teach(empty, [copy.classes[0]] * ROWS)  # rows that are nearly empty: it moves on to members for such
+        _decide_and_learn(copy, rows)
+
+
+def _decide_and_learn(learner: Learner, rows: Any) -> None:
+    choices = learner.runtime.decide_rows(rows, ["warm"])
+    learner.runtime.learn_rows(rows, ["warm"], choices, [True])
+    learner.runtime.learn_rows(rows, ["corrected"], choices, [True], truths=choices[:, LABEL].astype(np.int64))

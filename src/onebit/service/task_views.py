@@ -1,0 +1,185 @@
+"""The tasks of a service, and what there is to see of them: nothing is changed here, and nothing but the log is asked."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from onebit.errors import OnebitError, short
+from onebit.service.core.feedback_rows import refuse_forgotten
+from onebit.service.core.plan import HeavyWork
+from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
+from onebit.service.core.threads import in_thread
+from onebit.service.demo_data import Items
+from onebit.service.errors import InvalidError, NotFoundError, TaskSetAsideError, UnavailableError, UnknownTaskError
+from onebit.service.inputs import is_storable
+from onebit.service.maintenance.export import as_object
+from onebit.service.replies import Task
+from onebit.service.store.base import Inquiry
+from onebit.service.store.clock import Clock
+from onebit.service.store.errors import LogError
+from onebit.service.store.health import LogHealth
+from onebit.service.store.queries import Logged
+from onebit.service.store.reader import MOST_BYTES, Reader
+from onebit.service.store.row_checks import BadRecordError
+from onebit.service.store.task_history import DamagedTask
+
+DECISIONS_AT_ONCE = 50  # read from the log before others get a turn, or fewer where they are wide
+VALUE_BYTES = 8  # of a number in the log
+USUAL_VALUES = 100  # of an x that is a dict or a text, whose number of values differs
+
+
+class TaskViews:
+    """The tasks that are served, and those that are set aside, on one event loop."""
+
+    _clock: Clock  # both from the start of the service on
+    _inquiry: Inquiry
+
+    def __init__(self, log_health: LogHealth) -> None:
+        self.log_health = log_health
+        self._served: dict[str, ServedTask] = {}
+        self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
+        self._items = Items()
+        self._explaining = asyncio.Lock()
+        self._long_reads = HeavyWork()  # of the log: one at a time, so that a hundred readers hold nobody up
+
+    # --- tasks -------------------------------------------------------------------------------------------------------
+
+    def task_names(self) -> list[str]:
+        """The names of all tasks that are served."""
+        return [name for name, served in self._served.items() if served.follower.failing is None]
+
+    def tasks(self) -> list[Task]:
+        """All tasks that are served."""
+        return [shown(self._served[name]) for name in self.task_names()]
+
+    def set_aside(self) -> list[dict[str, str]]:
+        """The tasks that are set aside, and why, as `replies.TaskAside` has it."""
+        failing = {name: why for name, one in self._served.items() if (why := one.follower.failing) is not None}
+        reasons = {**failing, **{name: one.reason for name, one in self._set_aside.items()}}
+        return [{"name": name, "reason": reason} for name, reason in reasons.items()]
+
+    def task(self, name: str) -> Task:
+        """One task."""
+        return shown(self._find(name))
+
+    def served(self, name: str) -> ServedTask | None:
+        """A task that is served, as it is, for those who are in the same process."""
+        return self._served.get(name)
+
+    @property
+    def clock(self) -> Clock:
+        """The times of the log."""
+        return self._clock
+
+    def classes(self, name: str) -> int:
+        """How many classes a task has."""
+        return len(self._find(name).info.classes)
+
+    def decision_values(self, name: str) -> int:
+        """How many values a decision of a task has: its x, and a probability for each class."""
+        info = self._find(name).info
+        return len(info.classes) + (info.inputs.size or USUAL_VALUES)
+
+    def _find(self, name: str) -> ServedTask:
+        if name in self._set_aside:
+            raise TaskSetAsideError(self._set_aside[name].reason)
+        served = self._served.get(name)
+        if served is None:
+            raise UnknownTaskError(name, self._served)
+        if served.follower.failing is not None:
+            raise TaskSetAsideError(served.follower.failing)
+        return served
+
+    @contextlib.contextmanager
+    def _reading(self, served: ServedTask) -> Iterator[None]:
+        """What cannot be read from the log now is no fault of whoever asks; a row that is damaged sets its task aside."""
+        try:
+            yield
+        except LogError as error:
+            raise UnavailableError(self.log_health.met(error)) from None
+        except BadRecordError as error:
+            served.follower.set_aside(error)
+            raise TaskSetAsideError(str(error)) from None
+        self.log_health.was_read()
+
+    # --- what there is to see ----------------------------------------------------------------------------------------
+
+    def stats(self, name: str, window: int = 1000) -> dict[str, Any]:
+        """What there is to see of a task, as `replies.Stats` has it."""
+        return {**self.summary(name, window), "classes": self.class_stats(name, 0, self.classes(name))}
+
+    def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
+        """So many classes of a task from one on, as `replies.ClassStats` has them."""
+        return classes_of(self._find(name), first, count)
+
+    def summary(self, name: str, window: int) -> dict[str, Any]:
+        """The statistics without the classes, which may be many."""
+        return summary_of(self._find(name), window, self._clock.now())
+
+    async def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
+        """Return the newest decisions of a task, or those before a seq, as `replies.LoggedDecision` has them; fewer where they are large."""
+        served = self._find(name)
+        at_once = max(1, min(DECISIONS_AT_ONCE, MOST_BYTES // VALUE_BYTES // self.decision_values(name)))
+        found: list[dict[str, Any]] = []
+        size, is_end = 0, False
+        while not is_end and len(found) < limit and size <= MOST_BYTES:
+            wanted = min(at_once, limit - len(found))
+            with self._reading(served):
+                async with self._long_reads:
+                    rows = await self._inquiry.of(
+                        lambda reader, wanted=wanted, before=before: reader.newest(served.info, wanted, before)  # type: ignore[misc]
+                    )
+                    found += [as_object(row, served.texts) for row in rows]
+            size += sum(_size(row) for row in rows)
+            is_end = len(rows) < wanted
+            before = rows[-1].seq if rows else before
+        return found
+
+    async def decision(self, name: str, identity: str) -> dict[str, Any]:
+        """One decision."""
+        served = self._find(name)
+
+        def query(reader: Reader) -> Logged | None:
+            found = reader.decision(served.info, identity)
+            if found is None:
+                refuse_forgotten(reader, served.info, [identity])
+            return found
+
+        with self._reading(served):
+            async with self._long_reads:
+                logged = await self._inquiry.of(query) if is_storable(identity) else None
+        if logged is None:
+            raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
+        return as_object(logged, served.texts)
+
+    async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:
+        """What speaks for the label of a decision to the learner of now, as `replies.Explained` has it.
+
+        It is worked out in a thread, one at a time: a long x takes a while.
+        """
+        async with self._explaining:
+            decision, served = await self.decision(name, identity), self._find(name)
+            try:
+                found, version = await in_thread(
+                    served.follower.replicas.look,
+                    lambda learner: learner.explain(decision["x"], decision["label"], top, among=decision["among"]),
+                )
+            except OnebitError as error:
+                raise InvalidError(f"this decision cannot be explained: {error}") from None
+        return {"id": decision["id"], **found.to_dict(), "version": version}
+
+    def item(self, name: str, number: int) -> dict[str, Any]:
+        """An item to play with."""
+        served = self._find(name)
+        if served.info.items is None:
+            raise NotFoundError(f"task {name!r} has no items")
+        return self._items.item(served.info.items, number, served.info.classes)
+
+
+def _size(row: Logged) -> int:
+    """Return about how many bytes of the log a decision takes."""
+    x = len(row.x) if isinstance(row.x, str) else VALUE_BYTES * len(row.x)
+    return x + VALUE_BYTES * len(row.probabilities)

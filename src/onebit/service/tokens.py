@@ -1,0 +1,336 @@
+"""Who may use the service: random tokens, of which only a hash is kept, in one JSON file.
+
+A token is `onebit_ID_SECRET`. The file may be changed by several processes while a service runs: each change is whole or not there,
+and the service looks at the file at every request, so that a token that is revoked is refused from then on.
+
+While the file is there and cannot be read, the tokens that were read last go on: too many open files, or a wrong owner for a moment,
+must not lock everybody out. What is revoked meanwhile is not seen, which is said in the log, in `/readyz` and in a metric. Without
+any tokens read before, and where the file is gone, nobody is let in.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import hmac
+import json
+import logging
+import math
+import os
+import secrets
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from onebit.contract.files import owned_as_its_folder, write_atomically
+from onebit.errors import InputError, OnebitError, brief, nearest
+from onebit.service.errors import ReadinessWarning, UnauthorizedError, UnavailableError
+from onebit.service.requests import TaskName
+
+Scope = Literal["decide", "feedback", "read", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+PREFIX = "onebit"
+RETRY_S = 1.0  # until a file that could not be read is tried again, though it looks the same
+SAID_S = 60.0  # from one line of the log about that to the next
+LOG = logging.getLogger("onebit.service")
+_NOBODY = hashlib.sha256(b"").hexdigest()  # what the secret of an unknown token is compared with
+
+
+class Token(BaseModel):
+    """What is kept of a token: everything but its secret."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    name: str | None
+    digest: str = Field(pattern=r"^[0-9a-f]{64}$", repr=False)
+    scopes: list[Scope]
+    tasks: list[str] | None
+    created: float
+    revoked: float | None
+    expires: float | None
+
+
+class _File(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    format: Literal[1] = 1
+    tokens: list[Token]
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who asks, and what they may do."""
+
+    id: str | None  # None: anybody, where the service has no tokens
+    scopes: frozenset[str]
+    tasks: frozenset[str] | None  # None: all of them
+    expires: float | None = None
+
+    def sees(self, task: str) -> bool:
+        """Return True if they may know of this task."""
+        return self.tasks is None or task in self.tasks
+
+
+ANYBODY = Principal(None, frozenset(SCOPES), None)
+
+
+class Tokens:
+    """The tokens of a service. Where there is no file, the service is open; once there was one, it never opens again.
+
+    `closed` is a file that says so when the process has ended, and its tokens are lost with theirs.
+    """
+
+    def __init__(self, path: Path, closed: Path | None = None) -> None:
+        self.path = path
+        self._closed = closed
+        self._marked = closed is None  # whether `closed` is there
+        self._there_was_one = False  # a file, whether or not it could be read
+        self._stamp: tuple[int, ...] | None = None  # of the file that was read
+        self._known: dict[str, tuple[str, Principal]] = {}
+        self._trouble: str | None = None  # why the file that is there now was not read
+        self._failed: tuple[tuple[int, ...], float] | None = None  # the stamp of what could not be read, and when
+        self._why = ""  # what the system says of it, for the log alone
+        self._said = -math.inf  # when the log was told of trouble
+        self._is_told = False  # the log, of the trouble that there is now
+
+    @property
+    def name(self) -> str:
+        """Location of the tokens, for people."""
+        return str(self.path)
+
+    def create(
+        self,
+        scopes: Iterable[str],
+        tasks: Iterable[str] = (),
+        name: str | None = None,
+        expires: float | None = None,
+    ) -> str:
+        """Create a token and return its text, which is stored nowhere; it is valid until `expires`, or until it is revoked."""
+        wanted, allowed = list(dict.fromkeys(scopes)), list(dict.fromkeys(tasks))
+        for scope in wanted:
+            if scope not in SCOPES:
+                raise InputError(f"{brief(scope)} is not a scope; {nearest(scope, SCOPES)}")
+        if not wanted:
+            raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
+        for task in allowed:
+            _check_name(task)
+        if name is not None and not name.isprintable():  # it is a line of the list, and part of a JSON text
+            raise InputError(
+                f"the name of a token is {brief(name)}, but must be letters, digits and signs that can be shown"
+            )
+        if expires is not None and not time.time() < expires < math.inf:
+            raise InputError("a token cannot expire before it is made: give a time to come")
+        identity, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
+        token = Token(
+            id=identity,
+            name=name,
+            digest=_digest(secret),
+            scopes=[scope for scope in SCOPES if scope in wanted],
+            tasks=allowed or None,
+            created=time.time(),
+            revoked=None,
+            expires=expires,
+        )
+        with self._locked():
+            self._write([*self.listed(), token])
+        return f"{PREFIX}_{identity}_{secret}"
+
+    def replace(self, tokens: list[Token]) -> None:
+        """Replace all tokens by these."""
+        with self._locked():
+            self._write(tokens)
+
+    def listed(self) -> list[Token]:
+        """Return all tokens, the revoked ones too."""
+        return self._read()
+
+    def revoke(self, identity: str) -> Token:
+        """Revoke a token, named by its id or by its whole text."""
+        if identity.startswith(f"{PREFIX}_"):
+            identity = identity.split("_")[1]
+        with self._locked():
+            tokens = {token.id: token for token in self.listed()}
+            if identity not in tokens:
+                raise InputError(f"there is no token {brief(identity)} in {self.name}; {nearest(identity, tokens)}")
+            if tokens[identity].revoked is None:
+                tokens[identity] = tokens[identity].model_copy(update={"revoked": time.time()})
+                self._write(list(tokens.values()))
+        return tokens[identity]
+
+    @property
+    def open(self) -> bool:
+        """Return True if everybody may do everything."""
+        self._look()
+        return self._stamp is None and self._trouble is None
+
+    def warnings(self) -> Iterator[ReadinessWarning]:
+        """Yield what to warn of."""
+        if self.trouble is not None:
+            yield ReadinessWarning(self.trouble)
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the file cannot be read now; None where it can."""
+        self._look()
+        return self._trouble
+
+    def check(self, text: str | None) -> Principal:
+        """Return the principal of a token; refused where it is not valid."""
+        self._look()
+        self._say()
+        if self._stamp is None:
+            if self._trouble is None:
+                return ANYBODY
+            raise UnavailableError(self._trouble)
+        if text is None:
+            raise UnauthorizedError("a token is needed: Authorization: Bearer TOKEN")
+        prefix, _, rest = text.partition("_")
+        identity, _, secret = rest.partition("_")
+        # What is not known takes the same time as what is wrong, so that nobody learns which ids there are.
+        digest, principal = self._known.get(identity, (_NOBODY, None))
+        same = hmac.compare_digest(digest, _digest(secret))
+        if not same or principal is None or prefix != PREFIX:
+            raise UnauthorizedError("the token is not known, or was revoked")
+        if principal.expires is not None and time.time() >= principal.expires:
+            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(principal.expires))
+            raise UnauthorizedError(f"the token expired at {when} UTC: `onebit token create` makes another")
+        return principal
+
+    def _look(self) -> None:
+        """Read the file where it has changed, or could not be read before."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            # It must not be enough to lose the file to let everybody in.
+            if self._there_was_one or (self._closed is not None and self._closed.exists()):
+                self._stamp, self._known = None, {}
+                self._fail("the file of the tokens is gone, and nobody is let in without it")
+            return
+        except OSError as error:
+            self._fail(self._consequence(f"cannot be looked at ({error.strerror})"))
+            return
+        self._there_was_one = True
+        # Its owner and its mode are none of its content, but decide whether it can be read: the last time of change has them too.
+        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
+        if stamp != self._stamp and not self._failed_just_now(stamp):
+            self._take(stamp, found)
+        elif stamp == self._stamp:
+            self._recover()
+        if self._stamp is not None and not self._marked:
+            self._mark()
+
+    def _failed_just_now(self, stamp: tuple[int, ...]) -> bool:
+        return self._failed is not None and self._failed[0] == stamp and time.monotonic() < self._failed[1] + RETRY_S
+
+    def _take(self, stamp: tuple[int, ...], found: os.stat_result) -> None:
+        """Read the file that has this stamp; only where that goes well, it is the one that was read."""
+        try:
+            if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+                raise InputError(f"{self.path} is not a file")
+            tokens = self._read()
+        except OnebitError as error:
+            self._failed = stamp, time.monotonic()
+            self._fail(self._consequence("is damaged or cannot be read"), str(error))
+        else:
+            self._known = self._principals(tokens)
+            self._stamp, self._failed = stamp, None
+            self._recover()
+
+    @staticmethod
+    def _principals(tokens: list[Token]) -> dict[str, tuple[str, Principal]]:
+        return {token.id: (token.digest, _principal(token)) for token in tokens if token.revoked is None}
+
+    def _consequence(self, what: str) -> str:
+        then = (
+            "nobody is let in until it is repaired"
+            if self._stamp is None
+            else "those that were read last go on, and what was revoked since is not seen"
+        )
+        return f"the file of the tokens {what}: {then}"
+
+    def _fail(self, trouble: str, why: str = "") -> None:
+        """Note what is wrong."""
+        self._trouble, self._why = trouble, why or self.name
+
+    def _say(self) -> None:
+        """Tell the log of trouble once a minute, however many ask meanwhile."""
+        now = time.monotonic()
+        if self._trouble is not None and now >= self._said + SAID_S:
+            self._said, self._is_told = now, True
+            LOG.error(f"{self._trouble} ({self._why})", extra={"event": "tokens-unread"})
+
+    def _recover(self) -> None:
+        if self._is_told:
+            LOG.info("the file of the tokens was read", extra={"event": "tokens-read"})
+        self._trouble, self._is_told = None, False
+
+    def _mark(self) -> None:
+        """Let the folder say that there were tokens; where it cannot now, the next request tries again."""
+        assert self._closed is not None
+        with suppress(OSError):
+            self._closed.touch(mode=0o600)
+            owned_as_its_folder(self._closed, self._closed.parent)
+            self._marked = True
+
+    def _read(self) -> list[Token]:
+        try:
+            return _File.model_validate_json(self.path.read_bytes()).tokens
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be read: {error.strerror or error}") from None
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            location = ".".join(str(part) for part in first["loc"])
+            raise InputError(
+                f"{self.path} is not a file of tokens, or damaged: {location or 'it'}: {first['msg']}"
+            ) from None
+
+    def _write(self, tokens: list[Token]) -> None:
+        others = os.umask(0o077)  # the file is nobody else's
+        try:
+            content = {"format": 1, "tokens": [token.model_dump() for token in tokens]}
+            write_atomically(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")
+        finally:
+            os.umask(others)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One writer at a time; the file itself is replaced, so that the lock is another."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+            owned_as_its_folder(lock, self.path.parent)
+        except OSError as error:
+            raise InputError(f"{self.path} cannot be written: {error.strerror or error}") from None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
+
+
+def _principal(token: Token) -> Principal:
+    scopes = frozenset(SCOPES) if "admin" in token.scopes else frozenset(token.scopes)
+    tasks = None if token.tasks is None else frozenset(token.tasks)
+    return Principal(token.id, scopes, tasks, token.expires)
+
+
+def _check_name(task: str) -> None:
+    try:
+        TypeAdapter(TaskName).validate_python(task)
+    except ValidationError:
+        raise InputError(
+            f"{brief(task)} cannot be the name of a task: it takes up to 100 letters, digits, '.', '_' and '-'"
+        ) from None
