@@ -67,7 +67,7 @@ def test_the_command_line_shows_what_takes_long_and_what_is_wrong(
         logging.getLogger("onebit.engine").info("compiling Banditron, once")
         logging.getLogger("onebit.experiments.executors").info("bpa on digits runs on threads: few rounds")
         logging.getLogger("onebit.service").info("starting")
-        logging.getLogger("onebit.service").warning("a snapshot is set aside")
+        logging.getLogger("onebit.service").warning("a snapshot is quarantined")
         return 0
 
     monkeypatch.setattr("onebit.cli.data.execute", execute)
@@ -76,7 +76,7 @@ def test_the_command_line_shows_what_takes_long_and_what_is_wrong(
         assert capsys.readouterr().err.splitlines() == [
             "onebit: compiling Banditron, once",
             "onebit: bpa on digits runs on threads: few rounds",
-            "onebit: a snapshot is set aside",
+            "onebit: a snapshot is quarantined",
         ]
     assert logging.getLogger("onebit.engine").level == logging.NOTSET
     assert all(isinstance(one, logging.NullHandler) for one in logging.getLogger("onebit").handlers)

@@ -15,7 +15,7 @@ from onebit import rules
 from onebit.experiments.compare import usual_entries
 from onebit.experiments.executors.cluster.worker import pack_rule
 from onebit.rules import add_rule
-from onebit.service.errors import InvalidError, TaskSetAsideError
+from onebit.service.errors import InvalidError, TaskQuarantinedError
 from onebit.service.requests import DecideRequest, FeedbackRequest, NewTask
 from onebit.service.service import Service
 from onebit.service.settings import Settings
@@ -220,7 +220,7 @@ def test_a_service_takes_it_only_where_it_was_started_with_it(file: str, tmp_pat
     assert labels[0] == labels[1]
 
     async def aside(service: Service) -> None:
-        with pytest.raises(TaskSetAsideError, match="nudge"):
+        with pytest.raises(TaskQuarantinedError, match="nudge"):
             await service.decide("news", [DecideRequest(x=[1.0, 1.0])])
 
     rules._added.clear()

@@ -303,6 +303,12 @@ export interface ProblemError {
   field?: string | null;
 }
 
+/** A task that is quarantined, and why: its routes answer 503, and it can be deleted. */
+export interface QuarantinedTask {
+  name: string;
+  reason: string;
+}
+
 /** Decisions and feedback per second over the last minute, and in each of the last 120 seconds, oldest first. */
 export interface Rates {
   decisions_per_s: number;
@@ -314,12 +320,12 @@ export interface Rates {
 /**
  * Whether decisions and feedback are accepted, and if not, why.
  *
- * `set_aside` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
+ * `quarantined` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
  */
 export interface Readiness {
   ready: boolean;
   reason: string | null;
-  set_aside: TaskAside[];
+  quarantined: QuarantinedTask[];
   warnings: string[];
 }
 
@@ -424,16 +430,10 @@ export interface Task {
   deleted_at: string | null;
 }
 
-/** A task that is set aside, and why: its routes answer 503, and it can be deleted. */
-export interface TaskAside {
-  name: string;
-  reason: string;
-}
-
 /** All tasks that the token may see. */
 export interface Tasks {
   tasks: Task[];
-  set_aside: TaskAside[];
+  quarantined: QuarantinedTask[];
 }
 
 /** x is a text, read as the set of its words, which are hashed into 2^hash_bits columns. */
@@ -507,7 +507,7 @@ export class Client extends Transport {
   change(task: string, body: Change): Promise<Task>;
 
   /** Delete a task: its rows stay in the log, and its name is free again. */
-  delete(task: string): Promise<Task | TaskAside>;
+  delete(task: string): Promise<Task | QuarantinedTask>;
 
   /** Create a task. */
   create(body: NewTask): Promise<Task>;
@@ -521,7 +521,7 @@ export class Client extends Transport {
   /** Whether the process answers. */
   healthz(): Promise<Health>;
 
-  /** Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings. */
+  /** Whether decisions and feedback are accepted, and if not, why; tasks that are quarantined, and warnings. */
   readyz(): Promise<Readiness>;
 
   /** The versions and the CPU that the service runs on; services that agree in these learn the same, bit for bit. */

@@ -22,10 +22,10 @@ from onebit.client import (
     Client,
     Decided,
     LoggedDecision,
+    QuarantinedTask,
     Readiness,
     ServiceError,
     Task,
-    TaskAside,
     TaskHandle,
     UnreachableError,
     bodies,
@@ -588,7 +588,7 @@ def test_replies_that_are_not_the_services(kind: str, monkeypatch: pytest.Monkey
 
 @both
 def test_that_a_service_is_not_ready_is_an_answer(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fine: dict[str, Any] = {"ready": True, "reason": None, "set_aside": [], "warnings": []}
+    fine: dict[str, Any] = {"ready": True, "reason": None, "quarantined": [], "warnings": []}
     found, _ = follow(kind, monkeypatch, [answer(200, fine)], lambda c: c.ready())
     assert found
     starting = {**fine, "ready": False, "reason": "it starts"}
@@ -603,9 +603,9 @@ def test_that_a_service_is_not_ready_is_an_answer(kind: str, monkeypatch: pytest
 @both
 def test_readiness_says_what_to_look_after(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     aside = {"name": "news", "reason": "a row of its log is damaged"}
-    body = {"ready": True, "reason": None, "set_aside": [aside], "warnings": ["the disk is nearly full"]}
+    body = {"ready": True, "reason": None, "quarantined": [aside], "warnings": ["the disk is nearly full"]}
     found, _ = follow(kind, monkeypatch, [answer(200, body)], lambda c: c.ready())
-    assert found == Readiness(True, None, (TaskAside(**aside),), ("the disk is nearly full",))
+    assert found == Readiness(True, None, (QuarantinedTask(**aside),), ("the disk is nearly full",))
 
 
 @both

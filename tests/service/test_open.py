@@ -475,13 +475,13 @@ def test_silence_is_an_answer_when_the_deadline_has_passed(where: Where) -> None
 
 
 def test_looking_after_deadlines_ends_where_somebody_is_answering(tmp_path: Path) -> None:
-    """Else the keeper would look for ever, and never write the answer that it waits for."""
+    """Else the leader would look for ever, and never write the answer that it waits for."""
     with small(tmp_path / "fruit", deadline_s=0.5, silence="wrong", durable="soon") as task:
         folder = folder_of(task)
         (served,) = folder.tasks.values()
         task.decide_many([[1.0, 2.0]] * (SWEPT + 1), ids=[f"r{number}" for number in range(SWEPT + 1)])
         task.flush()
-        with folder.commits.writing:  # the keeper waits for that
+        with folder.commits.writing:  # the leader waits for that
             time.sleep(0.6)
             task.feedback("r0", right=True)
             assert not folder.run(served, lambda served: sweep(folder.core, served, folder.store.lease))

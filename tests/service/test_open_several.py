@@ -184,7 +184,7 @@ def test_rows_that_wait_for_the_disk_when_one_is_closed(tmp_path: Path, monkeypa
     folder = tmp_path / "data"
     with opened(folder, "fruit", durable="soon") as fruit:
         nuts = opened(folder, "nuts", durable="soon")
-        folder_of(fruit).keeper.stop()
+        folder_of(fruit).leader.stop()
         nuts.feedback(nuts.decide([1.0, 2.0], id="one"), right=True)
         Failing(fruit, 1, False, monkeypatch)
         with pytest.raises(UnavailableError, match="2 rows wait for the disk and are tried again"):

@@ -162,7 +162,7 @@ def test_ctrl_c_at_each_step(tmp_path: Path, durable: Any, where: str, monkeypat
             raise KeyboardInterrupt
 
         with monkeypatch.context() as patch:
-            folder_of(task).keeper.stop()
+            folder_of(task).leader.stop()
             patch.setattr(owner, name, interrupted)
             with pytest.raises(KeyboardInterrupt):
                 _go_on(task)

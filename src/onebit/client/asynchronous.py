@@ -22,11 +22,11 @@ from onebit.service.replies import (
     Heard,
     LoggedDecision,
     Mode,
+    QuarantinedTask,
     Readiness,
     Silence,
     Stats,
     Task,
-    TaskAside,
     Version,
 )
 
@@ -202,7 +202,7 @@ class AsyncTaskHandle:
         wanted = bodies.build_forget(ids, before, unlearn)
         return await self._run(self._calls.order("POST", f"{self._path}/forget", wanted, Forgot.read))
 
-    async def delete(self) -> Task | TaskAside:
+    async def delete(self) -> Task | QuarantinedTask:
         """Delete the task. Its rows stay in the log, and its name is free again."""
         return await self._run(self._calls.order("DELETE", self._path, None, read_deleted))
 

@@ -23,11 +23,11 @@ from onebit.service.replies import (
     Heard,
     LoggedDecision,
     Mode,
+    QuarantinedTask,
     Readiness,
     Silence,
     Stats,
     Task,
-    TaskAside,
     Version,
 )
 
@@ -203,7 +203,7 @@ class TaskHandle:
         wanted = bodies.build_forget(ids, before, unlearn)
         return self._run(self._calls.order("POST", f"{self._path}/forget", wanted, Forgot.read))
 
-    def delete(self) -> Task | TaskAside:
+    def delete(self) -> Task | QuarantinedTask:
         """Delete the task. Its rows stay in the log, and its name is free again."""
         return self._run(self._calls.order("DELETE", self._path, None, read_deleted))
 

@@ -21,7 +21,7 @@ from onebit.client.bodies import batches, encoded
 from onebit.client.errors import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.errors import InputError, brief
-from onebit.service.replies import LoggedDecision, Readiness, Task, TaskAside
+from onebit.service.replies import LoggedDecision, QuarantinedTask, Readiness, Task
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -145,9 +145,9 @@ def read_tasks(body: Any) -> list[Task]:
     return [Task.read(one) for one in body["tasks"]]
 
 
-def read_deleted(body: Any) -> Task | TaskAside:
-    """Read a task that was deleted; of one that is set aside no more is known than why."""
-    return TaskAside.read(body) if "classes" not in body else Task.read(body)
+def read_deleted(body: Any) -> Task | QuarantinedTask:
+    """Read a task that was deleted; of one that is quarantined no more is known than why."""
+    return QuarantinedTask.read(body) if "classes" not in body else Task.read(body)
 
 
 def read_decisions(body: Any) -> list[LoggedDecision]:

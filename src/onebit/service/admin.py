@@ -18,7 +18,7 @@ from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.core.peer_changes import Neighbours
 from onebit.service.core.plan import finished
 from onebit.service.core.progress import Progress
-from onebit.service.core.quarantine import set_aside
+from onebit.service.core.quarantine import quarantine
 from onebit.service.core.recovery import brought_up
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.served_task import ServedTask
@@ -58,7 +58,7 @@ class Admin:
         settings: Settings,
         store: Store,
         served: dict[str, ServedTask],
-        set_aside: dict[str, DamagedTask],
+        quarantined: dict[str, DamagedTask],
         commits: GroupCommit,
         reader: Reader,
         learner_thread: LearnerThread,
@@ -73,7 +73,7 @@ class Admin:
         self._settings = settings
         self._store = store
         self._served = served
-        self._set_aside = set_aside
+        self._quarantined = quarantined
         self._commits = commits
         self._reader = reader
         self._learner_thread = learner_thread
@@ -94,7 +94,7 @@ class Admin:
 
     async def create(self, new: NewTask, token: str | None) -> ServedTask:
         """Create a task, and compile what it needs."""
-        if any(new.name in taken for taken in (self._served, self._creating, self._set_aside)):
+        if any(new.name in taken for taken in (self._served, self._creating, self._quarantined)):
             raise ConflictError(f"there is a task {new.name!r} already", "name")
         most = self._settings.max_tasks
         if len(self._served) + len(self._creating) >= most:
@@ -129,7 +129,7 @@ class Admin:
                 await self._neighbours.hear()
 
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
-        if new.name in self._served or new.name in self._set_aside:  # another node was faster
+        if new.name in self._served or new.name in self._quarantined:  # another node was faster
             raise ConflictError(f"there is a task {new.name!r} already", "name")
         info = task_of(new, self._next_task, self._clock.now())
         if info.items is not None:
@@ -180,12 +180,12 @@ class Admin:
         async with self.change_of(served) as assumptions:
             await self.log_change(served, assumptions, "deleted", {}, token)
 
-    async def delete_set_aside(self, name: str, token: str | None) -> None:
+    async def delete_quarantined(self, name: str, token: str | None) -> None:
         """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
-        await _whole(self._again(lambda: self._delete_set_aside(name, token)))
+        await _whole(self._again(lambda: self._delete_quarantined(name, token)))
 
-    async def _delete_set_aside(self, name: str, token: str | None) -> None:
-        one = self._set_aside.pop(name, None)
+    async def _delete_quarantined(self, name: str, token: str | None) -> None:
+        one = self._quarantined.pop(name, None)
         if one is None:
             raise NotFoundError(f"there is no task {name!r} any more")
         self._creating[name] = None  # it is not free before this is on disk
@@ -194,7 +194,7 @@ class Admin:
                 change = ChangeRow(0, one.number, self._clock.now(), "deleted", "{}", token)
                 self._neighbours.wrote((await self._write(change, Assumptions(UNREAD, known))).seq)
         except BaseException:
-            self._set_aside[name] = one
+            self._quarantined[name] = one
             raise
         finally:
             self._creating.pop(name, None)
@@ -219,7 +219,7 @@ class Admin:
 
     async def erase(self) -> None:
         """Leave nothing of what a node has forgotten that could not do so any more."""
-        with contextlib.suppress(OnebitError):  # the log cannot be written now: the next keeper tries again
+        with contextlib.suppress(OnebitError):  # the log cannot be written now: the next leader tries again
             await self._run(lambda appender: appender.erase())
 
     async def forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
@@ -298,7 +298,7 @@ class Admin:
 
     def _is_taken(self, info: TaskInfo) -> bool:
         """Return True if another node has created a task with the name or the number of this one."""
-        return info.name in self._served or info.name in self._set_aside or info.number <= self._last_heard_task
+        return info.name in self._served or info.name in self._quarantined or info.number <= self._last_heard_task
 
     def _apply(self, served: ServedTask, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """A change of a task that is on disk holds."""
@@ -321,7 +321,7 @@ class Admin:
         kind = (kind_bytes or b"").decode(errors="replace")
         self._next_task, self._last_heard_task = max(self._next_task, task + 1), max(self._last_heard_task, task)
         served = next((one for one in self._served.values() if one.info.number == task), None)
-        aside = next((name for name, one in self._set_aside.items() if one.number == task), None)
+        aside = next((name for name, one in self._quarantined.items() if one.number == task), None)
         try:
             detail = read_detail(kind, stored)
             if kind == "created":
@@ -330,13 +330,13 @@ class Admin:
                 self._apply(served, seq, when, kind, detail)
                 self._trainers.heard(served, kind, detail)
             elif aside is not None and kind == "deleted":
-                del self._set_aside[aside]
+                del self._quarantined[aside]
         except LogError:
             raise
         except Exception as error:
             name = served.info.name if served is not None else f"damaged-{task}"
             self._served.pop(name, None)
-            self._set_aside[name] = DamagedTask(task, name, set_aside(name, error, seq), False)
+            self._quarantined[name] = DamagedTask(task, name, quarantine(name, error, seq), False)
 
     async def _take_created(self, seq: int, info: TaskInfo) -> None:
         """Bring up a task that another node has created."""

@@ -108,13 +108,13 @@ class UnavailableError(RequestError):
     retry_after_s = 1
 
 
-class TaskSetAsideError(UnavailableError):
-    """The task is set aside: its rows in the log are damaged, or it cannot be brought up. All other tasks go on."""
+class TaskQuarantinedError(UnavailableError):
+    """The task is quarantined: its rows in the log are damaged, or it cannot be brought up. All other tasks go on."""
 
-    code = "set_aside"
+    code = "quarantined"
 
     def __init__(self, reason: str) -> None:
-        super().__init__(f"the task is set aside: {reason}")
+        super().__init__(f"the task is quarantined: {reason}")
 
 
 class UnfinishedError(RequestError):

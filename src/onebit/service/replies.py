@@ -351,8 +351,8 @@ class Version(Value):
 
 
 @dataclass(frozen=True)
-class TaskAside(Value):
-    """A task that is set aside, and why: its routes answer 503, and it can be deleted."""
+class QuarantinedTask(Value):
+    """A task that is quarantined, and why: its routes answer 503, and it can be deleted."""
 
     name: str
     reason: str
@@ -362,12 +362,12 @@ class TaskAside(Value):
 class Readiness(Value):
     """Whether decisions and feedback are accepted, and if not, why.
 
-    `set_aside` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
+    `quarantined` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
     """
 
     ready: bool
     reason: str | None
-    set_aside: tuple[TaskAside, ...]
+    quarantined: tuple[QuarantinedTask, ...]
     warnings: tuple[str, ...]
 
     def __bool__(self) -> bool:

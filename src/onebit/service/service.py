@@ -38,7 +38,7 @@ from onebit.service.errors import (
     WarningSource,
 )
 from onebit.service.maintenance.forget import ForgetOrder
-from onebit.service.replies import Task, TaskAside
+from onebit.service.replies import QuarantinedTask, Task
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store
@@ -97,7 +97,7 @@ class Service(TaskViews):
                 changed,
                 self._items,
                 self._served,
-                self._set_aside,
+                self._quarantined,
             )
         except LogError as error:
             self.store.release()
@@ -123,7 +123,7 @@ class Service(TaskViews):
             self.settings,
             self.store,
             self._served,
-            self._set_aside,
+            self._quarantined,
             self._commits,
             self._reader,
             self._learner_thread,
@@ -169,15 +169,15 @@ class Service(TaskViews):
     def readiness(self, sees: Callable[[str], bool]) -> dict[str, Any]:
         """Whether the service can do its work, as `replies.Readiness` has it, for somebody who sees some of the tasks.
 
-        Tasks that are set aside, and warnings, leave it ready: all other tasks are served.
+        Tasks that are quarantined, and warnings, leave it ready: all other tasks are served.
         """
-        reason, aside = self.ready, self.set_aside()
+        reason, aside = self.ready, self.quarantined()
         seen = [one for one in aside if sees(one["name"])]
         found = [warning for source in self.warning_sources for warning in source()]
         warnings = [one.sentence for one in found if one.task is None or sees(one.task)]
         if len(seen) < len(aside):
-            warnings.append(f"tasks that this token does not see are set aside: {len(aside) - len(seen)}")
-        return {"ready": reason is None, "reason": reason, "set_aside": seen, "warnings": warnings}
+            warnings.append(f"tasks that this token does not see are quarantined: {len(aside) - len(seen)}")
+        return {"ready": reason is None, "reason": reason, "quarantined": seen, "warnings": warnings}
 
     async def _current(self, work: Callable[[], Awaitable[T]]) -> T:
         """Do something; again where a task has changed meanwhile, or this node had not heard of what it was refused on."""
@@ -192,7 +192,7 @@ class Service(TaskViews):
 
     async def hear_of(self, name: str) -> None:
         """Hear of a task that another node may have created, before anybody is told that there is none."""
-        if name not in self._served and name not in self._set_aside:
+        if name not in self._served and name not in self._quarantined:
             await self._hear()
 
     async def _hear(self) -> bool:
@@ -238,12 +238,12 @@ class Service(TaskViews):
 
         return await self._current(work)
 
-    async def delete(self, name: str, token: str | None = None) -> Task | TaskAside:
-        """End a task, also one that is set aside. Its rows stay in the log, and its name is free."""
-        if name in self._set_aside:
-            reason = self._set_aside[name].reason
-            await self._admin.delete_set_aside(name, token)
-            return TaskAside(name=name, reason=reason)
+    async def delete(self, name: str, token: str | None = None) -> Task | QuarantinedTask:
+        """End a task, also one that is quarantined. Its rows stay in the log, and its name is free."""
+        if name in self._quarantined:
+            reason = self._quarantined[name].reason
+            await self._admin.delete_quarantined(name, token)
+            return QuarantinedTask(name=name, reason=reason)
 
         async def work() -> Task:
             served = self._served.get(name) or self._find(name)

@@ -13,7 +13,7 @@ from onebit.service.core.plan import HeavyWork
 from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.service.core.threads import in_thread
 from onebit.service.demo_data import Items
-from onebit.service.errors import InvalidError, NotFoundError, TaskSetAsideError, UnavailableError, UnknownTaskError
+from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError, UnknownTaskError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import as_object
 from onebit.service.replies import Task
@@ -32,7 +32,7 @@ USUAL_VALUES = 100  # of an x that is a dict or a text, whose number of values d
 
 
 class TaskViews:
-    """The tasks that are served, and those that are set aside, on one event loop."""
+    """The tasks that are served, and those that are quarantined, on one event loop."""
 
     _clock: Clock  # both from the start of the service on
     _inquiry: Inquiry
@@ -40,7 +40,7 @@ class TaskViews:
     def __init__(self, log_health: LogHealth) -> None:
         self.log_health = log_health
         self._served: dict[str, ServedTask] = {}
-        self._set_aside: dict[str, DamagedTask] = {}  # tasks that could not be brought up
+        self._quarantined: dict[str, DamagedTask] = {}  # tasks that could not be brought up
         self._items = Items()
         self._explaining = asyncio.Lock()
         self._long_reads = HeavyWork()  # of the log: one at a time, so that a hundred readers hold nobody up
@@ -55,10 +55,10 @@ class TaskViews:
         """All tasks that are served."""
         return [shown(self._served[name]) for name in self.task_names()]
 
-    def set_aside(self) -> list[dict[str, str]]:
-        """The tasks that are set aside, and why, as `replies.TaskAside` has it."""
+    def quarantined(self) -> list[dict[str, str]]:
+        """The tasks that are quarantined, and why, as `replies.QuarantinedTask` has it."""
         failing = {name: why for name, one in self._served.items() if (why := one.follower.failing) is not None}
-        reasons = {**failing, **{name: one.reason for name, one in self._set_aside.items()}}
+        reasons = {**failing, **{name: one.reason for name, one in self._quarantined.items()}}
         return [{"name": name, "reason": reason} for name, reason in reasons.items()]
 
     def task(self, name: str) -> Task:
@@ -84,25 +84,25 @@ class TaskViews:
         return len(info.classes) + (info.inputs.size or USUAL_VALUES)
 
     def _find(self, name: str) -> ServedTask:
-        if name in self._set_aside:
-            raise TaskSetAsideError(self._set_aside[name].reason)
+        if name in self._quarantined:
+            raise TaskQuarantinedError(self._quarantined[name].reason)
         served = self._served.get(name)
         if served is None:
             raise UnknownTaskError(name, self._served)
         if served.follower.failing is not None:
-            raise TaskSetAsideError(served.follower.failing)
+            raise TaskQuarantinedError(served.follower.failing)
         return served
 
     @contextlib.contextmanager
     def _reading(self, served: ServedTask) -> Iterator[None]:
-        """What cannot be read from the log now is no fault of whoever asks; a row that is damaged sets its task aside."""
+        """What cannot be read from the log now is no fault of whoever asks; a row that is damaged quarantines it."""
         try:
             yield
         except LogError as error:
             raise UnavailableError(self.log_health.met(error)) from None
         except BadRecordError as error:
-            served.follower.set_aside(error)
-            raise TaskSetAsideError(str(error)) from None
+            served.follower.quarantine(error)
+            raise TaskQuarantinedError(str(error)) from None
         self.log_health.was_read()
 
     # --- what there is to see ----------------------------------------------------------------------------------------

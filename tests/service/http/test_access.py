@@ -112,7 +112,7 @@ def test_a_token_of_another_task_opens_nothing_of_this_one(site: Site, method: s
     else:
         assert answer.status_code in IN
     if path == "/v1/tasks" and method == "GET":
-        assert answer.json() == {"tasks": [], "set_aside": []}
+        assert answer.json() == {"tasks": [], "quarantined": []}
 
 
 def test_a_token_of_a_task_opens_that_task(site: Site) -> None:

@@ -123,7 +123,7 @@ def test_what_is_not_possible_now_may_be_tried_again(site: Site, monkeypatch: py
     monkeypatch.setattr(type(site.service), "ready", "the disk is full")
     ready = site.ask("GET", "/readyz")
     assert ready.status_code == 503
-    assert ready.json() == {"ready": False, "reason": "the disk is full", "set_aside": [], "warnings": []}
+    assert ready.json() == {"ready": False, "reason": "the disk is full", "quarantined": [], "warnings": []}
 
 
 def test_what_is_cut_off_at_the_end_is_told_so(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,7 +198,7 @@ def test_metrics(tmp_path: Path) -> None:
 
 def test_what_operators_ask(site: Site) -> None:
     assert site.ask("GET", "/healthz").json() == {"status": "ok"}
-    assert site.ask("GET", "/readyz").json() == {"ready": True, "reason": None, "set_aside": [], "warnings": []}
+    assert site.ask("GET", "/readyz").json() == {"ready": True, "reason": None, "quarantined": [], "warnings": []}
     assert set(site.ask("GET", "/version").json()) == {"version", "python", "numba", "numpy", "cpu"}
     learners = {one["name"]: one for one in site.ask("GET", "/v1/learners").json()["learners"]}
     assert "auto" in learners

@@ -569,7 +569,7 @@ def test_what_the_token_may_not_do_is_not_offered(reader: Reader) -> None:
 
 @needs_chromium
 def test_what_is_to_be_looked_after(service: Reader, tmp_path: Path) -> None:
-    """A task that is set aside is named with the reason, and can be deleted; the other is there."""
+    """A task that is quarantined is named with the reason, and can be deleted; the other is there."""
     folder, browser = tmp_path / "data", service.browser
 
     async def fill() -> None:
@@ -584,13 +584,13 @@ def test_what_is_to_be_looked_after(service: Reader, tmp_path: Path) -> None:
         browser.visit(process.url)
         browser.until(shown("#attention"))
         said = browser.run(text_of("#attention-list"))
-        assert "bad is set aside: task 'bad', row 1 of changes: detail.features" in said
+        assert "bad is quarantined: task 'bad', row 1 of changes: detail.features" in said
         browser.until(f"!!{one('#task-list .name')}")  # the list of the tasks comes by a request of its own
         assert browser.run(text_of("#task-list .name")) == "good"
         browser.click(one("#attention-list button"))
         service.send_form()
         browser.until(f"!{shown('#attention')}")
-        assert httpx.get(f"{process.url}/readyz").json()["set_aside"] == []
+        assert httpx.get(f"{process.url}/readyz").json()["quarantined"] == []
 
 
 @needs_chromium

@@ -1,4 +1,4 @@
-"""Rows that the disk, or somebody else, has changed: their task is set aside with a sentence that names it, and all others go on."""
+"""Rows that the disk, or somebody else, has changed: their task is quarantined with a sentence that names it, and all others go on."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from onebit.learner.model_file import read
 from onebit.learner.state import from_state
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.statistics import Statistics
-from onebit.service.errors import RequestError, TaskSetAsideError, UnavailableError
+from onebit.service.errors import RequestError, TaskQuarantinedError, UnavailableError
 from onebit.service.requests import NewLearner
 from onebit.service.service import Service
 from onebit.service.store.errors import LogError
@@ -168,27 +168,27 @@ def test_a_bad_row_sets_its_task_aside_and_no_other(
     async def work() -> None:
         async with service_in(folder) as service:
             assert service.task_names() == ["good"]
-            (aside,) = service.set_aside()
+            (aside,) = service.quarantined()
             if "nobody" not in value and "good" not in value:  # a learner, or a name, of another task is no row's fault
                 where = f"row {seq} of" if (column, value) != ("task", "77") else "of feedback"
                 assert where in aside["reason"]
             assert aside["reason"].startswith("task ")
             assert service.ready is None
-            assert isinstance(await outcome(service.decide(aside["name"], [ask("new")])), TaskSetAsideError)
+            assert isinstance(await outcome(service.decide(aside["name"], [ask("new")])), TaskQuarantinedError)
             await decided(service, "new", task="good")
             await heard(service, "new", task="good")
             await followed(service)
             assert service.stats("good")["learnt"] == 6
             await service.delete(aside["name"])
-            assert service.set_aside() == []
+            assert service.quarantined() == []
             if aside["name"] == "bad":
                 await service.create(new_task("bad"))
         async with service_in(folder) as service:
-            assert service.set_aside() == []
+            assert service.quarantined() == []
             assert "good" in service.task_names()
 
     run(work())
-    assert [record for record in caplog.records if record.__dict__.get("event") == "task-set-aside"]
+    assert [record for record in caplog.records if record.__dict__.get("event") == "task-quarantined"]
     assert not [record for record in caplog.records if record.exc_info]  # a sentence, and no traceback
 
 
@@ -200,9 +200,9 @@ def test_a_bad_row_that_a_request_meets(log: Path, tmp_path: Path, column: str, 
     async def work() -> None:
         async with service_in(folder) as service:
             assert service.task_names() == ["bad", "good"]
-            with pytest.raises(TaskSetAsideError, match=f"task 'bad', row {seq} of decisions: "):
+            with pytest.raises(TaskQuarantinedError, match=f"task 'bad', row {seq} of decisions: "):
                 await service.decisions("bad")
-            with pytest.raises(TaskSetAsideError, match=f"row {seq} of decisions"):
+            with pytest.raises(TaskQuarantinedError, match=f"row {seq} of decisions"):
                 service.stats("bad")
             assert len(await service.decisions("good")) == 6
             assert service.ready is None
@@ -234,7 +234,7 @@ def test_an_x_that_is_none(tmp_path: Path, features: dict[str, Any], x: Any, val
     async def work(copy: Path, seq: int) -> None:
         async with service_in(copy) as service:
             assert service.task_names() == ["good"]
-            assert f"row {seq} of decisions: x " in service.set_aside()[0]["reason"]
+            assert f"row {seq} of decisions: x " in service.quarantined()[0]["reason"]
 
     run(fill())
     without_snapshots(folder)
@@ -288,9 +288,9 @@ def test_a_bad_row_while_the_service_runs(tmp_path: Path) -> None:
             with as_an_attacker(folder) as connection:
                 connection.execute("UPDATE decisions SET weight = 9e999 WHERE id = 'bad0'")
             await heard(service, "bad0", task="bad")
-            await until(service.set_aside)
-            assert "weight is inf" in service.set_aside()[0]["reason"]
-            with pytest.raises(TaskSetAsideError):
+            await until(service.quarantined)
+            assert "weight is inf" in service.quarantined()[0]["reason"]
+            with pytest.raises(TaskQuarantinedError):
                 service.task("bad")
             await heard(service, "good0", task="good")
             await until(lambda: service.stats("good")["learnt"] == 6)
@@ -298,7 +298,7 @@ def test_a_bad_row_while_the_service_runs(tmp_path: Path) -> None:
             deleted = await service.delete("bad")
             assert deleted.name == "bad"
             await service.create(new_task("bad"))
-            assert service.set_aside() == []
+            assert service.quarantined() == []
 
     run(work())
 
@@ -317,7 +317,7 @@ def test_silence_for_a_bad_row(tmp_path: Path) -> None:
                 await decided(service, "one", task="bad")
                 connection.execute("UPDATE decisions SET mode = 'x' WHERE id = 'one'")
             await decided(service, "one", task="good")
-            await until(lambda: [one["name"] for one in service.set_aside()] == ["bad"])
+            await until(lambda: [one["name"] for one in service.quarantined()] == ["bad"])
             await until_silence(service, "one", "good")
             assert (await service.decision("good", "one"))["source"] == "silence"
 
@@ -362,11 +362,11 @@ def test_a_fault_in_learning_one_task_is_that_task_s(
             await heard(service, "bad0", task="bad")
             await heard(service, "good0", task="good")
             await until(lambda: service.stats("good")["learnt"] == 6)
-            assert "a fault" in service.set_aside()[0]["reason"]
+            assert "a fault" in service.quarantined()[0]["reason"]
             assert service.ready is None
 
     run(work())
-    (record,) = [record for record in caplog.records if record.__dict__.get("event") == "task-set-aside"]
+    (record,) = [record for record in caplog.records if record.__dict__.get("event") == "task-quarantined"]
     assert record.exc_info is not None  # a fault of the program, whose place must be found
 
 
@@ -388,7 +388,7 @@ def test_what_cannot_be_read_for_one_task_holds_up_no_other(tmp_path: Path, monk
                 await until(lambda: service.ready)
                 await heard(service, "good0", task="good")
                 await until(lambda: service.stats("good")["learnt"] == 6)
-                assert service.set_aside() == []
+                assert service.quarantined() == []
             await until(lambda: service.ready is None)
             assert service.stats("bad")["learnt"] == 6
 
@@ -434,7 +434,7 @@ def test_a_snapshot_and_the_log_that_disagree(tmp_path: Path, caplog: pytest.Log
         SqliteStore(folder).snapshots(number, 3).write(packed(other))
         async with service_in(folder) as service:
             assert service.stats("bad")["learnt"] == expected
-            assert service.set_aside() == []
+            assert service.quarantined() == []
 
     run(work())
     assert "disagree" in caplog.text
@@ -452,7 +452,7 @@ def test_statistics_that_are_none(change_of: dict[str, Any]) -> None:
 # --- what operators see ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_said_of_a_task_that_is_set_aside(log: Path, tmp_path: Path) -> None:
+def test_what_is_said_of_a_task_that_is_quarantined(log: Path, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     seq = damaged_copy(log, folder, "decisions", "label", "4611686018427387904")
     with site_in(folder) as site:
@@ -462,10 +462,10 @@ def test_what_is_said_of_a_task_that_is_set_aside(log: Path, tmp_path: Path) -> 
             f"task 'bad', row {seq} of decisions: label is 4611686018427387904, but must be a whole number from 0 to 2"
         )
         aside = [{"name": "bad", "reason": reason}]
-        assert ready.json() == {"ready": True, "reason": None, "set_aside": aside, "warnings": []}
+        assert ready.json() == {"ready": True, "reason": None, "quarantined": aside, "warnings": []}
         listed = site.ask("GET", "/v1/tasks").json()
         assert [task["name"] for task in listed["tasks"]] == ["good"]
-        assert listed["set_aside"] == aside
+        assert listed["quarantined"] == aside
         for method, path, body in (
             ("GET", "", None),
             ("GET", "/stats", None),
@@ -481,20 +481,20 @@ def test_what_is_said_of_a_task_that_is_set_aside(log: Path, tmp_path: Path) -> 
             answer = site.ask(method, f"/v1/tasks/bad{path}", json=body)
             assert answer.status_code == 503, path
             assert error_in(answer.content) == {
-                "code": "set_aside",
-                "message": f"the task is set aside: {reason}",
+                "code": "quarantined",
+                "message": f"the task is quarantined: {reason}",
                 "field": None,
             }
         assert site.ask("POST", "/v1/tasks", json=new_task("bad").model_dump()).status_code == 409
         metrics = site.ask("GET", "/metrics").text
-        assert 'onebit_set_aside{task="bad"} 1.0' in metrics
+        assert 'onebit_quarantined_tasks{task="bad"} 1.0' in metrics
         assert "onebit_ready 1.0" in metrics
         assert 'onebit_decisions_total{task="bad"}' not in metrics
         secret, foreign = site.tokens.create(["admin"]), site.tokens.create(["read"], ["good"])
         seen = site.ask("GET", "/readyz", foreign).json()
-        assert (seen["set_aside"], seen["ready"]) == ([], True)
-        assert seen["warnings"] == ["tasks that this token does not see are set aside: 1"]
-        assert site.ask("GET", "/v1/tasks", foreign).json()["set_aside"] == []
+        assert (seen["quarantined"], seen["ready"]) == ([], True)
+        assert seen["warnings"] == ["tasks that this token does not see are quarantined: 1"]
+        assert site.ask("GET", "/v1/tasks", foreign).json()["quarantined"] == []
         assert site.ask("DELETE", "/v1/tasks/bad", foreign).status_code == 403
         deleted = site.ask("DELETE", "/v1/tasks/bad", secret)
         assert (deleted.status_code, deleted.json()) == (200, aside[0])
@@ -584,16 +584,16 @@ def test_what_passes_is_forgotten_when_the_log_can_be_read_again(
     run(work())
 
 
-def test_the_client_deletes_a_task_that_is_set_aside(log: Path, tmp_path: Path) -> None:
+def test_the_client_deletes_a_task_that_is_quarantined(log: Path, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     damaged_copy(log, folder, "changes", "detail", "'{'")
     with process_in(folder) as process, Client(process.url) as client:
         ready = client.ready()
         assert ready
-        (aside,) = ready.set_aside
+        (aside,) = ready.quarantined
         assert aside.name == "damaged-1"
         assert client.task(aside.name).delete() == aside
-        assert client.ready().set_aside == ()
+        assert client.ready().quarantined == ()
 
 
 # --- at random ---------------------------------------------------------------------------------------------------------
@@ -607,7 +607,7 @@ VALUES = (
 
 
 def test_random_damage_to_a_golden_folder(tmp_path: Path) -> None:
-    """A refusal in a sentence, or tasks set aside: never another exception, and never a thread that is dead."""
+    """A refusal in a sentence, or tasks quarantined: never another exception, and never a thread that is dead."""
     golden = HERE / "1.0.0rc1" / "service" / "data"
     chance = random.Random(14)
     aside = 0
@@ -623,8 +623,8 @@ def test_random_damage_to_a_golden_folder(tmp_path: Path) -> None:
                             look(name)
                 await asyncio.sleep(0)
                 assert service.ready is None
-                assert service.task_names() or service.set_aside()
-                return len(service.set_aside())
+                assert service.task_names() or service.quarantined()
+                return len(service.quarantined())
         except OnebitError:
             return 1
 

@@ -24,7 +24,7 @@ from tests.service.driving import PATIENCE_S, Life, Nursery, run
 from tests.service.postgres import Server, copy_log, image_of, needs_postgres, rows_in
 
 pytestmark = [pytest.mark.long, needs_postgres]
-TAKEN_OVER_S = 10.0  # so soon another node does what the keeper does not
+TAKEN_OVER_S = 10.0  # so soon another node does what the leader does not
 NUMBERS = {"kind": "numbers", "size": 2}
 Row = tuple[Any, ...]
 
@@ -73,7 +73,7 @@ class Node:
 
 @contextlib.asynccontextmanager
 async def cluster(nursery: Nursery, address: str, folder: Path, count: int) -> AsyncIterator[list[Node]]:
-    """Nodes of a log, the first of which is the keeper. They run meanwhile, and end well."""
+    """Nodes of a log, the first of which is the leader. They run meanwhile, and end well."""
     found: list[Node] = []
     try:
         for _ in range(count):
@@ -290,12 +290,12 @@ def test_another_node_takes_over_what_a_stopped_keeper_does_for_all(
 
     async def work() -> None:
         async with cluster(nursery, address, tmp_path, 2) as nodes:
-            keeper, other = nodes
-            await keeper.do("POST", "", new(deadline_s=1.0, silence="wrong"))
+            leader, other = nodes
+            await leader.do("POST", "", new(deadline_s=1.0, silence="wrong"))
             await known(nodes)
-            await taught(keeper, 0, 300)
-            await keeper.quiet()
-            for one, then in ((keeper, other), (other, keeper)):
+            await taught(leader, 0, 300)
+            await leader.quiet()
+            for one, then in ((leader, other), (other, leader)):
                 one.pause()
                 before = len(rows(address, "SELECT 1 FROM feedback WHERE source = 'silence'"))
                 await then.do("POST", "/fruit/decide", {"x": [1.0, 2.0]})

@@ -214,7 +214,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
     """What was answered waits for the disk, and is tried again; nothing more is taken meanwhile."""
     folder = tmp_path / "fruit"
     with small(folder, durable="soon") as task:
-        folder_of(task).keeper.stop()
+        folder_of(task).leader.stop()
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
         Failing(task, 2 if not after else 1, after, monkeypatch)
         with pytest.raises(UnavailableError, match="2 rows wait for the disk and are tried again"):
@@ -232,7 +232,7 @@ def test_a_bad_disk_with_soon(tmp_path: Path, after: bool, monkeypatch: pytest.M
 def test_what_is_lost_at_the_end_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "fruit"
     task = small(folder, durable="soon")
-    folder_of(task).keeper.stop()
+    folder_of(task).leader.stop()
     task.decide([1.0, 2.0], id="one")
     Failing(task, 10**6, False, monkeypatch)
     with pytest.raises(
@@ -254,7 +254,7 @@ def test_a_change_that_the_disk_takes_later(tmp_path: Path, monkeypatch: pytest.
     """Whoever asked for it was told that it waits; once it is in the log, it holds here too."""
     folder = tmp_path / "fruit"
     with small(folder, durable="soon") as task:
-        folder_of(task).keeper.stop()
+        folder_of(task).leader.stop()
         task.feedback(task.decide([1.0, 2.0], id="one"), right=True)
         task.flush()
         Failing(task, 1, False, monkeypatch)
@@ -469,8 +469,8 @@ def test_a_task_that_was_closed_while_the_disk_failed_knows_its_rows_when_it_is_
     options: dict[str, Any] = {"classes": ["a", "b"], "features": 2, "learner": "banditron", "durable": "soon"}
     with onebit.open(folder, "other", **options) as other:
         task = onebit.open(folder, "task", **options)
-        appender, keeper = folder_of(other).commits.appender, folder_of(other).keeper
-        keeper.stop()  # which would try again by itself
+        appender, leader = folder_of(other).commits.appender, folder_of(other).leader
+        leader.stop()  # which would try again by itself
         with monkeypatch.context() as failing:
             failing.setattr(appender, "append", lambda group: _fail())
             task.feedback(task.decide([1.0, 1.0], id="one"), right=False)

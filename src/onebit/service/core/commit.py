@@ -1,7 +1,7 @@
 """One group commit: rows that wait are written together, in the order in which they were handed over.
 
 Handing over never blocks. Whoever may write drains the queue in one transaction after the other: the writer thread of a service, a caller of `onebit.open`
-that waits for its row, or the keeper of one that does not. What cannot be written is dropped, and whoever waits for it is told why;
+that waits for its row, or the leader of one that does not. What cannot be written is dropped, and whoever waits for it is told why;
 `soon` it was promised already, and so it is tried again until it is there. Where the store does not know whether rows are there, that is what is said.
 """
 

@@ -1,4 +1,4 @@
-"""What a service looks after by itself, again and again: deadlines; and what falls to it when it becomes the keeper of its log."""
+"""What a service looks after by itself, again and again: deadlines; and what falls to it when it becomes the leader of its log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def sweep_for_ever(
     admin: Admin,
     keeps: bool,
 ) -> None:
-    """Answer for those who were silent until their deadline while this is the keeper, as it was at the start or becomes later."""
+    """Answer for those who were silent until their deadline while this is the leader, as it was at the start or becomes later."""
     if keeps:
         await admin.erase()  # what a node that has ended could not
     while True:
@@ -45,7 +45,7 @@ async def sweep_for_ever(
                 while (lease := store.lease) and served.follower.failing is None and await sweep(served, lease):
                     await asyncio.sleep(0)
             except BadRecordError as error:
-                served.follower.set_aside(error)
+                served.follower.quarantine(error)
             except (OnebitError, LogError):  # said already; the next time it is tried again
                 continue
             except Exception:

@@ -169,7 +169,7 @@ def _find(core: ServingCore, served: ServedTask, ids: list[str]) -> Plan[dict[st
 
 
 def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
-    """Answer, under the keeper's lease, for those who were silent until the deadline; return True if there may be more."""
+    """Answer, under the leader's lease, for those who were silent until the deadline; return True if there may be more."""
     info = served.info
     if not awaits_silence(info):
         return False

@@ -21,7 +21,7 @@ from onebit.contract.candidates import packed
 from onebit.errors import InputError, OnebitError
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner
-from onebit.service.core.quarantine import set_aside
+from onebit.service.core.quarantine import quarantine
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.statistics import Statistics
 from onebit.service.core.trainee import CHUNK, Revisions, Trainee, first_classes, learn_elsewhere
@@ -83,7 +83,7 @@ class LogFollower:
         self.snapshots_failed = 0  # in this process
         self.failed_in_a_row = 0
         self.snapshot_error: str | None = None  # why the last one failed
-        self.failing: str | None = None  # why it is set aside
+        self.failing: str | None = None  # why it is quarantined
         self.left = False  # whether its task is not served any more
         self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
 
@@ -311,9 +311,9 @@ class LogFollower:
         self.replicas, self.statistics, self.revisions = new.replicas, new.statistics, new.revisions
         self.successor = None
 
-    def set_aside(self, error: Exception) -> None:
+    def quarantine(self, error: Exception) -> None:
         """Follow no more, and say why: its records are damaged, or cannot be learnt. All other tasks go on."""
-        self.failing = set_aside(self.expected.name, error, self.position)
+        self.failing = quarantine(self.expected.name, error, self.position)
 
     def snapshot(self, reader: Reader) -> Packed:
         """Everything as it is now. Called by the thread that follows."""

@@ -56,7 +56,7 @@ class LearnerThread:
 
     @property
     def failing(self) -> str | None:
-        """Why nothing is learnt now. A task that is set aside holds up no other."""
+        """Why nothing is learnt now. A task that is quarantined holds up no other."""
         threads = (self._thread, self._writer, self._reviser.thread)
         dead = [one.name for one in threads if self._started and not one.is_alive()]
         return f"the thread {dead[0]} has ended; start the service again" if dead else self._unreadable
@@ -154,7 +154,7 @@ class LearnerThread:
             except LogError as error:
                 left[task], why = tables, str(error)
             except Exception as error:  # the log has everything, and the next start tries again
-                follower.set_aside(error)
+                follower.quarantine(error)
         return left, why
 
     def _revise(self, follower: LogFollower, reader: Reader) -> None:

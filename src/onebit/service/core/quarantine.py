@@ -1,4 +1,4 @@
-"""Tasks that are set aside, since their records are damaged or they cannot be brought up, while all others go on."""
+"""Tasks that are quarantined, since their records are damaged or they cannot be brought up, while all others go on."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from onebit.service.store.row_checks import BadRecordError
 LOG = logging.getLogger("onebit.service")
 
 
-def set_aside(task: str, error: Exception, position: int) -> str:
-    """Log that a task is set aside; the reason, for people."""
+def quarantine(task: str, error: Exception, position: int) -> str:
+    """Log that a task is quarantined; the reason, for people."""
     if isinstance(error, BadRecordError):
         reason = str(error)
     elif isinstance(error, MemoryError):
         reason = f"task {task!r}, after row {position}: there is not enough memory"
     else:
         reason = f"task {task!r}, after row {position}: {error or type(error).__name__}"
-    about = {"event": "task-set-aside", "task": task}
+    about = {"event": "task-quarantined", "task": task}
     # What is no refusal of ours is a fault of the program, which must be found.
-    LOG.error(f"set aside: {reason}", extra=about, exc_info=None if isinstance(error, OnebitError) else error)
+    LOG.error(f"quarantined: {reason}", extra=about, exc_info=None if isinstance(error, OnebitError) else error)
     return reason
 
 

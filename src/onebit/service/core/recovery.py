@@ -1,6 +1,6 @@
 """The start of a service: its folder is checked, and every task is brought to the state that the log tells of.
 
-A task that cannot be is set aside, and all others are served.
+A task that cannot be is quarantined, and all others are served.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from onebit.errors import InputError, OnebitError
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.learner_thread import LearnerThread
-from onebit.service.core.quarantine import free_name, set_aside
+from onebit.service.core.quarantine import free_name, quarantine
 from onebit.service.core.served_task import ServedTask
 from onebit.service.demo_data import Items
 from onebit.service.settings import Settings
@@ -78,14 +78,14 @@ def recover(
             except LogError:  # the log, and not a record
                 raise
             except Exception as error:
-                reason = set_aside(info.name, error, appender.last)
+                reason = quarantine(info.name, error, appender.last)
                 _put(aside, DamagedTask(info.number, info.name, reason, False), served)
             else:
                 served[info.name] = task
                 learner_thread.followers[info.number] = task.follower
         for gone in damaged:
             if not gone.deleted:
-                LOG.error(f"set aside: {gone.reason}", extra={"event": "task-set-aside", "task": gone.name})
+                LOG.error(f"quarantined: {gone.reason}", extra={"event": "task-quarantined", "task": gone.name})
                 _put(aside, gone, served)
     numbers = [info.number for info in tasks] + [gone.number for gone in damaged]
     next_task = 1 + max((one for one in numbers if one < MOST_TASKS), default=0)

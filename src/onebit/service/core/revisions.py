@@ -89,7 +89,7 @@ class Reviser:
             LOG.warning(f"revisions could not be learnt now: {follower.revising_error}", extra=about)
             return False
         except Exception as error:  # the log has everything, and the next start tries again
-            follower.set_aside(error)
+            follower.quarantine(error)
             return True
         follower.revising_error = None
         if not self._gives_up(follower):

@@ -1,7 +1,7 @@
 """Training: a learner that was asked for is trained from the log, beside the one that decides, and takes over at a row of the log.
 
-That it is asked for is in the log, and so is that it takes over. Where nodes share a log, the keeper trains, and keeps what came out of it beside the
-snapshots; all others take that over at the same row. Where the keeper goes before that, the next one trains.
+That it is asked for is in the log, and so is that it takes over. Where nodes share a log, the leader trains, and keeps what came out of it beside the
+snapshots; all others take that over at the same row. Where the leader goes before that, the next one trains.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Trainers:
         self._progress.wake()
 
     def begin(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False) -> None:
-        """Train a learner that was asked for, unless that is under way; where another node is the keeper, that is for it to do."""
+        """Train a learner that was asked for, unless that is under way; where another node is the leader, that is for it to do."""
         key = served.info.number, _identity(asked)
         if key in self._under_way:
             return
@@ -155,7 +155,7 @@ class Trainers:
     ) -> int:
         """Write what became of a learner, which was perhaps trained for hours: a disk that is full is waited for.
 
-        What nobody knows of is tried again too: should it be there all the same, that is found then. A node that is the keeper no more
+        What nobody knows of is tried again too: should it be there all the same, that is found then. A node that is the leader no more
         waits until it is again, or until it hears what the next one has made of the learner.
         """
         while True:

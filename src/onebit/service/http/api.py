@@ -56,7 +56,7 @@ class Api:
         return {"status": "ok"}
 
     async def readyz(self, request: Request) -> Response:
-        """Whether decisions and feedback are accepted, and if not, why; tasks that are set aside, and warnings."""
+        """Whether decisions and feedback are accepted, and if not, why; tasks that are quarantined, and warnings."""
         await self._service.log_health.probe()
         state = self._service.readiness(principal_of(request).sees)
         return json_reply(state, 200 if state["ready"] else 503)
@@ -123,8 +123,8 @@ class Api:
         """The tasks that the token may see."""
         who = principal_of(request)
         tasks = [task for task in self._service.tasks() if who.sees(task.name)]
-        aside = [one for one in self._service.set_aside() if who.sees(one["name"])]
-        form = b'{"tasks":[%b],"set_aside":' + orjson.dumps(aside).replace(b"%", b"%%") + b"}"
+        aside = [one for one in self._service.quarantined() if who.sees(one["name"])]
+        form = b'{"tasks":[%b],"quarantined":' + orjson.dumps(aside).replace(b"%", b"%%") + b"}"
         return await json_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE, form)
 
     async def task(self, task: requests.TaskName) -> object:

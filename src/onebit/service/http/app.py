@@ -120,7 +120,7 @@ def _list_operations(api: Api, pages: Pages, settings: Settings, service: Servic
     tasks("POST", f"{one}/forget", api.forget, "admin", reply=replies.Forgot, refuses=[ConflictError])
     tasks("GET", one, api.task, "anybody", reply=reply_schemas.Task)
     tasks("PATCH", one, api.change, "admin", reply=reply_schemas.Task, refuses=changes)
-    tasks("DELETE", one, api.delete, "admin", reply=reply_schemas.Task | replies.TaskAside)
+    tasks("DELETE", one, api.delete, "admin", reply=reply_schemas.Task | replies.QuarantinedTask)
     where = {"Location": "The path of the new task"}
     tasks(
         "POST", "/v1/tasks", api.create, "admin", reply=reply_schemas.Task, status=201, refuses=changes, headers=where

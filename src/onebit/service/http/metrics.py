@@ -21,7 +21,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client.registry import Collector
 
 from onebit.learner.model_file import platform_info
-from onebit.service.errors import TaskSetAsideError
+from onebit.service.errors import TaskQuarantinedError
 from onebit.service.http.guard import Connections
 from onebit.service.http.request import RequestContext
 
@@ -117,8 +117,8 @@ class Metrics(Collector):
             ages.add_metric([task], of_task["snapshot_age_s"])
             failed.add_metric([task], of_task["snapshots_failed"])
         yield from (ages, failed)
-        aside = GaugeMetricFamily("onebit_set_aside", "Tasks that are set aside.", labels=["task"])
-        for one in self._service.set_aside():
+        aside = GaugeMetricFamily("onebit_quarantined_tasks", "Tasks that are quarantined.", labels=["task"])
+        for one in self._service.quarantined():
             aside.add_metric([one["name"]], 1)
         yield aside
         state = self._service.readiness(lambda _: True)
@@ -165,7 +165,7 @@ class Metrics(Collector):
         for task in self._service.task_names():
             try:
                 stats = self._service.summary(task, WINDOW)
-            except TaskSetAsideError:  # at this moment
+            except TaskQuarantinedError:  # at this moment
                 continue
             decisions.add_metric([task], stats["decisions"])
             feedback.add_metric([task, "accepted"], stats["feedback"] - stats["silences"])

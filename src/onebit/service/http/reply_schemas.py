@@ -23,7 +23,7 @@ class Tasks:
     """All tasks that the token may see."""
 
     tasks: list[Task]
-    set_aside: list[replies.TaskAside]
+    quarantined: list[replies.QuarantinedTask]
 
 
 @dataclass(frozen=True)

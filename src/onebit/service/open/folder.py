@@ -31,7 +31,7 @@ from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.core.task_changes import check_change, given_in, switch_of
 from onebit.service.core.trainee import Trainee, first_classes
-from onebit.service.errors import ConflictError, InvalidError, RequestError, TaskSetAsideError, UnavailableError
+from onebit.service.errors import ConflictError, InvalidError, RequestError, TaskQuarantinedError, UnavailableError
 from onebit.service.requests import Change, NewLearner
 from onebit.service.settings import Settings
 from onebit.service.store.cache import event_of
@@ -83,12 +83,12 @@ class OpenFolder:
             self.commits, self.store.cache, self.clock, False, settings.max_values, self._refuse_closed
         )
         self.learner_thread = LearnerThread(self.store, settings.snapshot_every, lambda: None, self.whole)
-        self.keeper = CommitThread(self.commits, "onebit-keeper", LINGER_S, self._look_after, CHORES_S, writes=soon)
+        self.leader = CommitThread(self.commits, "onebit-leader", LINGER_S, self._look_after, CHORES_S, writes=soon)
         self._users = 0  # tasks that are open, or are being opened
         self._closing = set[int]()  # tasks that are being closed
         self._switching = set[int]()  # tasks for which a learner is being trained
         self.learner_thread.start()
-        self.keeper.start()
+        self.leader.start()
 
     # --- beginning and end -----------------------------------------------------------------------------------------
 
@@ -163,7 +163,7 @@ class OpenFolder:
     def _close(self) -> None:
         for key in [key for key, folder in _FOLDERS.items() if folder is self]:
             del _FOLDERS[key]
-        self.keeper.stop()
+        self.leader.stop()
         failed: LogError | None = None
         try:
             self.flush()
@@ -243,7 +243,7 @@ class OpenFolder:
             with self.whole():
                 pass
         if served.follower.failing is not None:
-            raise TaskSetAsideError(served.follower.failing)
+            raise TaskQuarantinedError(served.follower.failing)
 
     def _look_after(self) -> None:
         """Take silence for an answer when the deadline has passed."""
@@ -252,7 +252,7 @@ class OpenFolder:
                 while self.run(served, lambda served: sweep(self.core, served, self.store.lease)):
                     pass
             except BadRecordError as error:
-                served.follower.set_aside(error)
+                served.follower.quarantine(error)
             except (OnebitError, LogError):  # said to whoever comes next; it is tried again
                 pass
 

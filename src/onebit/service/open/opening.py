@@ -211,7 +211,7 @@ def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) 
         raise InputError(f"{where} has several tasks, {names}: give task=..., the name of one")
     for gone in broken:
         if name in (None, gone.name):
-            raise InputError(f"the task is set aside: {gone.reason}")
+            raise InputError(f"the task is quarantined: {gone.reason}")
     found = [one for one in there if name in (None, one.name)]
     if found:
         return found[0]

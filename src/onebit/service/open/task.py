@@ -27,7 +27,7 @@ from onebit.service.core.decide import decide
 from onebit.service.core.feedback import hear
 from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.service.core.task_changes import given_in
-from onebit.service.errors import InvalidError, NotFoundError, RequestError, TaskSetAsideError, UnavailableError
+from onebit.service.errors import InvalidError, NotFoundError, RequestError, TaskQuarantinedError, UnavailableError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import Written, as_object, write
 from onebit.service.maintenance.log_reader import LogReader
@@ -331,11 +331,11 @@ class OpenTask:
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: LogError | BadRecordError) -> RequestError:
-        """What cannot be read now is no fault of whoever asks; a row that is damaged sets the task aside."""
+        """What cannot be read now is no fault of whoever asks; a row that is damaged quarantines it."""
         if isinstance(error, LogError):
             return UnavailableError(f"the log cannot be read: {error}")
-        self._served.follower.set_aside(error)
-        return TaskSetAsideError(str(error))
+        self._served.follower.quarantine(error)
+        return TaskQuarantinedError(str(error))
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:

@@ -54,7 +54,7 @@ const showList = () => {
 
 // ---- what is to be looked after ------------------------------------------------------------------------------------
 const showAttention = (aside, warnings) => {
-  const items = [...aside.map(({ name, reason }) => ({ name, text: `${name} is set aside: ${reason}` })), ...warnings.map((text) => ({ text }))];
+  const items = [...aside.map(({ name, reason }) => ({ name, text: `${name} is quarantined: ${reason}` })), ...warnings.map((text) => ({ text }))];
   byId("attention").hidden = items.length === 0;
   keyed(
     byId("attention-list"),
@@ -165,8 +165,8 @@ const statsOf = async (task, window) => {
   try {
     known.set(task.name, await call("GET", taskPath(task.name, `/stats?window=${window}`)));
   } catch (error) {
-    // It was deleted, or set aside, since the list was asked for.
-    if (error.status !== 404 && error.code !== "set_aside") throw error;
+    // It was deleted, or quarantined, since the list was asked for.
+    if (error.status !== 404 && error.code !== "quarantined") throw error;
   }
 };
 
@@ -180,7 +180,7 @@ const others = () => {
 const work = async () => {
   const [listed, warnings] = await Promise.all([call("GET", "/v1/tasks"), readiness()]);
   tasks = listed.tasks;
-  showAttention(listed.set_aside, warnings);
+  showAttention(listed.quarantined, warnings);
   const task = chosen();
   byId("nothing").hidden = task !== null;
   byId("task").hidden = task === null;

@@ -76,7 +76,7 @@ class Store(Protocol):
 
     @property
     def lease(self) -> str | None:
-        """The keeper's lease, while this process has it: the one that writes snapshots, records silence and trains."""
+        """The leader's lease, while this process has it: the one that writes snapshots, records silence and trains."""
 
     @property
     def failing(self) -> str | None:

@@ -19,7 +19,7 @@ class Assumptions(NamedTuple):
 
     task_change: int | None  # seq of the last known change of the task; None for a task that is being created
     any_change: int | None = None  # the same of all tasks, for rows of `changes`; None without other nodes
-    lease: str | None = None  # under which a duty of the keeper is done; None for everything else
+    lease: str | None = None  # under which a duty of the leader is done; None for everything else
 
     def refusal(self, task_change: int | None) -> TaskChangedError | None:
         """Return why rows cannot be written whose task has changed last in this row; None where they can."""

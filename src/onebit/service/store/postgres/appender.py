@@ -147,7 +147,7 @@ class PostgresAppender:
         return found
 
     def erase(self) -> bool:
-        """Leave nothing in the tables of what was forgotten; whether that is done. Where not, the next keeper tries again."""
+        """Leave nothing in the tables of what was forgotten; whether that is done. Where not, the next leader tries again."""
         try:
             with connected(self._address) as connection:
                 erase(connection)
@@ -182,7 +182,7 @@ class PostgresAppender:
             tasks_changed = connection.execute(
                 "SELECT task, max(seq) FROM changes WHERE task = ANY(%s) GROUP BY task", (tasks,)
             )
-            keeper = connection.execute("SELECT holder FROM keeper")
+            leader = connection.execute("SELECT holder FROM leader")
             taken = said = gone = None
             if ids:
                 columns = [list(column) for column in zip(*ids, strict=True)]
@@ -197,7 +197,7 @@ class PostgresAppender:
                 said = connection.execute(
                     "SELECT decision, source, late FROM feedback WHERE decision = ANY(%s)", (decisions,)
                 )
-        row, last_change, holder = head.fetchone(), changed.fetchone(), keeper.fetchone()
+        row, last_change, holder = head.fetchone(), changed.fetchone(), leader.fetchone()
         assert row is not None
         assert last_change is not None
         assert holder is not None
@@ -267,7 +267,7 @@ class _Looked:
         self.last = last  # where the log ends
         self.last_change = last_change
         self.task_changes = task_changes  # the seq of the last change of each task
-        self.lease = lease  # of the node that is the keeper
+        self.lease = lease  # of the node that is the leader
         self.ids = ids  # (task, id) that are taken, or were forgotten
         self.orphans = orphans  # the seq of what something is said of, and is gone
         self.said = said  # of decisions: by whom, and whether too late

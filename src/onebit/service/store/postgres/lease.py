@@ -1,7 +1,7 @@
-"""The lease of the keeper: the one node that writes snapshots, records silence and trains, for all nodes of a log.
+"""The lease of the leader: the one node that writes snapshots, records silence and trains, for all nodes of a log.
 
-A lease ends by itself unless it is renewed, so a node that hangs loses it, and another node takes over. Whatever the keeper writes
-names its lease, which the log compares under the ordering lock: a node that comes back finds out there that it is the keeper no more.
+A lease ends by itself unless it is renewed, so a node that hangs loses it, and another node takes over. Whatever the leader writes
+names its lease, which the log compares under the ordering lock: a node that comes back finds out there that it is the leader no more.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import time
 
 import psycopg
 
-LEASE_S = 5.0  # another node takes over so long after the keeper was last heard of
+LEASE_S = 5.0  # another node takes over so long after the leader was last heard of
 RENEW_S = 1.0
 LOG = logging.getLogger("onebit.service")
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
 # An end that is further away than any lease was written before the clock of the database was set back.
 _TAKE = (
-    f"UPDATE keeper SET holder = %(holder)s, until = {_NOW} + %(lease_s)s "
+    f"UPDATE leader SET holder = %(holder)s, until = {_NOW} + %(lease_s)s "
     f"WHERE holder = %(holder)s OR until < {_NOW} OR until > {_NOW} + %(lease_s)s"
 )
 
@@ -47,9 +47,9 @@ class Lease:
         self._until = began + LEASE_S if taken else -math.inf
         if taken != had:
             what = "keeps" if taken else "no longer keeps"
-            LOG.info(f"this node {what} the log for all nodes", extra={"event": "keeper" if taken else "keeper-lost"})
+            LOG.info(f"this node {what} the log for all nodes", extra={"event": "leader" if taken else "leader-lost"})
 
     def release(self, connection: psycopg.Connection) -> None:
         """Let another node take over at once."""
         self._until = -math.inf
-        connection.execute("UPDATE keeper SET until = 0 WHERE holder = %s", (self._holder,))
+        connection.execute("UPDATE leader SET until = 0 WHERE holder = %s", (self._holder,))

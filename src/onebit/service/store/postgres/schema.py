@@ -69,11 +69,11 @@ CREATE TABLE onebit.changes (
 CREATE INDEX changes_by_task ON onebit.changes (task, seq);
 CREATE UNIQUE INDEX changes_by_generation ON onebit.changes (task, ((detail::jsonb ->> 'generation')::bigint))
     WHERE kind = 'learner';
-CREATE TABLE onebit.keeper (
+CREATE TABLE onebit.leader (
     holder text NOT NULL,
     until double precision NOT NULL
 );
-INSERT INTO onebit.keeper VALUES ('', 0);
+INSERT INTO onebit.leader VALUES ('', 0);
 CREATE TABLE onebit.ids (
     task bigint NOT NULL,
     id text COLLATE "C" NOT NULL,

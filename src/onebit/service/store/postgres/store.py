@@ -75,7 +75,7 @@ class PostgresStore:
 
     @property
     def lease(self) -> str | None:
-        """The keeper's lease, while this node has it."""
+        """The leader's lease, while this node has it."""
         return None if self._tail is None else self._tail.lease.holder
 
     @property

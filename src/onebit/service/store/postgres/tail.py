@@ -2,7 +2,7 @@
 
 It looks several times a second, and at once when somebody says that there is something new; that is only a hint. What can be seen is
 complete up to the end, since rows become visible in the order of their numbers. Where the database cannot be reached, it tries again
-and again. It also sees to the lease of the keeper.
+and again. It also sees to the lease of the leader.
 """
 
 from __future__ import annotations

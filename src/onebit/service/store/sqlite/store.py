@@ -48,7 +48,7 @@ class SqliteStore:
 
     log_name = FILE
     shared = False
-    lease = "owner"  # one process has a folder, and is its keeper
+    lease = "owner"  # one process has a folder, and is its leader
     failing = None
     lag_s = 0.0
 

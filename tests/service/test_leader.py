@@ -26,8 +26,8 @@ SECRET = base64.b64encode(bytes(range(32))).decode()
 
 
 def keeper_and_other(services: list[Service]) -> tuple[Service, Service]:
-    (keeper,) = (one for one in services if one.store.lease)
-    return keeper, next(one for one in services if one is not keeper)
+    (leader,) = (one for one in services if one.store.lease)
+    return leader, next(one for one in services if one is not leader)
 
 
 async def taught(service: Service, first: int, count: int) -> None:
@@ -40,7 +40,7 @@ async def taught(service: Service, first: int, count: int) -> None:
 
 
 def test_a_learner_is_trained_once_and_handed_over(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other nodes begin with what the keeper has trained: none of them makes a learner of its own."""
+    """The other nodes begin with what the leader has trained: none of them makes a learner of its own."""
     address = postgres.log()
 
     async def work() -> None:
