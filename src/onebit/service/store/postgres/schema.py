@@ -103,7 +103,7 @@ CREATE TABLE onebit.decisions (
     sure double precision
 );
 CREATE INDEX decisions_by_task ON onebit.decisions (task, seq);
-CREATE TABLE onebit.learner.feedback (
+CREATE TABLE onebit.feedback (
     seq bigint PRIMARY KEY,
     task bigint NOT NULL,
     decision bigint NOT NULL,
@@ -117,8 +117,8 @@ CREATE TABLE onebit.learner.feedback (
     reward double precision,
     truth bigint
 );
-CREATE UNIQUE INDEX feedback_by_decision ON onebit.learner.feedback (decision, late);
-CREATE INDEX feedback_by_task ON onebit.learner.feedback (task, seq);
+CREATE UNIQUE INDEX feedback_by_decision ON onebit.feedback (decision, late);
+CREATE INDEX feedback_by_task ON onebit.feedback (task, seq);
 CREATE TABLE onebit.revisions (
     seq bigint PRIMARY KEY,
     task bigint NOT NULL,
