@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.long, needs_postgres]
 SECRET = base64.b64encode(bytes(range(32))).decode()
 
 
-def keeper_and_other(services: list[Service]) -> tuple[Service, Service]:
+def leader_and_other(services: list[Service]) -> tuple[Service, Service]:
     (leader,) = (one for one in services if one.store.lease)
     return leader, next(one for one in services if one is not leader)
 
@@ -55,7 +55,7 @@ def test_a_learner_is_trained_once_and_handed_over(postgres: Server, monkeypatch
                 return learner_of(*given)
 
             monkeypatch.setattr(follower, "learner_of", noted)
-            _, other = keeper_and_other(services)
+            _, other = leader_and_other(services)
             await other.switch("fruit", NewLearner(learner="bpa", seed=3))
             await until(lambda: all(one.task("fruit").generation == 2 for one in services))
             await taught(services[1], 60, 30)
@@ -69,7 +69,7 @@ def test_a_learner_is_trained_once_and_handed_over(postgres: Server, monkeypatch
     run(work())
 
 
-def test_another_node_trains_where_the_keeper_has_gone(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_node_trains_where_the_leader_has_gone(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     address = postgres.log()
     monkeypatch.setattr("onebit.service.core.deadlines.SWEEP_S", 0.02)
 
@@ -151,7 +151,7 @@ def test_a_node_that_has_not_heard_of_it_writes_nothing_of_what_is_gone(postgres
     run(work())
 
 
-def test_a_command_forgets_beside_nodes_and_the_next_keeper_erases(
+def test_a_command_forgets_beside_nodes_and_the_next_leader_erases(
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = postgres.log()

@@ -268,7 +268,7 @@ def test_a_learner_is_trained_by_one_node_and_takes_over_on_all_at_the_same_row(
     run(work())
 
 
-def test_silence_is_answered_once_and_by_another_node_when_the_keeper_has_gone(
+def test_silence_is_answered_once_and_by_another_node_when_the_leader_has_gone(
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = postgres.database()

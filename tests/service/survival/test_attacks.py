@@ -283,7 +283,7 @@ def test_a_node_that_was_stopped_keeps_what_replies_have_promised_meanwhile(
     run(work())
 
 
-def test_another_node_takes_over_what_a_stopped_keeper_does_for_all(
+def test_another_node_takes_over_what_a_stopped_leader_does_for_all(
     postgres: Server, nursery: Nursery, tmp_path: Path
 ) -> None:
     address = postgres.log()
