@@ -23,7 +23,7 @@ from onebit import HOMES
 from onebit.checks import CHECKS
 from onebit.cli import parser
 from onebit.cli.serve import OPTIONS, variable
-from onebit.client import Decided
+from onebit.client import DecisionReply
 from onebit.contract.options import MEANINGS
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
@@ -264,7 +264,7 @@ def test_every_table_and_column_of_the_log_is_documented() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [*requests.NewTask.model_fields, *requests.Change.model_fields, *Decided.__dataclass_fields__]
+    "field", [*requests.NewTask.model_fields, *requests.Change.model_fields, *DecisionReply.__dataclass_fields__]
 )
 def test_every_field_of_a_request_is_documented(field: str) -> None:
     assert f"`{field}`" in PAGES["service.md"]

@@ -56,7 +56,7 @@ export interface DecideRequest {
  * `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
  * before there was any feedback; `unsure` says that it is below the required one.
  */
-export interface Decided {
+export interface DecisionReply {
   id: string;
   label: string | number;
   greedy: string | number;
@@ -101,34 +101,41 @@ export interface DriftStats {
   alarms: DriftAlarm[];
 }
 
+/** What one value of x adds to the lead of a label. Names of this x that share a hashed column count together. */
+export interface ExplanationPart {
+  names: (string | number)[];
+  value: number;
+  contribution: number;
+}
+
 /**
  * Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest.
  *
  * `left_out` parts are not shown, and `rest` is their sum.
  */
-export interface Explained {
+export interface ExplanationReply {
   id: string;
   label: string | number;
   rival: string | number;
   lead: number;
-  parts: ExplainedPart[];
+  parts: ExplanationPart[];
   constant: number;
   rest: number;
   left_out: number;
   version: string;
 }
 
-/** What one value of x adds to the lead of a label. Names of this x that share a hashed column count together. */
-export interface ExplainedPart {
-  names: (string | number)[];
-  value: number;
-  contribution: number;
-}
-
 /** The share of the last decisions whose label was not the greedy one. */
 export interface Exploration {
   window: number;
   rate: number | null;
+}
+
+/** The outcome of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message. */
+export interface FeedbackReply {
+  id: string;
+  status: "accepted" | "revised" | "withdrawn" | "duplicate" | "late" | "unknown" | "conflict";
+  message?: string | null;
 }
 
 /**
@@ -155,7 +162,7 @@ export interface Forget {
 }
 
 /** How many decisions were forgotten, whether the learner kept or unlearnt them, and whether nothing of them is left where the log is kept. */
-export interface Forgot {
+export interface ForgetReply {
   forgotten: number;
   learner: "kept" | "unlearnt";
   erased: boolean;
@@ -164,13 +171,6 @@ export interface Forgot {
 /** The process answers. */
 export interface Health {
   status: "ok";
-}
-
-/** The outcome of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message. */
-export interface Heard {
-  id: string;
-  status: "accepted" | "revised" | "withdrawn" | "duplicate" | "late" | "unknown" | "conflict";
-  message?: string | null;
 }
 
 /** x is a picture, row after row; `lowest` is white and `highest` black. */
@@ -472,12 +472,12 @@ export interface Window {
 
 export class Client extends Transport {
   /** Decide on one x or a list of them, among all classes or some, and log it; the same id again gives the same answer. */
-  decide(task: string, body: DecideRequest): Promise<Decided>;
-  decide(task: string, body: DecideRequest[]): Promise<Decided[]>;
+  decide(task: string, body: DecideRequest): Promise<DecisionReply>;
+  decide(task: string, body: DecideRequest[]): Promise<DecisionReply[]>;
 
   /** Report whether a decision, or each of a list, was right, its reward, or the class that was right; in any order, at any time. Revise or withdraw it. */
-  feedback(task: string, body: FeedbackRequest): Promise<Heard>;
-  feedback(task: string, body: FeedbackRequest[]): Promise<Heard[]>;
+  feedback(task: string, body: FeedbackRequest): Promise<FeedbackReply>;
+  feedback(task: string, body: FeedbackRequest[]): Promise<FeedbackReply[]>;
 
   /** The statistics of a task. */
   stats(task: string, query?: { window?: number }): Promise<Stats>;
@@ -489,7 +489,7 @@ export class Client extends Transport {
   decision(task: string, id: string): Promise<LoggedDecision>;
 
   /** Which features or words speak for the label of a decision, according to the current learner. */
-  explanation(task: string, query: { id: string; top?: number }): Promise<Explained>;
+  explanation(task: string, query: { id: string; top?: number }): Promise<ExplanationReply>;
 
   /** An item of the data of the task, to play with. */
   item(task: string, query: { number: number }): Promise<Item>;
@@ -498,7 +498,7 @@ export class Client extends Transport {
   switch(task: string, body: NewLearner): Promise<Task>;
 
   /** Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again. */
-  forget(task: string, body: Forget): Promise<Forgot>;
+  forget(task: string, body: Forget): Promise<ForgetReply>;
 
   /** The current state of a task. */
   task(task: string): Promise<Task>;

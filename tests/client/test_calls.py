@@ -20,7 +20,7 @@ import pytest
 
 from onebit.client import (
     Client,
-    Decided,
+    DecisionReply,
     LoggedDecision,
     QuarantinedTask,
     Readiness,
@@ -364,7 +364,7 @@ def test_what_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _, script = follow(
         kind, monkeypatch, [answer(200, [{"id": "a", "status": "accepted"}] * 2)],
         lambda c: c.task("t").feedback_many(
-            ["a", Decided.read({**DECIDED, "id": "b"})], np.array([True, False]), np.array([3, 4]), [0.5, None]
+            ["a", DecisionReply.read({**DECIDED, "id": "b"})], np.array([True, False]), np.array([3, 4]), [0.5, None]
         ),
     )  # fmt: skip
     assert script.bodies == [
@@ -377,7 +377,7 @@ def test_what_is_sent(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     thoughts: list[tuple[Any, Any, Any]] = [
         (one, lambda t: t.feedback("a", False, revise=True), {"id": "a", "right": False, "revise": True}),
         ([one], lambda t: t.feedback_many(["a"], [True], revise=True), [{"id": "a", "right": True, "revise": True}]),
-        (two, lambda t: t.withdraw(Decided.read({**DECIDED, "id": "b"})), {"id": "b", "withdraw": True}),
+        (two, lambda t: t.withdraw(DecisionReply.read({**DECIDED, "id": "b"})), {"id": "b", "withdraw": True}),
         (
             [one, two],
             lambda t: t.withdraw_many(["a", "b"]),

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.client import AsyncClient, Client, Decided, ServiceError
+from onebit.client import AsyncClient, Client, DecisionReply, ServiceError
 from onebit.errors import InputError
 from onebit.service.tokens import Tokens
 from tests.client.scripted import KINDS
@@ -259,7 +259,7 @@ def test_clients_come_over_a_restart(tmp_path: Path) -> None:
     port = service.url.rpartition(":")[2]
     with Client(service.url) as client:
         client.create_task("long", 3, 2, learner=LEARNER)
-    done: dict[str, list[Decided]] = {kind: [] for kind in KINDS}
+    done: dict[str, list[DecisionReply]] = {kind: [] for kind in KINDS}
     ending = threading.Event()
 
     def block(url: str) -> None:
@@ -344,7 +344,7 @@ def test_a_crowd_of_clients_at_once(service: Process) -> None:
 
 
 def test_a_crowd_of_requests_of_one_client_at_once(service: Process) -> None:
-    async def crowd() -> list[Decided]:
+    async def crowd() -> list[DecisionReply]:
         async with AsyncClient(service.url) as client:
             task = await client.create_task("queue", 2, 1, learner=LEARNER)
             decided = await asyncio.gather(*(task.decide([float(number)]) for number in range(CROWD)))

@@ -14,7 +14,7 @@ from onebit.learner.learner import Learner
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.request_terms import RequestTerms
 from onebit.service.errors import InvalidError, NotFoundError
-from onebit.service.replies import Explained
+from onebit.service.replies import ExplanationReply
 from onebit.service.service import Service
 from tests.service.driving import (
     PATIENCE_S,
@@ -48,7 +48,7 @@ def test_a_decision_is_explained_by_its_own_words_and_nothing_is_written(where: 
             before = everything_in(where)
             found = await service.explain("fruit", "why", 10)
             assert everything_in(where) == before
-            TypeAdapter(Explained).validate_python(found)
+            TypeAdapter(ExplanationReply).validate_python(found)
             assert (found["id"], found["label"]) == ("why", decision["label"])
             said = {tuple(part["names"]): part["contribution"] for part in found["parts"]}
             sign = 1.0 if found["label"] == "sport" else -1.0

@@ -1,12 +1,12 @@
 // Only checked, never run: what a program may write, and what it may not.
-import { Client, OnebitError, type Decided, type Heard, type Options } from "../index.js";
+import { Client, OnebitError, type DecisionReply, type FeedbackReply, type Options } from "../index.js";
 
 const options: Options = { token: null, attempts: 2 };
 const client = new Client(new URL("http://127.0.0.1:8000"), options);
 
-export const round = async (): Promise<Heard> => {
-  const one: Decided = await client.decide("tickets", { x: "paper jam", among: ["printer", 3] });
-  const many: Decided[] = await client.decide("tickets", [{ x: [1, 2] }, { x: { size: 3 } }]);
+export const round = async (): Promise<FeedbackReply> => {
+  const one: DecisionReply = await client.decide("tickets", { x: "paper jam", among: ["printer", 3] });
+  const many: DecisionReply[] = await client.decide("tickets", [{ x: [1, 2] }, { x: { size: 3 } }]);
   const label: string | number = many[0]?.label ?? one.label;
   const task = await client.create({ name: "tickets", classes: 3, features: { kind: "text", hash_bits: 20 } });
   if (task.features.kind === "numbers") console.log(task.features.size, label);

@@ -17,10 +17,10 @@ from onebit.client.connection import Address, from_environment, reply_of
 from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.contract.validation import ClassName, checked_count
 from onebit.service.replies import (
-    Decided,
-    Explained,
-    Forgot,
-    Heard,
+    DecisionReply,
+    ExplanationReply,
+    FeedbackReply,
+    ForgetReply,
     LoggedDecision,
     Mode,
     QuarantinedTask,
@@ -65,7 +65,7 @@ class TaskHandle:
         complete: bool = False,
         sure: float | None = None,
         risk: float | None = None,
-    ) -> Decided:
+    ) -> DecisionReply:
         """Decide on one x: a row of numbers, a dict of names and numbers, or a text. The service logs the decision.
 
         The same id gives the same answer again; without one, the client makes one up before it sends the request. `among`
@@ -73,7 +73,7 @@ class TaskHandle:
         `unsure` below a confidence of `sure`, or of what keeps the `risk`; the defaults are those of the task.
         """
         body = bodies.build_decide(x, id, among, bodies.build_terms(complete, sure, risk))
-        return self._run(self._calls.post(f"{self._path}/decide", body, Decided.read))
+        return self._run(self._calls.post(f"{self._path}/decide", body, DecisionReply.read))
 
     def decide_many(
         self,
@@ -84,17 +84,17 @@ class TaskHandle:
         complete: bool = False,
         sure: float | None = None,
         risk: float | None = None,
-    ) -> list[Decided]:
+    ) -> list[DecisionReply]:
         """Decide on each row of a matrix, or each dict or text of a list. Many rows take several requests.
 
         `among` is one list of classes for all rows, or one for each (None: all classes).
         """
         asks = bodies.encode_decides(X, ids, among, bodies.build_terms(complete, sure, risk))
-        return self._run(self._calls.post_many(f"{self._path}/decide", asks, Decided.read, rows_of="X"))
+        return self._run(self._calls.post_many(f"{self._path}/decide", asks, DecisionReply.read, rows_of="X"))
 
     def feedback(
         self,
-        id: str | Decided,  # noqa: A002
+        id: str | DecisionReply,  # noqa: A002
         right: bool | None = None,
         shown: ClassName | None = None,
         shown_propensity: float | None = None,
@@ -102,7 +102,7 @@ class TaskHandle:
         reward: float | None = None,
         truth: ClassName | None = None,
         revise: bool = False,
-    ) -> Heard:
+    ) -> FeedbackReply:
         """Report whether a decision (or the decision with this id) was right. The service learns from it.
 
         Or its reward, from 0 to 1, or the class that would have been right (`truth`): one of the three. In shadow mode `shown` is the
@@ -110,11 +110,11 @@ class TaskHandle:
         `revise` this replaces earlier feedback, or silence.
         """
         body = bodies.build_feedback(id, (right, reward, truth), shown, shown_propensity, revise)
-        return self._run(self._calls.post(f"{self._path}/feedback", body, Heard.read))
+        return self._run(self._calls.post(f"{self._path}/feedback", body, FeedbackReply.read))
 
     def feedback_many(
         self,
-        ids: Iterable[str | Decided],
+        ids: Iterable[str | DecisionReply],
         right: Iterable[bool | None] | None = None,
         shown: Iterable[ClassName | None] | None = None,
         shown_propensity: Iterable[float | None] | None = None,
@@ -122,23 +122,23 @@ class TaskHandle:
         rewards: Iterable[float | None] | None = None,
         truths: Iterable[ClassName | None] | None = None,
         revise: bool = False,
-    ) -> list[Heard]:
+    ) -> list[FeedbackReply]:
         """Report for each decision whether it was right; with `revise` this replaces what was said before.
 
         Or what each was worth, or which class would have been right; where several are given, each decision has one
         of them, and None of the others. An unknown id or a conflict is reported in the answer, not raised.
         """
         hints = bodies.encode_feedbacks(ids, (right, rewards, truths), shown, shown_propensity, revise)
-        return self._run(self._calls.post_many(f"{self._path}/feedback", hints, Heard.read, rows_of="ids"))
+        return self._run(self._calls.post_many(f"{self._path}/feedback", hints, FeedbackReply.read, rows_of="ids"))
 
-    def withdraw(self, id: str | Decided) -> Heard:  # noqa: A002
+    def withdraw(self, id: str | DecisionReply) -> FeedbackReply:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
-        return self._run(self._calls.post(f"{self._path}/feedback", bodies.build_withdrawal(id), Heard.read))
+        return self._run(self._calls.post(f"{self._path}/feedback", bodies.build_withdrawal(id), FeedbackReply.read))
 
-    def withdraw_many(self, ids: Iterable[str | Decided]) -> list[Heard]:
+    def withdraw_many(self, ids: Iterable[str | DecisionReply]) -> list[FeedbackReply]:
         """Withdraw the feedback on each decision. An unknown id or a conflict is reported in the answer, not raised."""
         items = bodies.encode_withdrawals(ids)
-        return self._run(self._calls.post_many(f"{self._path}/feedback", items, Heard.read, rows_of="ids"))
+        return self._run(self._calls.post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids"))
 
     def stats(self, window: int = 1000) -> Stats:
         """Errors, rates, delays and classes; the error is that of the last `window` feedbacks."""
@@ -150,15 +150,15 @@ class TaskHandle:
         path = f"{self._path}/decisions?limit={limit:d}{older}"
         return self._run(self._calls.look(path, read_decisions))
 
-    def decision(self, id: str | Decided) -> LoggedDecision:  # noqa: A002
+    def decision(self, id: str | DecisionReply) -> LoggedDecision:  # noqa: A002
         """One decision of the log, with its feedback if there is any."""
         name = quote(bodies.identity(id), safe="").replace(".", "%2E")  # an id of two dots is no way out of this folder
         return self._run(self._calls.look(f"{self._path}/decisions/{name}", LoggedDecision.read))
 
-    def explain(self, id: str | Decided, top: int = 10) -> Explained:  # noqa: A002
+    def explain(self, id: str | DecisionReply, top: int = 10) -> ExplanationReply:  # noqa: A002
         """Which features or words speak for the label of a decision, according to the current learner; the `top` largest."""
         path = f"{self._path}/explanation?id={quote(bodies.identity(id), safe='')}&top={checked_count('top', top)}"
-        return self._run(self._calls.look(path, Explained.read))
+        return self._run(self._calls.look(path, ExplanationReply.read))
 
     def change(
         self,
@@ -194,14 +194,14 @@ class TaskHandle:
         return self._run(self._calls.order("POST", f"{self._path}/learner", wanted, Task.read))
 
     def forget(
-        self, ids: Iterable[str | Decided] | None = None, *, before: float | None = None, unlearn: bool = False
-    ) -> Forgot:
+        self, ids: Iterable[str | DecisionReply] | None = None, *, before: float | None = None, unlearn: bool = False
+    ) -> ForgetReply:
         """Have decisions forgotten, with their feedback: those with some ids, or those made before a time, in seconds since 1970.
 
         What was learnt from them is kept unless `unlearn` is set, or rows are in the state of the learner. Needs a token with the scope `admin`.
         """
         wanted = bodies.build_forget(ids, before, unlearn)
-        return self._run(self._calls.order("POST", f"{self._path}/forget", wanted, Forgot.read))
+        return self._run(self._calls.order("POST", f"{self._path}/forget", wanted, ForgetReply.read))
 
     def delete(self) -> Task | QuarantinedTask:
         """Delete the task. Its rows stay in the log, and its name is free again."""

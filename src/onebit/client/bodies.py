@@ -14,7 +14,7 @@ import numpy as np
 
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError, brief
-from onebit.service.replies import Decided
+from onebit.service.replies import DecisionReply
 
 MOST_ROWS = 10_000  # of one request, as the service takes them where it is told nothing else
 MOST_BYTES = 8 * 2**20  # of one request; the service takes twice that
@@ -126,9 +126,9 @@ def _short(value: Any) -> str:
 # --- decisions and feedback ------------------------------------------------------------------------------------------
 
 
-def identity(id: str | Decided) -> str:  # noqa: A002
+def identity(id: str | DecisionReply) -> str:  # noqa: A002
     """The id of a decision, or an id given as such."""
-    if isinstance(id, Decided):
+    if isinstance(id, DecisionReply):
         return id.id
     if not isinstance(id, str) or not id:
         raise InputError(f"id is {brief(id)}, but must be a text that is not empty, or a decision")
@@ -136,7 +136,7 @@ def identity(id: str | Decided) -> str:  # noqa: A002
 
 
 def build_feedback(
-    id: str | Decided,  # noqa: A002
+    id: str | DecisionReply,  # noqa: A002
     said: Said,
     shown: ClassName | None,
     shown_propensity: float | None,
@@ -224,7 +224,7 @@ def encode_feedbacks(
         yield encoded(build_feedback(name, (right, reward, named), label, chance, revise, f"[{row}]"))
 
 
-def build_withdrawal(id: str | Decided) -> dict[str, Any]:  # noqa: A002
+def build_withdrawal(id: str | DecisionReply) -> dict[str, Any]:  # noqa: A002
     """Return the withdrawal of the feedback on one decision."""
     return {"id": identity(id), "withdraw": True}
 

@@ -49,7 +49,7 @@ def _inner_reader(hint: Any) -> Callable[[Any], Any] | None:
 
 
 @dataclass(frozen=True)
-class Decided(Value):
+class DecisionReply(Value):
     """A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt.
 
     `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
@@ -68,7 +68,7 @@ class Decided(Value):
 
 
 @dataclass(frozen=True)
-class Heard(Value):
+class FeedbackReply(Value):
     """The outcome of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message."""
 
     id: str
@@ -77,7 +77,7 @@ class Heard(Value):
 
 
 @dataclass(frozen=True)
-class Forgot(Value):
+class ForgetReply(Value):
     """How many decisions were forgotten, whether the learner kept or unlearnt them, and whether nothing of them is left where the log is kept."""
 
     forgotten: int
@@ -86,7 +86,7 @@ class Forgot(Value):
 
 
 @dataclass(frozen=True)
-class LoggedDecision(Decided):
+class LoggedDecision(DecisionReply):
     """A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
 
     `revised_time` is when its feedback was revised, or withdrawn where `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
@@ -117,7 +117,7 @@ class LoggedDecision(Decided):
 
 
 @dataclass(frozen=True)
-class ExplainedPart(Value):
+class ExplanationPart(Value):
     """What one value of x adds to the lead of a label. Names of this x that share a hashed column count together."""
 
     names: list[str | int]
@@ -126,7 +126,7 @@ class ExplainedPart(Value):
 
 
 @dataclass(frozen=True)
-class Explained(Value):
+class ExplanationReply(Value):
     """Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest.
 
     `left_out` parts are not shown, and `rest` is their sum.
@@ -136,7 +136,7 @@ class Explained(Value):
     label: ClassName
     rival: ClassName
     lead: float
-    parts: list[ExplainedPart]
+    parts: list[ExplanationPart]
     constant: float
     rest: float
     left_out: int

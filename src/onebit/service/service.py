@@ -278,7 +278,7 @@ class Service(TaskViews):
         self._find(name)
 
     async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
-        """Forget decisions, as `replies.Forgot` has it."""
+        """Forget decisions, as `replies.ForgetReply` has it."""
         if (asked.ids is None) is (asked.before is None):
             raise InvalidError("give ids, or before, and one of them", "ids")
 
@@ -302,7 +302,7 @@ class Service(TaskViews):
     async def decide(
         self, name: str, requests: Sequence[DecideRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
-        """Decide on many x, all or none, as `replies.Decided` has it. An id that was decided before is answered as then."""
+        """Decide on many x, all or none, as `replies.DecisionReply` has it. An id that was decided before is answered as then."""
         self._refuse_many(len(requests))
         return await self.run(name, lambda served: self._decide(served, requests, single))
 
@@ -321,7 +321,7 @@ class Service(TaskViews):
     async def feedback(
         self, name: str, requests: Sequence[FeedbackRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
-        """Record whether decisions were right, what they were worth, or what would have been right, as `replies.Heard` has it."""
+        """Record whether decisions were right, what they were worth, or what would have been right, as `replies.FeedbackReply` has it."""
         self._refuse_many(len(requests))
         answers = await self.run(name, lambda served: hear(self.core, served, requests, single))
         return [

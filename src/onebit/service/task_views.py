@@ -156,7 +156,7 @@ class TaskViews:
         return as_object(logged, served.texts)
 
     async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:
-        """What speaks for the label of a decision to the learner of now, as `replies.Explained` has it.
+        """What speaks for the label of a decision to the learner of now, as `replies.ExplanationReply` has it.
 
         It is worked out in a thread, one at a time: a long x takes a while.
         """

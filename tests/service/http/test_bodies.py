@@ -18,7 +18,7 @@ from onebit.service import requests
 from onebit.service.core.plan import HeavyWork
 from onebit.service.errors import RequestError
 from onebit.service.http.bodies import BodyReader
-from onebit.service.replies import Decided
+from onebit.service.replies import DecisionReply
 from onebit.service.settings import Settings
 from tests.service.site import NEW, Site, error_in, site_in
 
@@ -228,7 +228,7 @@ def test_one_or_many(site: Site) -> None:
     one = site.ask("POST", DECIDE, json={"id": "one", "x": [1, 2, 3]}).json()
     many = site.ask("POST", DECIDE, json=[{"id": "one", "x": [1, 2, 3]}, {"x": [3, 2, 1]}]).json()
     assert many[0] == one
-    assert TypeAdapter(Decided).validate_python(many[1])
+    assert TypeAdapter(DecisionReply).validate_python(many[1])
     assert site.ask("POST", DECIDE, json=[]).json() == []
     heard = [{"id": "one", "right": True}, {"id": "one", "right": True}, {"id": "nobody", "right": True}]
     answer = site.ask("POST", "/v1/tasks/fruit/feedback", json=heard)

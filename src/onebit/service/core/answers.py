@@ -15,7 +15,7 @@ from onebit.service.inputs import classes_in, numbers_in
 
 
 def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:
-    """Return a decision as `replies.Decided` has it."""
+    """Return a decision as `replies.DecisionReply` has it."""
     row, classes = decision.row, served.info.classes
     return {
         "id": row.id,

@@ -97,8 +97,8 @@ def _list_operations(api: Api, pages: Pages, settings: Settings, service: Servic
         made.append(Operation(method, path, endpoint, needs=needs, tag=tag, **more))
 
     one = "/v1/tasks/{task}"
-    decided = replies.Decided | list[replies.Decided]
-    heard = replies.Heard | list[replies.Heard]
+    decided = replies.DecisionReply | list[replies.DecisionReply]
+    heard = replies.FeedbackReply | list[replies.FeedbackReply]
     changes = [ConflictError, NoMemoryError]  # why a change of a task is refused
     decisions, look = partial(add, "decisions"), partial(add, "look")
     decisions("POST", f"{one}/decide", api.decide, "decide", reply=decided, refuses=[ConflictError, GoneError])
@@ -113,11 +113,11 @@ def _list_operations(api: Api, pages: Pages, settings: Settings, service: Servic
         reply=replies.LoggedDecision,
         refuses=[GoneError],
     )
-    look("GET", f"{one}/explanation", api.explanation, "read", reply=replies.Explained, refuses=[GoneError])
+    look("GET", f"{one}/explanation", api.explanation, "read", reply=replies.ExplanationReply, refuses=[GoneError])
     look("GET", f"{one}/item", api.item, "decide", reply=reply_schemas.Item)
     tasks = partial(add, "tasks")
     tasks("POST", f"{one}/learner", api.switch, "admin", reply=reply_schemas.Task, status=202, refuses=changes)
-    tasks("POST", f"{one}/forget", api.forget, "admin", reply=replies.Forgot, refuses=[ConflictError])
+    tasks("POST", f"{one}/forget", api.forget, "admin", reply=replies.ForgetReply, refuses=[ConflictError])
     tasks("GET", one, api.task, "anybody", reply=reply_schemas.Task)
     tasks("PATCH", one, api.change, "admin", reply=reply_schemas.Task, refuses=changes)
     tasks("DELETE", one, api.delete, "admin", reply=reply_schemas.Task | replies.QuarantinedTask)

@@ -179,5 +179,5 @@ async def taken_out(
 
 
 def told(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:
-    """As `replies.Forgot` has it."""
+    """As `replies.ForgetReply` has it."""
     return {"forgotten": decisions, "learner": "unlearnt" if base is None else "kept", "erased": erased}
