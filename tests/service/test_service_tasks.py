@@ -13,11 +13,14 @@ import pytest
 
 from onebit.errors import OnebitError
 from onebit.learner.learner import Learner
+from onebit.service.core.threads import NAME as THREAD_NAME
 from onebit.service.core.training import MOST_STARTS
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.replies import Task
 from onebit.service.requests import NewLearner
 from onebit.service.service import Service
+from onebit.service.store.errors import LogError
+from onebit.service.store.reader import Reader
 from onebit.service.task import learner_of
 from tests.service.driving import (
     Where,
@@ -512,6 +515,40 @@ def test_a_training_that_failed_is_not_begun_again(where: Where, monkeypatch: py
     run(work())
 
 
+def test_a_training_goes_on_when_the_log_could_not_be_read_for_a_while(
+    where: Where, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost connection is no failure of the training, and nothing is learnt twice."""
+    monkeypatch.setattr("onebit.service.core.training.RETRY_S", 0.01)
+    failures = iter([True, True, False, True])
+    events, changes = Reader.events, Reader.changes
+
+    def fails_at_first(read: Any) -> Any:
+        def reads(*arguments: Any) -> Any:
+            if threading.current_thread().name == THREAD_NAME and next(failures, False):
+                raise LogError("the connection was lost")
+            return read(*arguments)
+
+        return reads
+
+    async def work() -> None:
+        async with service_in(where) as service:
+            await service.create(new_task())
+            for number in range(10):
+                await decided(service, str(number))
+                await heard(service, str(number), number % 3 == 0)
+            await followed(service)
+            monkeypatch.setattr(Reader, "events", fails_at_first(events))
+            monkeypatch.setattr(Reader, "changes", fails_at_first(changes))
+            await service.switch("fruit", NewLearner(learner="bpa", seed=3))
+            await until(lambda: service.task("fruit").training is None)
+            assert (service.task("fruit").learner, service.task("fruit").generation) == ("bpa", 2)
+            assert next(failures, None) is None
+            await assert_equal_everywhere(service)
+
+    run(work())
+
+
 def test_a_training_that_ends_the_service_again_and_again_is_given_up(
     where: Where, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -595,8 +632,8 @@ def test_others_are_served_while_a_learner_is_made(where: Where, monkeypatch: py
     async def work() -> None:
         async with service_in(where) as service:
             await service.create(new_task())
-            for module in ("training", "task_changes", "core.follower", "compiling"):
-                monkeypatch.setattr(f"onebit.service.{module}.learner_of", slow)
+            for module in ("training", "task_changes", "follower", "compiler"):
+                monkeypatch.setattr(f"onebit.service.core.{module}.learner_of", slow)
             making = asyncio.create_task(
                 outcome(
                     service.create(new_task("another"))

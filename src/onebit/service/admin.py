@@ -86,7 +86,7 @@ class Admin:
         self._last_heard_task = 0  # the highest number of a task of other nodes
         self._neighbours = Neighbours(store, inquiry, last_change, self._take)
         self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, and by which token
-        self._trainers = Trainers(self, store, commits, reader, progress, compiler)
+        self._trainers = Trainers(self, store, commits, progress, compiler)
 
     def stop(self) -> None:
         """Give up what is being trained: the next start goes on with it."""

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.errors import OnebitError
 from onebit.service.core.commit import GroupCommit
@@ -25,14 +25,14 @@ from onebit.service.core.trainee import Trainee, first_classes
 from onebit.service.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
 from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError, StaleError
-from onebit.service.store.reader import Reader
 from onebit.service.task import TaskInfo, learner_of, refuse_rule
 
 if TYPE_CHECKING:
     from onebit.service.admin import Admin
 
 LOG = logging.getLogger("onebit.service")
-AGAIN_S = 0.5  # until what could not be written is tried again
+RETRY_S = 0.5  # until the log is read or written again, where it could not be
+Result = TypeVar("Result")
 MOST_STARTS = 5  # of the service, with which a learner is trained that has not taken over: training may be what ends it
 
 
@@ -40,12 +40,11 @@ class Trainers:
     """The trainings that are under way, on one event loop."""
 
     def __init__(
-        self, admin: Admin, store: Store, commits: GroupCommit, reader: Reader, progress: Progress, compiler: Compiler
+        self, admin: Admin, store: Store, commits: GroupCommit, progress: Progress, compiler: Compiler
     ) -> None:
         self._admin = admin
         self._store = store
         self._commits = commits
-        self._reader = reader
         self._progress = progress
         self._compiler = compiler
         self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner: one training for each
@@ -102,10 +101,9 @@ class Trainers:
         try:
             if again:
                 await self._count_start(served, asked)
-            classes = first_classes(self._reader, info.expected)
-            learner = await in_thread(self._compiler.learner, detail, classes, info.inputs)
-            trainee = Trainee(learner, info.expected)
-            await in_thread(self._train_near, trainee, training, ended)
+            trainee = await self._read(served, asked, self._new_trainee, detail, info)
+            learner = trainee.learner
+            await self._read(served, asked, self._train_near, trainee, training, ended)
             if self._store.shared:
                 await in_thread(self._hand_over, served, trainee, detail["generation"])
 
@@ -172,11 +170,34 @@ class Trainers:
                     await self._admin.hear()
             except (UnavailableError, UnfinishedError):
                 pass
-            if served.info.deleted is not None:
-                raise NotFoundError("the task was deleted meanwhile")
-            if not _is_wanted(served.info, asked):
-                raise ConflictError(f"task {served.info.name!r} was given another learner meanwhile")
-            await asyncio.sleep(AGAIN_S)
+            await self._pause(served, asked)
+
+    async def _read(
+        self, served: ServedTask, asked: dict[str, Any], work: Callable[..., Result], *arguments: Any
+    ) -> Result:
+        """Do work in a thread that reads the log; retry where the log cannot be read, such as after a lost connection."""
+        while True:
+            try:
+                return await in_thread(work, *arguments)
+            except LogError as error:
+                if error.damaged:
+                    raise
+                LOG.warning(f"training continues when the log can be read: {error}", extra={"event": "training-paused"})
+            await self._pause(served, asked)
+
+    @staticmethod
+    async def _pause(served: ServedTask, asked: dict[str, Any]) -> None:
+        """Wait before a retry; raise where the task does not wait for this learner any more."""
+        if served.info.deleted is not None:
+            raise NotFoundError("the task was deleted meanwhile")
+        if not _is_wanted(served.info, asked):
+            raise ConflictError(f"task {served.info.name!r} was given another learner meanwhile")
+        await asyncio.sleep(RETRY_S)
+
+    def _new_trainee(self, detail: dict[str, Any], info: TaskInfo) -> Trainee:
+        with closing(self._store.reader()) as reader:
+            classes = first_classes(reader, info.expected)
+        return Trainee(self._compiler.learner(detail, classes, info.inputs), info.expected)
 
     def _hand_over(self, served: ServedTask, trainee: Trainee, generation: int) -> None:
         """Keep what was trained, so that other nodes need not train it too; where that cannot be, they do."""
@@ -189,7 +210,7 @@ class Trainers:
             LOG.warning(f"what was trained cannot be handed over: {error}", extra={"event": "training-not-kept"})
 
     def _train_near(self, trainee: Trainee, training: TrainingProgress, ended: threading.Event) -> None:
-        """Come near to the end of the log; the rest was learnt by the one that decides."""
+        """Learn until near the end of the log. After a `LogError` it continues where it was: rows are read before they are learnt."""
         with closing(self._store.reader()) as reader:
             for training.done in trainee.approach(reader, lambda: self._commits.last):
                 if ended.is_set():
