@@ -154,18 +154,18 @@ export interface FeedbackRequest {
   withdraw?: boolean;
 }
 
-/** Which decisions are to be forgotten: those with some ids, or those made before a time, in seconds since 1970. With `unlearn` also what was learnt from them. */
-export interface Forget {
-  ids?: string[] | null;
-  before?: number | null;
-  unlearn?: boolean;
-}
-
 /** How many decisions were forgotten, whether the learner kept or unlearnt them, and whether nothing of them is left where the log is kept. */
 export interface ForgetReply {
   forgotten: number;
   learner: "kept" | "unlearnt";
   erased: boolean;
+}
+
+/** Which decisions are to be forgotten: those with some ids, or those made before a time, in seconds since 1970. With `unlearn` also what was learnt from them. */
+export interface ForgetRequest {
+  ids?: string[] | null;
+  before?: number | null;
+  unlearn?: boolean;
 }
 
 /** The process answers. */
@@ -498,7 +498,7 @@ export class Client extends Transport {
   switch(task: string, body: NewLearner): Promise<Task>;
 
   /** Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again. */
-  forget(task: string, body: Forget): Promise<ForgetReply>;
+  forget(task: string, body: ForgetRequest): Promise<ForgetReply>;
 
   /** The current state of a task. */
   task(task: string): Promise<Task>;

@@ -14,7 +14,7 @@ import pytest
 import onebit
 from onebit.cli import main
 from onebit.offpolicy import Round, evaluate, read_log, train
-from onebit.service.inputs import stored_classes
+from onebit.service.inputs import encode_indices
 from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.maintenance.replay import rounds_of
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
@@ -112,9 +112,9 @@ def test_a_round_has_the_candidates_and_what_was_heard(folder: Path) -> None:
         first, second, third, *_ = log.events(info)
         places = [one for one in range(3) if one != (first.label + 1) % 3]
         changed = [
-            first._replace(among=stored_classes(places), complete=1, reward=0.25),
-            second._replace(among=stored_classes([second.label]), truth=second.label, right=1),
-            third._replace(among=stored_classes([(third.label + 1) % 3]), shown=third.label, shown_propensity=0.5),
+            first._replace(among=encode_indices(places), complete=1, reward=0.25),
+            second._replace(among=encode_indices([second.label]), truth=second.label, right=1),
+            third._replace(among=encode_indices([(third.label + 1) % 3]), shown=third.label, shown_propensity=0.5),
         ]
 
         class Changed:

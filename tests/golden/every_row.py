@@ -87,7 +87,7 @@ async def write_rows(service: Service) -> None:
     await service.change("auto", Change(add_classes=["dog"]))
     await service.change("silent", Change(mode="log-only", deadline_s=None))
     await service.switch("rewards", NewLearner(learner="epsilon-greedy", seed=8))
-    await service.switched("rewards")
+    await service.wait_until_switched("rewards")
     await service.forget("named", ForgetOrder(["named-3"], None, False))
     await service.forget("text", ForgetOrder(["text-4"], None, True))
     for name in TASKS:

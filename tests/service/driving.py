@@ -243,9 +243,9 @@ async def followed(service: Service) -> None:
             for table in ("changes", "decisions", "feedback", "revisions")
             for row in rows_of(where, f"SELECT max(seq) FROM {table} WHERE task = ?", number)
         )
-        # Not `service.ready`: a database that does not answer for a moment is no reason to look at a learner half-way.
+        # Not `service.failing`: a database that does not answer for a moment is no reason to look at a learner half-way.
         await until(lambda of=running, last=last: _is_followed(of.follower, last) or of.follower.failing)  # type: ignore[misc]
-    assert service.ready is None
+    assert service.failing is None
 
 
 def _is_followed(follower: LogFollower, last: int) -> bool:

@@ -14,7 +14,7 @@ from onebit.engine.processes import CompilingProcesses
 from onebit.learner import batches, model
 from onebit.service.core import compiler
 from onebit.service.inputs import Inputs
-from onebit.service.task import check_learner, learner_of, warm
+from onebit.service.task import build_learner, check_learner, warm
 from onebit.spaces.routing import LEAST_SPARSE
 
 CLASSES: list[Any] = ["a", "b", "c"]
@@ -58,7 +58,7 @@ def test_all_that_a_task_needs_is_asked_for_side_by_side(
 
     for module in (model, batches):
         monkeypatch.setattr(module, "loop_for", note)
-    warm(learner_of(detail("banditron"), CLASSES, inputs), inputs)
+    warm(build_learner(detail("banditron"), CLASSES, inputs), inputs)
     assert needed
     assert asked_for("banditron", inputs) == needed
 

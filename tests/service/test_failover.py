@@ -74,7 +74,7 @@ def test_a_synchronous_standby_takes_over() -> None:
             await asyncio.to_thread(first.kill)  # for good
             with connected(second.address("postgres")) as connection:
                 connection.execute("SELECT pg_promote()")
-            await until(lambda: all(service.ready is None for service in services) and len(answers) > before + 8)
+            await until(lambda: all(service.failing is None for service in services) and len(answers) > before + 8)
             ended = True
             await asyncio.gather(*clients)
             found = await settled_states(address, services)

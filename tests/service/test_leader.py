@@ -16,7 +16,7 @@ from onebit.service.maintenance.check import check
 from onebit.service.maintenance.forget import ForgetOrder, forget
 from onebit.service.requests import NewLearner
 from onebit.service.service import Service
-from onebit.service.task import learner_of
+from onebit.service.task import build_learner
 from tests.service.driving import PATIENCE_S, ask, decided, heard, hint, new_task, outcome, run, until
 from tests.service.postgres import Server, files_of, needs_postgres, rows_in
 from tests.service.test_nodes import node, nodes, replayed_state, settled_states
@@ -52,9 +52,9 @@ def test_a_learner_is_trained_once_and_handed_over(postgres: Server, monkeypatch
 
             def noted(*given: Any) -> Any:
                 made.append(given)
-                return learner_of(*given)
+                return build_learner(*given)
 
-            monkeypatch.setattr(follower, "learner_of", noted)
+            monkeypatch.setattr(follower, "build_learner", noted)
             _, other = leader_and_other(services)
             await other.switch("fruit", NewLearner(learner="bpa", seed=3))
             await until(lambda: all(one.task("fruit").generation == 2 for one in services))

@@ -485,7 +485,7 @@ def test_a_wait_for_a_standby_that_is_cancelled_is_unfinished(monkeypatch: pytes
                 with connected(address) as connection:
                     connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
                     connection.execute("SELECT pg_reload_conf()")
-                await until(lambda: service.ready is None)
+                await until(lambda: service.failing is None)
                 assert (await decided(service, "b"))["id"] == "b"
                 assert rows_in(address, "SELECT count(*) FROM decisions") == [(2,)]
 

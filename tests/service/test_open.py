@@ -18,7 +18,7 @@ from onebit.service.core.feedback import sweep
 from onebit.service.core.feedback_rows import SWEPT
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.open.folder import OpenFolder
-from onebit.service.task import learner_of
+from onebit.service.task import build_learner
 from tests.service.driving import (
     Where,
     ask,
@@ -76,7 +76,7 @@ def test_a_program_decides_and_hears(where: Where, durable: Any) -> None:
     rng = np.random.default_rng(0)
     with small(where, durable=durable) as task:
         info = task._served.info
-        plain = learner_of(info.detail, info.classes, info.inputs)
+        plain = build_learner(info.detail, info.classes, info.inputs)
         for round_ in range(60):
             x = rng.normal(size=2)
             decision = task.decide(x, id=f"r{round_}")

@@ -118,7 +118,7 @@ def test_a_service_that_is_killed_at_each_step(tmp_path: Path, moment: str, monk
             assert await heard(service, "one") == "accepted"
             if moment == "acknowledged":
                 images.append(crash_image(folder))
-            await service.learnt("fruit")
+            await service.wait_until_learnt("fruit")
             if moment == "learnt":
                 images.append(crash_image(folder))
 

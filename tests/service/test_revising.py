@@ -486,7 +486,7 @@ def test_what_cannot_be_written_is_not_revised(where: Where) -> None:
             with locked(where):
                 refused = await outcome(service.feedback("fruit", [withdrawal("0"), revise("1", True)], single=False))
                 assert getattr(refused, "status", None) == 503
-            await until(lambda: service.ready is None)
+            await until(lambda: service.failing is None)
             assert (everything_in(where), await states(service)) == (before, known)
             assert await said(service, withdrawal("0"), revise("1", True)) == ["withdrawn", "revised"]
             await assert_same_everywhere(service)

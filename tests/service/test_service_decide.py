@@ -302,7 +302,7 @@ def test_a_request_that_is_given_up_while_it_is_written_leaves_its_id_usable(whe
                 await asyncio.sleep(0.05)
             found = [await again, await other]
             assert not [one for one in found if isinstance(one, Exception)]
-            assert service.ready is None
+            assert service.failing is None
 
     run(work())
 

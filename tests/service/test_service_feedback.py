@@ -186,7 +186,7 @@ def test_two_opposite_batches_at_once_of_what_is_not_remembered(
             )
             statuses = [{one["status"] for one in answers} for answers in found]
             assert sorted(statuses, key=str) == [{"accepted"}, {"conflict"}]
-            assert service.ready is None
+            assert service.failing is None
         assert rows_of(where, "SELECT count(*), count(DISTINCT f.right) FROM feedback f") == [(1000, 1)]
 
     run(work())
@@ -259,8 +259,8 @@ def test_feedback_that_was_given_up_and_could_not_be_written_is_not_taken_for_he
                 await asyncio.sleep(0.01)
                 hearing.cancel()
                 await asyncio.wait([hearing])
-                await until(lambda: service.ready is not None)
-            await until(lambda: service.ready is None)
+                await until(lambda: service.failing is not None)
+            await until(lambda: service.failing is None)
             assert await heard(service, "a") == "accepted"
         assert rows_of(where, "SELECT count(*) FROM feedback") == [(1,)]
 
@@ -536,11 +536,11 @@ def test_silence_that_cannot_be_written_is_written_later(tmp_path: Path, clock: 
             await decided(service, "b")
             with locked(tmp_path):
                 clock.pass_by(11.0)
-                await until(lambda: service.ready is not None)
-                assert "lock" in str(service.ready)
+                await until(lambda: service.failing is not None)
+                assert "lock" in str(service.failing)
                 assert (await outcome(heard(service, "b", False))).status == 503
             await until(lambda: len(rows_of(tmp_path, FEEDBACK)) == 2)
-            assert service.ready is None
+            assert service.failing is None
             assert await heard(service, "b", False) == "late"
         assert rows_of(tmp_path, FEEDBACK)[:2] == [("a", "silence", 1, 0, 1), ("b", "silence", 1, 0, 1)]
 

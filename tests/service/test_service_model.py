@@ -226,7 +226,7 @@ class Machine(RuleBasedStateMachine):
     def same(self) -> None:
         if not hasattr(self, "service"):
             return
-        assert self.service.ready is None
+        assert self.service.failing is None
         assert set(self.service.task_names()) == set(self.model)
         for name, task in self.model.items():
             shown = self.service.task(name)

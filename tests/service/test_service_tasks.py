@@ -21,7 +21,7 @@ from onebit.service.requests import NewLearner
 from onebit.service.service import Service
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
-from onebit.service.task import learner_of
+from onebit.service.task import build_learner
 from tests.service.driving import (
     Where,
     ask,
@@ -244,7 +244,7 @@ def test_the_same_class_added_twice_at_once(where: Where) -> None:
             )
             assert sum(isinstance(one, InvalidError | ConflictError) for one in found) == 2
             assert service.task("fruit").classes == ["a", "b", "c", "d"]
-            assert service.ready is None
+            assert service.failing is None
         await restarted(where)
 
     run(work())
@@ -273,7 +273,7 @@ def test_changes_that_are_given_up_while_they_are_written(where: Where) -> None:
             await outcome(service.create(new_task("gone")))
             await decided(service, "last")  # what was under way before is on disk when this is
             await asyncio.sleep(0.2)
-            assert service.ready is None
+            assert service.failing is None
             now = {task.name: (task.classes, task.mode) for task in service.tasks()}
             for name in now:
                 await decided(service, "a", task=name)
@@ -317,7 +317,7 @@ def test_a_class_that_cannot_be_added_changes_nothing(where: Where, given: dict[
 
 
 def test_classes_are_not_added_beyond_what_a_new_task_may_have(where: Where, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("onebit.service.task.MOST_WEIGHTS", 100)
+    monkeypatch.setattr("onebit.service.task.MAX_WEIGHTS", 100)
 
     async def work() -> None:
         async with service_in(where) as service:
@@ -627,13 +627,13 @@ def test_others_are_served_while_a_learner_is_made(where: Where, monkeypatch: py
     def slow(*arguments: Any) -> Any:
         begun.set()
         in_time.append(served.wait(2.0))
-        return learner_of(*arguments)
+        return build_learner(*arguments)
 
     async def work() -> None:
         async with service_in(where) as service:
             await service.create(new_task())
             for module in ("training", "task_changes", "follower", "compiler"):
-                monkeypatch.setattr(f"onebit.service.core.{module}.learner_of", slow)
+                monkeypatch.setattr(f"onebit.service.core.{module}.build_learner", slow)
             making = asyncio.create_task(
                 outcome(
                     service.create(new_task("another"))
@@ -729,7 +729,7 @@ def test_memory_that_is_not_there_is_told_of(tmp_path: Path, monkeypatch: pytest
         places = {
             "onebit.spaces.dense.np.zeros": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
             "onebit.service.core.replicas.copy_of": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
-            "onebit.service.core.task_changes.learner_of": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
+            "onebit.service.core.task_changes.build_learner": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
             "onebit.service.core.replicas.Replicas.decide": ("POST", "/v1/tasks/fruit/decide", {"x": [1, 2, 3]}),
         }
         for place, (method, path, body) in places.items():

@@ -127,7 +127,7 @@ def test_a_database_that_stands_still_for_ten_seconds(monkeypatch: pytest.Monkey
                 asked += [asyncio.create_task(outcome(heard(service, f"d{number}", True))) for number in range(20)]
                 await asyncio.sleep(10.0)
             await asyncio.gather(*asked)
-            await until(lambda: service.ready is None)
+            await until(lambda: service.failing is None)
             return found
 
     with server(**IN_MEMORY) as one:

@@ -71,11 +71,11 @@ def test_after_the_lock_was_removed_the_first_of_two_services_stops(tmp_path: Pa
                 assert len([one for one in from_first if isinstance(one, RequestError)]) == 60
                 assert "another service has taken the folder over" in str(refused[0])
                 assert "nothing of this was done" in str(refused[0])
-                assert "another service has taken the folder over" in str(first.ready)
+                assert "another service has taken the folder over" in str(first.failing)
                 assert (await decided(first, "a"))["id"] == "a", "what needs no row is answered"
                 await asyncio.sleep(0.8)
-                assert first.ready is not None, "it does not come back by itself"
-                assert second.ready is None
+                assert first.failing is not None, "it does not come back by itself"
+                assert second.failing is None
                 found = await states(second)
         written = numbers_in(tmp_path)
         assert written == list(range(1, len(written) + 1))
@@ -100,7 +100,7 @@ def test_rows_of_another_program_stop_the_service(tmp_path: Path) -> None:
                 error = await outcome(decided(service, "b"))
                 assert isinstance(error, UnavailableError)
                 assert "another program has written to the log, which ended at row 2, up to row 3" in str(error)
-            assert "another program" in str(service.ready)
+            assert "another program" in str(service.failing)
             assert everything_in(tmp_path) == before
         await restarted(tmp_path)
 
@@ -160,7 +160,7 @@ def test_a_commit_that_failed_is_said_to_be_undone_only_where_that_is_known(
                     assert type(error) is kind
                     said = "nobody knows whether" if kind is UnfinishedError else "nothing of this was done"
                     assert said in str(error)
-            await until(lambda: service.ready is None)
+            await until(lambda: service.failing is None)
             assert await heard(service, "a") == "accepted"
             await decided(service, "b")
 
@@ -198,7 +198,7 @@ def test_a_change_that_was_kept_though_the_commit_failed_stops_the_service(tmp_p
                 patched.setattr(appender_of(service), "connection", Kept(appender_of(service).connection))
                 assert isinstance(await outcome(service.change("fruit", change(add_classes=["d"]))), UnfinishedError)
             assert isinstance(await outcome(decided(service, "a")), UnavailableError)
-            assert "a change of a task was written" in str(service.ready)
+            assert "a change of a task was written" in str(service.failing)
         async with service_in(tmp_path) as service:
             assert service.task("fruit").classes == ["a", "b", "c", "d"]
             await decided(service, "a")

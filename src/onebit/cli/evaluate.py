@@ -107,7 +107,7 @@ def _made(part: dict[str, Any]) -> str:
 
 def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | None:
     """The task's own learner, as new; None where it is the one asked for."""
-    from onebit.service.task import check_learner, learner_of
+    from onebit.service.task import build_learner, check_learner
 
     def settled(detail: dict[str, Any]) -> dict[str, Any]:
         rule = check_learner(detail, task.classes, task.inputs).runtime.rule
@@ -115,7 +115,7 @@ def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | Non
 
     asked = asked_for(chosen)
     own = {name: getattr(task, name) for name in asked} | {"seed": chosen.seed}
-    return None if settled(own) == settled(asked) else learner_of(own, task.classes, task.inputs)
+    return None if settled(own) == settled(asked) else build_learner(own, task.classes, task.inputs)
 
 
 def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:

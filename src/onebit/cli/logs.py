@@ -124,9 +124,9 @@ def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
             raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
     with log_of(chosen) as (reader, task):
         from onebit.service.maintenance.replay import rounds_of
-        from onebit.service.task import learner_of
+        from onebit.service.task import build_learner
 
-        learner, heard = learner_of(asked_for(chosen), task.classes, task.inputs), reader.count_heard(task)
+        learner, heard = build_learner(asked_for(chosen), task.classes, task.inputs), reader.count_heard(task)
         if heard == 0:
             raise InputError(f"task {brief(task.name)} has no feedback yet: its log says nothing")
         unanswered = reader.count(task) - heard
@@ -156,12 +156,12 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
 
 def asked_for(chosen: argparse.Namespace) -> dict[str, Any]:
     """Return the learner that was named, as the service describes one."""
-    from onebit.service.task import floor_of
+    from onebit.service.task import resolve_floor
 
     parameters = settings(chosen.set)
     return {
         "learner": chosen.learner,
-        "exploration_floor": floor_of(chosen.learner, parameters.pop("exploration_floor", None)),
+        "exploration_floor": resolve_floor(chosen.learner, parameters.pop("exploration_floor", None)),
         "parameters": parameters,
         "seed": chosen.seed,
     }

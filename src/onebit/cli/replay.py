@@ -38,9 +38,9 @@ def execute(chosen: argparse.Namespace) -> None:
         raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
     with open_log(chosen) as log:
         if log.task is not None:
-            from onebit.service.task import refuse_rule
+            from onebit.service.task import require_candidate_support
 
-            refuse_rule(log.learner, log.task.retired, "learner")
+            require_candidate_support(log.learner, log.task.retired, "learner")
         with progress_bar(f"{chosen.learner} on {log.name}", log.count, chosen.quiet) as progress:
             learnt = train(log.learner, log.rounds, progress)
     for name in log.task.retired if log.task is not None else ():  # which were played before, and learnt

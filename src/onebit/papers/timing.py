@@ -71,7 +71,11 @@ class TimeMeasurement:
     @property
     def described(self) -> dict[str, Any]:
         """How often, with which code."""
-        return {"kind": "time", "repeats": self.repeats, "code": source_mark("papers.timing", "experiments.trials.execution")}
+        return {
+            "kind": "time",
+            "repeats": self.repeats,
+            "code": source_mark("papers.timing", "experiments.trials.execution"),
+        }
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The seconds of one core in the loop, one number for each time."""

@@ -26,7 +26,7 @@ from onebit.service.core.statistics import Statistics
 from onebit.service.core.task_changes import check_change, check_new, given_in, switch_of, task_of
 from onebit.service.core.threads import in_thread
 from onebit.service.core.training import Trainers
-from onebit.service.demo_data import Items
+from onebit.service.demo_data import DemoItems
 from onebit.service.errors import (
     ConflictError,
     NotFoundError,
@@ -42,7 +42,7 @@ from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, ChangeRow
 from onebit.service.store.submission import UNREAD, Assumptions, Submission
 from onebit.service.store.task_history import DamagedTask
-from onebit.service.task import TaskInfo, about, read_detail
+from onebit.service.task import TaskInfo, blame_field, read_detail
 
 LOG = logging.getLogger("onebit.service")
 WRITING_S = 0.1  # until it is looked again whether a snapshot is written
@@ -65,7 +65,7 @@ class Admin:
         progress: Progress,
         clock: Clock,
         compiler: Compiler,
-        items: Items,
+        items: DemoItems,
         inquiry: Inquiry,
         next_task: int,
         last_change: int,
@@ -135,7 +135,7 @@ class Admin:
         if info.items is not None:
             await in_thread(self._items.check, info.items, info.features, info.classes)
         await in_thread(check_new, info, self._settings.max_task_memory)
-        with about("parameters"):
+        with blame_field("parameters"):
             learner = await in_thread(self._compiler.learner, info.detail, info.classes, info.inputs)
         replicas = await in_thread(Replicas, learner, 1)  # a copy, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1

@@ -13,7 +13,7 @@ from onebit.errors import OnebitError, nearest
 from onebit.service.errors import InvalidError, NotFoundError
 
 
-class Items:
+class DemoItems:
     """Data sets by name, each read once. Only names that onebit knows: nobody outside names a file of this machine."""
 
     def __init__(self) -> None:

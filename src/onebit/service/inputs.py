@@ -32,7 +32,7 @@ _WANTED = {"dict": "an object of feature name and number", "text": "a text"}
 class ParsedX(NamedTuple):
     """An x that was checked: as a learner takes it (`Inputs.table`), and the bytes that the log keeps of it."""
 
-    read: Any
+    value: Any
     stored: bytes
 
 
@@ -45,7 +45,7 @@ class Inputs:
     hash_bits: int | None = None
 
     @property
-    def said(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, Any]:
         """The three, to be written down."""
         return {"kind": self.kind, "size": self.size, "hash_bits": self.hash_bits}
 
@@ -54,7 +54,7 @@ class Inputs:
         return struct.Struct(f"<{self.size}d")
 
     @classmethod
-    def of(cls, features: dict[str, Any]) -> Inputs:
+    def from_features(cls, features: dict[str, Any]) -> Inputs:
         """As a task says it."""
         return cls(features["kind"], features.get("size"), features.get("hash_bits"))
 
@@ -130,7 +130,7 @@ class Inputs:
             width = self._numbers.size
             if any(len(one) != width for one in stored):
                 raise ValueError(f"has another length than the {width} bytes of {self.size} numbers")
-            if not np.isfinite(numbers_in(b"".join(stored))).all():
+            if not np.isfinite(decode_numbers(b"".join(stored))).all():
                 raise ValueError("has a number that is not finite")
             return list(stored)
         if self.kind == "text":
@@ -146,15 +146,15 @@ class Inputs:
             raise ValueError(f"is not {_WANTED[self.kind]}")
         return read
 
-    def table(self, read: Sequence[Any]) -> Any:
+    def stack(self, read: Sequence[Any]) -> Any:
         """Rows for a learner."""
         if self.kind == "numbers":
-            return numbers_in(b"".join(read)).reshape(len(read), -1)
+            return decode_numbers(b"".join(read)).reshape(len(read), -1)
         return read
 
-    def shown(self, read: Any) -> X:
+    def to_json(self, read: Any) -> X:
         """X as it came."""
-        value: X = list(numbers_in(read).tolist()) if self.kind == "numbers" else read
+        value: X = list(decode_numbers(read).tolist()) if self.kind == "numbers" else read
         return value
 
 
@@ -163,17 +163,17 @@ def is_storable(text: str) -> bool:
     return "\0" not in text and is_text(text)
 
 
-def numbers_in(stored: bytes) -> NDArray[np.float64]:
+def decode_numbers(stored: bytes) -> NDArray[np.float64]:
     """Numbers as the log keeps them: eight bytes each, the lowest first."""
     return np.frombuffer(stored, dtype=_STORED)
 
 
-def classes_in(stored: bytes) -> NDArray[np.int64]:
+def decode_indices(stored: bytes) -> NDArray[np.int64]:
     """Places in a list of classes as the log keeps them: four bytes each, the lowest first."""
     return np.frombuffer(stored, dtype=_CLASS).astype(np.int64)
 
 
-def stored_classes(places: Sequence[int] | None) -> bytes | None:
+def encode_indices(places: Sequence[int] | None) -> bytes | None:
     """What the log keeps of places in a list of classes; nothing where they are all."""
     return None if places is None else np.array(places, dtype=_CLASS).tobytes()
 

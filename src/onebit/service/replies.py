@@ -13,7 +13,8 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 from onebit.contract.validation import ClassName
 
 Mode = Literal["learn", "shadow", "log-only"]
-Silence = Literal["nothing", "wrong", "right"]
+Silence = Literal["nothing", "wrong", "right"]  # what no feedback until the deadline means
+Source = Literal["caller", "silence"]  # where feedback came from
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class LoggedDecision(DecisionReply):
     right: bool | None
     feedback_time: float | None
     late: bool
-    source: Literal["caller", "silence"] | None
+    source: Source | None
     shown: ClassName | None
     shown_propensity: float | None
     reward: float | None

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
 
 from onebit.rules import DEFAULT
+from onebit.service.replies import Mode, Silence
 
 STORABLE = r"^[^\x00]*$"  # a pattern: PostgreSQL holds no NUL; half a character is no text in JSON
 ClassName = (
@@ -17,19 +18,16 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Probability = Annotated[float, Field(gt=0.0, le=1.0)]
 Sure = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]  # the confidence from which a decision is sure
 Risk = Annotated[float, Field(gt=0.0, lt=1.0, allow_inf_nan=False)]  # the share of sure decisions that may be wrong
-LONGEST_ID = 200  # characters
-Identity = Annotated[str, Field(min_length=1, max_length=LONGEST_ID, pattern=STORABLE)]
+MAX_ID_LENGTH = 200  # characters
+DecisionId = Annotated[str, Field(min_length=1, max_length=MAX_ID_LENGTH, pattern=STORABLE)]
 TASK_NAME = r"^[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}$"
 TaskName = Annotated[str, Field(pattern=TASK_NAME)]
-Mode = Literal["learn", "shadow", "log-only"]
-Silence = Literal["nothing", "wrong", "right"]
-Source = Literal["caller", "silence"]  # whose feedback it is: the caller's, or what silence stands for
 Seconds = Annotated[float, Field(gt=0.0, le=1e9)]
 Seed = Annotated[int, Field(ge=0, lt=2**53)]
-MOST_CLASSES = 10_000
-MOST_FEATURES = 1_000_000
-Candidates = Annotated[list[ClassName], Field(min_length=1, max_length=MOST_CLASSES, fail_fast=True)]
-MOST_IDS = 10_000  # that are forgotten at once
+MAX_CLASSES = 10_000
+MAX_FEATURES = 1_000_000
+Candidates = Annotated[list[ClassName], Field(min_length=1, max_length=MAX_CLASSES, fail_fast=True)]
+MAX_FORGET_IDS = 10_000  # that are forgotten at once
 FEW = 100  # values whose faults may all be told
 
 
@@ -52,7 +50,7 @@ class NumbersFeatures(Strict):
     """x is a list of so many numbers."""
 
     kind: Literal["numbers"]
-    size: Annotated[int, Field(ge=1, le=MOST_FEATURES)]
+    size: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
 
 
 class DictFeatures(Strict):
@@ -69,7 +67,7 @@ class TextFeatures(Strict):
     hash_bits: Annotated[int, Field(ge=1, le=26)] = 18
 
 
-FeaturesOf = Annotated[NumbersFeatures | DictFeatures | TextFeatures, Field(discriminator="kind")]
+Features = Annotated[NumbersFeatures | DictFeatures | TextFeatures, Field(discriminator="kind")]
 
 
 class Image(Strict):
@@ -97,10 +95,10 @@ class NewTask(NewLearner):
     learner: Annotated[str, Field(max_length=100)] = DEFAULT
     name: TaskName
     classes: (
-        Annotated[list[ClassName], Field(min_length=2, max_length=MOST_CLASSES, fail_fast=True)]
-        | Annotated[int, Field(ge=2, le=MOST_CLASSES)]
+        Annotated[list[ClassName], Field(min_length=2, max_length=MAX_CLASSES, fail_fast=True)]
+        | Annotated[int, Field(ge=2, le=MAX_CLASSES)]
     )
-    features: FeaturesOf
+    features: Features
     mode: Mode = "learn"
     deadline_s: Seconds | None = None
     silence: Silence = "nothing"
@@ -114,8 +112,8 @@ class NewTask(NewLearner):
 class Change(Strict):
     """Changes of a task; fields that are not given stay."""
 
-    add_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
-    remove_classes: Annotated[list[ClassName], Field(max_length=MOST_CLASSES, fail_fast=True)] = []
+    add_classes: Annotated[list[ClassName], Field(max_length=MAX_CLASSES, fail_fast=True)] = []
+    remove_classes: Annotated[list[ClassName], Field(max_length=MAX_CLASSES, fail_fast=True)] = []
     mode: Mode | None = None
     deadline_s: Seconds | None = None
     silence: Silence | None = None
@@ -131,7 +129,7 @@ class DecideRequest(Strict):
     or such that at most the share `risk` of the sure ones is wrong; the defaults are those of the task.
     """
 
-    id: Identity | None = None
+    id: DecisionId | None = None
     among: Candidates | None = None
     complete: bool = False
     sure: Sure | None = None
@@ -145,7 +143,7 @@ class FeedbackRequest(Strict):
     In shadow mode this refers to what was shown instead. With `revise` it replaces earlier feedback; with `withdraw`, and nothing else, that is withdrawn.
     """
 
-    id: Identity
+    id: DecisionId
     right: bool | None = None
     reward: Annotated[float, Field(json_schema_extra={"minimum": 0, "maximum": 1})] | None = None
     truth: ClassName | None = None
@@ -155,9 +153,9 @@ class FeedbackRequest(Strict):
     withdraw: bool = False
 
 
-class Forget(Strict):
+class ForgetRequest(Strict):
     """Which decisions are to be forgotten: those with some ids, or those made before a time, in seconds since 1970. With `unlearn` also what was learnt from them."""
 
-    ids: Annotated[list[Identity], Field(min_length=1, max_length=MOST_IDS)] | None = None
+    ids: Annotated[list[DecisionId], Field(min_length=1, max_length=MAX_FORGET_IDS)] | None = None
     before: Number | None = None
     unlearn: bool = False

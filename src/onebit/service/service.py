@@ -160,7 +160,7 @@ class Service(TaskViews):
         self.store.release()
 
     @property
-    def ready(self) -> str | None:
+    def failing(self) -> str | None:
         """Why the service cannot do its work now; None where it can."""
         if self._stopping:
             return "the service is ending"
@@ -171,7 +171,7 @@ class Service(TaskViews):
 
         Tasks that are quarantined, and warnings, leave it ready: all other tasks are served.
         """
-        reason, aside = self.ready, self.quarantined()
+        reason, aside = self.failing, self.quarantined()
         seen = [one for one in aside if sees(one["name"])]
         found = [warning for source in self.warning_sources for warning in source()]
         warnings = [one.sentence for one in found if one.task is None or sees(one.task)]
@@ -190,7 +190,7 @@ class Service(TaskViews):
                 if not await self._hear():
                     raise
 
-    async def hear_of(self, name: str) -> None:
+    async def discover(self, name: str) -> None:
         """Hear of a task that another node may have created, before anybody is told that there is none."""
         if name not in self._served and name not in self._quarantined:
             await self._hear()
@@ -263,7 +263,7 @@ class Service(TaskViews):
 
         return await self._current(work)
 
-    async def switched(self, name: str) -> None:
+    async def wait_until_switched(self, name: str) -> None:
         """Wait until the learner that a task was to be given has taken over here; refused where it could not."""
         served = self._find(name)
 
@@ -289,7 +289,7 @@ class Service(TaskViews):
 
         return await self._current(work)
 
-    async def found(self, name: str) -> ServedTask:
+    async def find(self, name: str) -> ServedTask:
         """A task that is served, also where another node has just created it; refused where there is none."""
 
         async def work() -> ServedTask:
@@ -342,7 +342,7 @@ class Service(TaskViews):
 
         return await self._current(work)
 
-    async def learnt(self, name: str) -> None:
+    async def wait_until_learnt(self, name: str) -> None:
         """Wait until all that was said here of a task has been learnt."""
         served = self._served.get(name)
         if served is not None:

@@ -19,17 +19,16 @@ from onebit.offpolicy.rounds import usual_floor
 from onebit.rules import rule_named
 from onebit.service.errors import InvalidError, RequestError
 from onebit.service.inputs import Inputs
+from onebit.service.replies import Mode, Silence
 from onebit.service.requests import (
-    MOST_CLASSES,
+    MAX_CLASSES,
     Change,
     Image,
-    Mode,
     NewLearner,
     NewTask,
     Risk,
     Seconds,
     Seed,
-    Silence,
     Sure,
 )
 from onebit.service.requests import ClassName as ShownClass
@@ -38,7 +37,7 @@ from onebit.service.store.rows import Expected
 from onebit.spaces.routing import ROWS
 from onebit.version import VERSION, is_version
 
-MOST_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
+MAX_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
 OPTIONS = ("bias", "dtype", "kernel", "max_support")  # of a learner, beside the parameters of its rule
 
 
@@ -74,7 +73,7 @@ class TaskInfo:
     inputs: Inputs = field(init=False)
 
     def __post_init__(self) -> None:
-        self.inputs = Inputs.of(self.features)
+        self.inputs = Inputs.from_features(self.features)
 
     @property
     def expected(self) -> Expected:
@@ -233,7 +232,7 @@ def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
 
 
 @contextmanager
-def about(field: str) -> Iterator[None]:
+def blame_field(field: str) -> Iterator[None]:
     """What is refused here is said of this field."""
     try:
         yield
@@ -246,9 +245,9 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
 
     The learner without its features, which knows how much it would take.
     """
-    with about("learner"):
+    with blame_field("learner"):
         rule = rule_named(detail["learner"])
-    with about("parameters"):
+    with blame_field("parameters"):
         refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
         own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
         params, _ = rule.settle(len(classes), rule.plain(own))
@@ -259,16 +258,16 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
             f"{rule.title} learns from labels, and the service hears only right and wrong: `onebit learners` lists others",
             "learner",
         )
-    if len(classes) > MOST_CLASSES:
-        raise InvalidError(f"there are {len(classes):,} classes, and {MOST_CLASSES:,} are the most", "classes")
+    if len(classes) > MAX_CLASSES:
+        raise InvalidError(f"there are {len(classes):,} classes, and {MAX_CLASSES:,} are the most", "classes")
     weights = rule.heads(params) * inputs.columns
-    if weights > MOST_WEIGHTS:
+    if weights > MAX_WEIGHTS:
         raise InvalidError(
-            f"{len(classes):,} classes with these features are {weights:,} weights, and {MOST_WEIGHTS:,} are the most: give fewer "
+            f"{len(classes):,} classes with these features are {weights:,} weights, and {MAX_WEIGHTS:,} are the most: give fewer "
             "hash_bits or features",
             "features",
         )
-    with about("parameters"):  # without its features a learner has no weights yet, and needs no compiler
+    with blame_field("parameters"):  # without its features a learner has no weights yet, and needs no compiler
         return Learner(
             rule,
             classes=classes,
@@ -278,9 +277,9 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
         )
 
 
-def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, field: str) -> None:
+def check_memory(learner: Learner, classes: int, inputs: Inputs, most: int, field: str) -> None:
     """Refuse what would take more memory than a task may have, with so many classes. A task has two copies of its learner."""
-    with about("parameters"):
+    with blame_field("parameters"):
         needed = 2 * learner.runtime.model.size(classes, inputs.columns, inputs.kind == "numbers")
     if needed > most:
         raise InvalidError(
@@ -291,7 +290,7 @@ def refuse_large(learner: Learner, classes: int, inputs: Inputs, most: int, fiel
         )
 
 
-def refuse_both(sure: float | None, risk: float | None, where: str = "") -> None:
+def check_sure_or_risk(sure: float | None, risk: float | None, where: str = "") -> None:
     """Refuse two answers to one question: from when on a decision is sure."""
     if sure is not None and risk is not None:
         raise InvalidError(
@@ -300,20 +299,20 @@ def refuse_both(sure: float | None, risk: float | None, where: str = "") -> None
         )
 
 
-def refuse_rule(learner: Learner, retired: Collection[ClassName], field: str) -> None:
+def require_candidate_support(learner: Learner, retired: Collection[ClassName], field: str) -> None:
     """Refuse a learner that cannot play among some of the classes, where some are retired."""
     rule = learner.runtime.rule
     if retired and not rule.takes_candidates:
         raise InvalidError(f"{rule.title} does not say how it plays among some of its classes (Rule.narrowing)", field)
 
 
-def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
+def build_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
     """A new learner, as a task or a switch asks for it, the same each time.
 
     It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
     """
     rule = check_learner(detail, classes, inputs).runtime.rule
-    with about("parameters"):
+    with blame_field("parameters"):
         learner = Learner(
             rule,
             classes=classes,
@@ -329,18 +328,18 @@ def learner_of(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs)
     return learner
 
 
-def floor_of(rule_name: str, wanted: float | None) -> float:
+def resolve_floor(rule_name: str, wanted: float | None) -> float:
     """The exploration floor: as given, or the usual one where the rule can have it."""
     if wanted is not None:
         return wanted
-    with about("learner"):
+    with blame_field("learner"):
         rule = rule_named(rule_name)
     return usual_floor(rule)
 
 
-def texts_of(classes: list[ClassName]) -> list[str]:
+def class_texts(classes: list[ClassName]) -> list[str]:
     """The names of the classes as keys of a JSON object, which must differ too."""
-    with about("classes"):
+    with blame_field("classes"):
         texts = [str(name) for name in checked_classes(classes)]
     seen: set[str] = set()
     for text in texts:
@@ -357,7 +356,7 @@ def warm(learner: Learner, inputs: Inputs) -> None:
     copy = copy_of(learner)
     copy.runtime.disable_ledger()
     row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
-    rows = inputs.table(inputs.read([row]))
+    rows = inputs.stack(inputs.read([row]))
     _decide_and_learn(copy, rows)
     routing = copy.runtime.model.routing
     if routing is not None and routing.may_move(inputs.columns):

@@ -12,7 +12,7 @@ from onebit.service.core.feedback_rows import refuse_forgotten
 from onebit.service.core.plan import HeavyWork
 from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.service.core.threads import in_thread
-from onebit.service.demo_data import Items
+from onebit.service.demo_data import DemoItems
 from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError, UnknownTaskError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import as_object
@@ -41,7 +41,7 @@ class TaskViews:
         self.log_health = log_health
         self._served: dict[str, ServedTask] = {}
         self._quarantined: dict[str, DamagedTask] = {}  # tasks that could not be brought up
-        self._items = Items()
+        self._items = DemoItems()
         self._explaining = asyncio.Lock()
         self._long_reads = HeavyWork()  # of the log: one at a time, so that a hundred readers hold nobody up
 
@@ -65,7 +65,7 @@ class TaskViews:
         """One task."""
         return shown(self._find(name))
 
-    def served(self, name: str) -> ServedTask | None:
+    def served_task(self, name: str) -> ServedTask | None:
         """A task that is served, as it is, for those who are in the same process."""
         return self._served.get(name)
 

@@ -118,7 +118,7 @@ schema.config.generation.update(deterministic=True, with_security_parameters=Fal
 @pytest.fixture(scope="module")
 def backstage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Backstage]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("onebit.service.task.MOST_WEIGHTS", 2**16)  # a gigabyte of weights is allowed, and slow
+        patched.setattr("onebit.service.task.MAX_WEIGHTS", 2**16)  # a gigabyte of weights is allowed, and slow
         STAGE.backstage = made = Backstage(tmp_path_factory.mktemp("service"))
         yield made
         STAGE.backstage = None
@@ -168,7 +168,7 @@ def test_every_operation(case: Any, backstage: Backstage) -> None:
         # away only from where it has put one itself; test_web_access does so on every route.
         excluded_checks=[positive_data_acceptance, ignored_auth],
     )
-    assert backstage.service.ready is None
+    assert backstage.service.failing is None
 
 
 def test_good_and_bad_were_tried(backstage: Backstage) -> None:

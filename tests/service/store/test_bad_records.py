@@ -173,7 +173,7 @@ def test_a_bad_row_sets_its_task_aside_and_no_other(
                 where = f"row {seq} of" if (column, value) != ("task", "77") else "of feedback"
                 assert where in aside["reason"]
             assert aside["reason"].startswith("task ")
-            assert service.ready is None
+            assert service.failing is None
             assert isinstance(await outcome(service.decide(aside["name"], [ask("new")])), TaskQuarantinedError)
             await decided(service, "new", task="good")
             await heard(service, "new", task="good")
@@ -205,7 +205,7 @@ def test_a_bad_row_that_a_request_meets(log: Path, tmp_path: Path, column: str, 
             with pytest.raises(TaskQuarantinedError, match=f"row {seq} of decisions"):
                 service.stats("bad")
             assert len(await service.decisions("good")) == 6
-            assert service.ready is None
+            assert service.failing is None
 
     run(work())
 
@@ -294,7 +294,7 @@ def test_a_bad_row_while_the_service_runs(tmp_path: Path) -> None:
                 service.task("bad")
             await heard(service, "good0", task="good")
             await until(lambda: service.stats("good")["learnt"] == 6)
-            assert service.ready is None
+            assert service.failing is None
             deleted = await service.delete("bad")
             assert deleted.name == "bad"
             await service.create(new_task("bad"))
@@ -363,7 +363,7 @@ def test_a_fault_in_learning_one_task_is_that_task_s(
             await heard(service, "good0", task="good")
             await until(lambda: service.stats("good")["learnt"] == 6)
             assert "a fault" in service.quarantined()[0]["reason"]
-            assert service.ready is None
+            assert service.failing is None
 
     run(work())
     (record,) = [record for record in caplog.records if record.__dict__.get("event") == "task-quarantined"]
@@ -385,11 +385,11 @@ def test_what_cannot_be_read_for_one_task_holds_up_no_other(tmp_path: Path, monk
             with monkeypatch.context() as patch:
                 patch.setattr(Reader, "events", unreadable)
                 await heard(service, "bad0", task="bad")
-                await until(lambda: service.ready)
+                await until(lambda: service.failing)
                 await heard(service, "good0", task="good")
                 await until(lambda: service.stats("good")["learnt"] == 6)
                 assert service.quarantined() == []
-            await until(lambda: service.ready is None)
+            await until(lambda: service.failing is None)
             assert service.stats("bad")["learnt"] == 6
 
     run(work())
@@ -407,8 +407,8 @@ def test_a_dead_thread_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
             monkeypatch.setattr(service._learner_thread, "_follow_all", gone)
             await decided(service, "one")
-            await until(lambda: service.ready is not None)
-            assert service.ready == "the thread onebit-learner has ended; start the service again"
+            await until(lambda: service.failing is not None)
+            assert service.failing == "the thread onebit-learner has ended; start the service again"
 
     run(work())
 
@@ -560,7 +560,7 @@ def test_damage_that_a_request_met_is_not_forgotten(tmp_path: Path, monkeypatch:
                 with pytest.raises(UnavailableError, match="the file is damaged"):
                     await service.decisions("fruit")
             await service.log_health.probe()  # which finds nothing
-            assert "the file is damaged" in str(service.ready)
+            assert "the file is damaged" in str(service.failing)
 
     run(work())
 
@@ -578,8 +578,8 @@ def test_what_passes_is_forgotten_when_the_log_can_be_read_again(
                 patch.setattr(Reader, "newest", busy)
                 with pytest.raises(UnavailableError):
                     await service.decisions("fruit")
-            assert "locked" in str(service.ready)
-            await until(lambda: service.ready is None)  # with nobody asking
+            assert "locked" in str(service.failing)
+            await until(lambda: service.failing is None)  # with nobody asking
 
     run(work())
 
@@ -622,7 +622,7 @@ def test_random_damage_to_a_golden_folder(tmp_path: Path) -> None:
                         with contextlib.suppress(RequestError):
                             look(name)
                 await asyncio.sleep(0)
-                assert service.ready is None
+                assert service.failing is None
                 assert service.task_names() or service.quarantined()
                 return len(service.quarantined())
         except OnebitError:

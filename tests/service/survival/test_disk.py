@@ -147,7 +147,7 @@ def test_it_is_said_and_it_goes_on_when_the_cause_is_gone(tmp_path: Path, kind: 
             for one in await asyncio.gather(*(outcome(request) for request in requests)):
                 assert type(one) is REFUSALS[kind], one
                 assert REASONS[kind] in str(one)
-            assert REASONS[kind] in str(service.ready)
+            assert REASONS[kind] in str(service.failing)
             # What needs no new row is answered all the same.
             assert (await decided(service, "0", f"{LONG} 0"))["id"] == "0"
             assert await heard(service, "0") == "duplicate"
@@ -155,7 +155,7 @@ def test_it_is_said_and_it_goes_on_when_the_cause_is_gone(tmp_path: Path, kind: 
             assert service.task_names() == ["fruit"]
             assert everything_in(tmp_path) == written
             cause.end()
-            await until(lambda: service.ready is None)  # with nobody asking
+            await until(lambda: service.failing is None)  # with nobody asking
             assert everything_in(tmp_path) == written
             for number in range(5):
                 await decided(service, f"new {number}", f"other {number}")
@@ -210,7 +210,7 @@ def test_causes_that_come_and_go_under_traffic(tmp_path: Path, monkeypatch: pyte
                     cause.end()
 
             await asyncio.gather(trouble(), *(client(number) for number in range(8)))
-            await until(lambda: service.ready is None)
+            await until(lambda: service.failing is None)
             assert acknowledged
             assert {row[0] for row in rows_of(tmp_path, "SELECT id FROM decisions")} == set(acknowledged)
             logged = {identity: (await service.decision("fruit", identity)) for identity in acknowledged}
@@ -250,7 +250,7 @@ def test_a_commit_that_failed_after_all_was_written_is_found_when_the_request_co
             for identity in "ab":
                 assert await heard(service, identity) == "accepted"
             await decided(service, "c")
-            await until(lambda: service.ready is None)
+            await until(lambda: service.failing is None)
             assert [row[0] for row in rows_of(tmp_path, "SELECT id FROM decisions ORDER BY seq")] == ["a", "b", "c"]
             numbers = [row[0] for table in NAMES for row in rows_of(tmp_path, f"SELECT seq FROM {table}")]
             assert sorted(numbers) == list(range(1, 7))
@@ -278,7 +278,7 @@ def test_a_writer_that_meets_something_unforeseen_does_not_leave_anybody_waiting
                 await asyncio.wait([waiting], timeout=3.0)
                 assert waiting.done()
             assert isinstance(waiting.result(), Exception)
-            await until(lambda: service.ready is None, 3.0)
+            await until(lambda: service.failing is None, 3.0)
             await decided(service, "a")
 
     run(work())
@@ -337,7 +337,7 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_no_fault_of_whoever_asks(
                     with pytest.raises(UnavailableError):
                         await look
             await decided(service, "b")
-            assert service.ready is None
+            assert service.failing is None
 
     run(work())
 

@@ -79,9 +79,9 @@ def test_the_database_is_killed_and_the_nodes_go_on_by_themselves() -> None:
             for _ in range(2):
                 await asyncio.sleep(chance.random())
                 await asyncio.to_thread(one.kill)
-                await until(lambda: all(service.ready for service in services))
+                await until(lambda: all(service.failing for service in services))
                 await asyncio.to_thread(one.start)
-                await until(lambda: all(service.ready is None for service in services))
+                await until(lambda: all(service.failing is None for service in services))
             ended = True
             await asyncio.gather(*clients)
             found = await settled_states(address, services)

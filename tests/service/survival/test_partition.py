@@ -150,13 +150,13 @@ def test_a_node_that_is_cut_off_says_so_and_goes_on_by_itself(
             assert not any(look.done() for look in looks)  # and whoever looks at the log holds nobody up
             refused = await outcome(decided(far, "meanwhile"))
             assert isinstance(refused, UnavailableError | UnfinishedError), repr(refused)
-            await until(lambda: far.ready)
+            await until(lambda: far.failing)
             assert [type(await look) for look in looks] == [UnavailableError] * 2
             for number in range(20):  # nobody else is held up
                 answers[f"meanwhile {number}"] = await pair(near, f"meanwhile {number}")
             assert isinstance(await outcome(heard(far, "before 1", False)), Exception)
             proxy.pass_on()
-            await until(lambda: far.ready is None)
+            await until(lambda: far.failing is None)
             for identity in ("meanwhile", "after"):
                 answers[identity] = await pair(far, identity)
             await check(direct, [near, far], answers)

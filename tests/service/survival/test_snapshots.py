@@ -425,7 +425,7 @@ def test_a_cut_journal(tmp_path: Path, seed: int) -> None:
             await traffic(service, 9000, 30)
             found = await states(service)
             assert {name: replayed(crashed, name) for name in found} == found
-            assert service.ready is None
+            assert service.failing is None
         again = crash_image(crashed)
         assert await restarted(crashed) == found
         assert await restarted(without_snapshots(again)) == found

@@ -11,7 +11,7 @@ from onebit.learner.decision import Decision
 from onebit.service.core.decide import MadeDecision
 from onebit.service.core.request_terms import is_unsure
 from onebit.service.core.served_task import ServedTask
-from onebit.service.inputs import classes_in, numbers_in
+from onebit.service.inputs import decode_indices, decode_numbers
 
 
 def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:
@@ -22,9 +22,9 @@ def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:
         "label": classes[row.label],
         "greedy": classes[row.greedy],
         "propensity": row.propensity,
-        "probabilities": dict(zip(served.texts, numbers_in(row.probabilities).tolist(), strict=False)),
+        "probabilities": dict(zip(served.texts, decode_numbers(row.probabilities).tolist(), strict=False)),
         "version": f"{row.generation}.{row.learnt}",
-        "among": None if row.among is None else [classes[place] for place in classes_in(row.among)],
+        "among": None if row.among is None else [classes[place] for place in decode_indices(row.among)],
         "confidence": row.confidence,
         "unsure": is_unsure(row.confidence, row.sure),
     }
@@ -38,7 +38,7 @@ def as_decision(served: ServedTask, decision: MadeDecision) -> Decision:
         x = np.frombuffer(row.x)
     elif isinstance(x, dict):
         x = dict(x)
-    chances = zip(classes, numbers_in(row.probabilities).tolist(), strict=False)
+    chances = zip(classes, decode_numbers(row.probabilities).tolist(), strict=False)
     return Decision(
         row.id,
         classes[row.label],
@@ -49,7 +49,7 @@ def as_decision(served: ServedTask, decision: MadeDecision) -> Decision:
         x,
         row.learnt,
         served.follower.replicas.resting.runtime.identity,
-        None if row.among is None else tuple(classes[place] for place in classes_in(row.among)),
+        None if row.among is None else tuple(classes[place] for place in decode_indices(row.among)),
         bool(row.complete),
         {name: chance for name, chance in chances if chance > 0.0},
         row.raw,

@@ -21,7 +21,7 @@ from onebit.learner.learner import Learner
 from onebit.rules import add_rule
 from onebit.service.errors import UnavailableError
 from onebit.service.inputs import Inputs
-from onebit.service.task import check_learner, learner_of, warm
+from onebit.service.task import build_learner, check_learner, warm
 
 LOG = logging.getLogger("onebit.service")
 
@@ -36,16 +36,16 @@ class Compiler:
 
     def learner(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
         """A new learner, with all that it needs compiled: elsewhere, if it may be new to this machine."""
-        kind = json.dumps([detail["learner"], detail["parameters"], len(classes), inputs.said])
+        kind = json.dumps([detail["learner"], detail["parameters"], len(classes), inputs.as_dict])
         if self._apart and kind not in self._known:
             said = {"event": "compiling", "learner": detail["learner"]}
             LOG.info(f"compiling {detail['learner']}, if it is new to this machine", extra=said)
-            told = self._rules, detail, classes, inputs.said
+            told = self._rules, detail, classes, inputs.as_dict
             # Where another process fails, this one compiles.
             if not self._processes.call(compile_task, *told, what=detail["learner"]) and self._processes.is_closed:
                 raise UnavailableError("the service is ending")
             self._known.add(kind)
-        learner = learner_of(detail, classes, inputs)
+        learner = build_learner(detail, classes, inputs)
         warm(learner, inputs)
         return learner
 

@@ -16,13 +16,13 @@ from onebit.service.core.replicas import Choices
 from onebit.service.core.request_terms import DecisionRequest, RequestTerms, is_same_set, parse_terms
 from onebit.service.core.served_task import ServedTask
 from onebit.service.errors import ConflictError, InvalidError, UnavailableError
-from onebit.service.inputs import ParsedX, classes_in, stored_classes
+from onebit.service.inputs import ParsedX, decode_indices, encode_indices
 from onebit.service.store.cache import CachedDecision
 from onebit.service.store.errors import RowsTakenError
 from onebit.service.store.reader import NO_END, Reader
 from onebit.service.store.rows import DecisionRow
 from onebit.service.store.submission import Submission
-from onebit.service.task import TaskInfo, refuse_rule
+from onebit.service.task import TaskInfo, require_candidate_support
 
 if TYPE_CHECKING:
     from onebit.service.core.serving_core import ServingCore
@@ -113,7 +113,7 @@ def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionReq
         where = "" if single else f"[{index}]."
         found.append(Ask(x, parse_terms(request, info, served.class_indices, where)))
         if request.among is not None:
-            refuse_rule(served.follower.replicas.resting, request.among, f"{where}among")
+            require_candidate_support(served.follower.replicas.resting, request.among, f"{where}among")
             names += len(request.among)
     return found
 
@@ -136,7 +136,7 @@ def _decide_fresh(
         if len(pieces) > 1:  # others had a turn: the times of the log have the order of its rows
             now = core.clock.now()
             rows = [row._replace(time=now) for row in rows]
-        made = [MadeDecision(row, ask.x.read) for row, ask in zip(rows, asks, strict=True)]
+        made = [MadeDecision(row, ask.x.value) for row, ask in zip(rows, asks, strict=True)]
         submission.decisions = [CachedDecision(one.row, one.x, submission) for one in made]
         core.cache.add(submission.decisions)
 
@@ -169,7 +169,7 @@ def _repeat(
                 row = found.row
                 if row is not None and core.cache.get(task, identity) is found:
                     _refuse_other(served, row, asked[identity])
-                    answers[identity] = MadeDecision(row, asked[identity].x.read)
+                    answers[identity] = MadeDecision(row, asked[identity].x.value)
         unread = [one for one in wanted if one not in answers]
         step = _rows_at_once(served)
         for start in range(0, len(unread), step):
@@ -179,7 +179,7 @@ def _repeat(
             rows: list[DecisionRow] = yield LookUp(lambda reader, chunk=chunk: reader.rows_of(info, chunk))  # type: ignore[misc]
             for row in rows:
                 _refuse_other(served, row, asked[row.id])
-                answers[row.id] = MadeDecision(row, asked[row.id].x.read)
+                answers[row.id] = MadeDecision(row, asked[row.id].x.value)
         wanted = [one for one in wanted if one not in answers]
         # What was written, and is not in the log any more, another node has forgotten.
         core.cache.remove(task, [one for one in wanted if one in held and core.cache.get(task, one) is held[one]])
@@ -191,7 +191,7 @@ def _refuse_other(served: ServedTask, row: DecisionRow, asked: Ask) -> None:
     """Refuse what is asked under an id that was decided for something else."""
     if row.x != asked.x.stored:
         raise ConflictError(f"id {row.id!r} was decided already, for another x", "id")
-    among, terms = None if row.among is None else classes_in(row.among).tolist(), asked.terms
+    among, terms = None if row.among is None else decode_indices(row.among).tolist(), asked.terms
     retired = {served.class_indices[name] for name in served.info.retired}
     if not is_same_set(terms.among, among, len(row.probabilities) // 8, retired):
         raise ConflictError(f"id {row.id!r} was decided already, among other classes", "id")
@@ -229,13 +229,13 @@ def _choose(served: ServedTask, ids: list[str], asks: Sequence[Ask], first: int,
     inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
     terms = [one.terms for one in asks]
     try:
-        return replicas.decide(inputs.table([one.x.read for one in asks]), ids, terms, retired)
+        return replicas.decide(inputs.stack([one.x.value for one in asks]), ids, terms, retired)
     except UnavailableError:
         raise
     except OnebitError:
         for index, (identity, one) in enumerate(zip(ids, asks, strict=True), first):
             try:
-                replicas.decide(inputs.table([one.x.read]), [identity], [one.terms], retired)
+                replicas.decide(inputs.stack([one.x.value]), [identity], [one.terms], retired)
             except OnebitError as error:
                 field = _field(index, single)
                 # It speaks of one row of a table; here it is the x of a request.
@@ -271,7 +271,7 @@ def _rows(info: TaskInfo, ids: Sequence[str], asks: Sequence[Ask], choices: Choi
                 propensity=propensity,
                 probabilities=content[number * width : (number + 1) * width],
                 x=ask.x.stored,
-                among=stored_classes(places),
+                among=encode_indices(places),
                 complete=int(complete),
                 raw=_or_none(raw),
                 confidence=_or_none(confidence),

@@ -14,7 +14,7 @@ from onebit.errors import OnebitError
 from onebit.learner.feedback import checked_reward
 from onebit.service.core.served_task import ServedTask
 from onebit.service.errors import ConflictError, GoneError, InvalidError, NotFoundError
-from onebit.service.inputs import classes_in
+from onebit.service.inputs import decode_indices
 from onebit.service.requests import FeedbackRequest
 from onebit.service.store.cache import CachedDecision, DecisionHead, GivenFeedback, Word
 from onebit.service.store.clock import Clock
@@ -141,7 +141,7 @@ def compare_truth(
 ) -> Word:
     """Return a word that names the class that would have been right, with whether what was played is that."""
     played = record.label if word.shown is None else word.shown
-    candidates = None if record.among is None else classes_in(record.among)
+    candidates = None if record.among is None else decode_indices(record.among)
     # Where something else was shown than could be played here, nobody knows among which it was chosen.
     if candidates is not None and played in candidates and word.truth not in candidates:
         offered = listed([info.classes[place] for place in candidates])

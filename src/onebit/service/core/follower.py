@@ -30,7 +30,7 @@ from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, Expected, class_checks
 from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, snapshot_in
 from onebit.service.store.snapshots import packed as packed_snapshot
-from onebit.service.task import learner_of
+from onebit.service.task import build_learner
 
 MOST_ANNOUNCED = 256  # groups of new rows that are counted apart
 Record = TypeVar("Record", Played, Event)
@@ -97,7 +97,7 @@ class LogFollower:
         found = next(snapshots.good(reader, last), None) or (None if kept is None else snapshot_in(kept))
         if found is None:
             seq, _, detail = reader.changes(expected, 0, last)[0]
-            learner = learner_of(detail, detail["classes"], expected.inputs)
+            learner = build_learner(detail, detail["classes"], expected.inputs)
             replicas = Replicas(learner, 1, copies)
             made = cls(expected, replicas, Statistics(len(learner.classes)), seq, snapshots)
         else:
@@ -222,7 +222,7 @@ class LogFollower:
             return lambda learner: sum(not learn_elsewhere(learner, self.inputs, event) for event in events)
         if len(events) == 1 and self.replicas.copies == 1:  # for two, x is read once in a batch
             return lambda learner: self._learn_one(learner, events[0])
-        rows = self.inputs.table([event.x for event in events])
+        rows = self.inputs.stack([event.x for event in events])
         ids = [event.id for event in events]
         choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
         right = np.array([event.right for event in events], dtype=bool)
@@ -252,7 +252,7 @@ class LogFollower:
         label, greedy, weight, note, second_note, propensity, *surety = _choice(event)
         classes, found = learner.classes, event.candidates
         among = None if found is None else tuple(classes[place] for place in found)
-        (x,) = self.inputs.table([event.x])
+        (x,) = self.inputs.stack([event.x])
         runtime = learner.runtime
         decision = Decision(
             *(event.id, classes[label], propensity, classes[greedy], weight, (note, second_note), x),
@@ -285,7 +285,7 @@ class LogFollower:
             kept.revisions.hear(reader, self.revisions.horizon, kept.position)
             if kept.revisions.missed_from is None:
                 return kept
-        return Trainee(learner_of(detail, first_classes(reader, self.expected), self.inputs), self.expected)
+        return Trainee(build_learner(detail, first_classes(reader, self.expected), self.inputs), self.expected)
 
     def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":

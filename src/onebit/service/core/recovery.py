@@ -17,7 +17,7 @@ from onebit.service.core.follower import LogFollower
 from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.core.quarantine import free_name, quarantine
 from onebit.service.core.served_task import ServedTask
-from onebit.service.demo_data import Items
+from onebit.service.demo_data import DemoItems
 from onebit.service.settings import Settings
 from onebit.service.store.base import Appender, Store
 from onebit.service.store.clock import Clock
@@ -46,7 +46,7 @@ def recover(
     store: Store,
     followed: Callable[[], None],
     changed: Callable[[], None],
-    items: Items,
+    items: DemoItems,
     served: dict[str, ServedTask],
     aside: dict[str, DamagedTask],
 ) -> Recovered:
@@ -116,7 +116,7 @@ def brought_up(
     reader: Reader,
     last: int,
     settings: Settings,
-    items: Items,
+    items: DemoItems,
     copies: int = 2,
 ) -> ServedTask:
     """A task with its learner, which has followed the log to its end."""

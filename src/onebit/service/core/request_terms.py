@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from onebit.contract.validation import ClassName, listed
 from onebit.service.errors import InvalidError
-from onebit.service.task import TaskInfo, refuse_both
+from onebit.service.task import TaskInfo, check_sure_or_risk
 
 
 class DecisionRequest(Protocol):
@@ -52,7 +52,7 @@ class RequestTerms(NamedTuple):
 
 def parse_terms(request: DecisionRequest, info: TaskInfo, places: Mapping[ClassName, int], where: str) -> RequestTerms:
     """Return what a request asks, and where it says nothing, the task."""
-    refuse_both(request.sure, request.risk, where)
+    check_sure_or_risk(request.sure, request.risk, where)
     certainty = (request.sure, request.risk)
     if certainty == (None, None):
         certainty = (info.sure, info.risk)

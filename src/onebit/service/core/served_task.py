@@ -11,7 +11,7 @@ from onebit.service.core.follower import LogFollower
 from onebit.service.replies import Task, Training
 from onebit.service.store.clock import rfc3339
 from onebit.service.store.submission import Assumptions
-from onebit.service.task import TaskInfo, texts_of
+from onebit.service.task import TaskInfo, class_texts
 
 
 @dataclass
@@ -40,7 +40,7 @@ class ServedTask:
 
     def name_classes(self) -> None:
         """Take the names of the classes, which may have become more."""
-        self.texts = texts_of(self.info.classes)
+        self.texts = class_texts(self.info.classes)
         self.names_bytes = sum(len(text.encode()) for text in self.texts)
         self.class_indices = {name: index for index, name in enumerate(self.info.classes)}
 

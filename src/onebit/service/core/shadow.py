@@ -17,7 +17,7 @@ import numpy as np
 from onebit.errors import InputError
 from onebit.offpolicy.estimates import LEAST, RoundBlock, Scores, Trust, scored, snips
 from onebit.service.core.history import Ring
-from onebit.service.inputs import numbers_in
+from onebit.service.inputs import decode_numbers
 from onebit.service.store.queries import Event
 
 KEPT = ("weight", "reward", "missing", "squares", "cubes")  # of the numbers of a round
@@ -71,7 +71,7 @@ def _scored(events: Sequence[Event], classes: int) -> Scores:
     count = len(events)
     target, offered = np.zeros((count, classes)), np.ones((count, classes), dtype=bool)
     for row, event in enumerate(events):
-        known = numbers_in(event.probabilities)
+        known = decode_numbers(event.probabilities)
         target[row, : len(known)] = known  # a class that came later could not be played
         among = event.candidates
         if among is not None:

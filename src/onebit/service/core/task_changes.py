@@ -12,26 +12,26 @@ from onebit.service.errors import InvalidError
 from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.task import (
     TaskInfo,
-    about,
+    blame_field,
+    build_learner,
     check_learner,
-    floor_of,
-    learner_of,
-    refuse_both,
-    refuse_large,
-    refuse_rule,
-    texts_of,
+    check_memory,
+    check_sure_or_risk,
+    class_texts,
+    require_candidate_support,
+    resolve_floor,
 )
 from onebit.version import VERSION
 
 
 def task_of(new: NewTask, number: int, now: float) -> TaskInfo:
     """A task as it is asked for, with this number. Whether a learner can be made for it is not looked at here."""
-    refuse_both(new.sure, new.risk)
+    check_sure_or_risk(new.sure, new.risk)
     if new.display is not None:
         pixels = new.display.width * new.display.height
         if new.features.kind != "numbers" or new.features.size != pixels:
             raise InvalidError(f"display asks for {pixels} numbers, and features has others", "display")
-    with about("parameters"):
+    with blame_field("parameters"):
         return TaskInfo(
             number=number,
             name=new.name,
@@ -39,7 +39,7 @@ def task_of(new: NewTask, number: int, now: float) -> TaskInfo:
             classes=list(range(new.classes)) if isinstance(new.classes, int) else list(new.classes),
             learner=new.learner,
             parameters=new.parameters,
-            exploration_floor=floor_of(new.learner, new.exploration_floor),
+            exploration_floor=resolve_floor(new.learner, new.exploration_floor),
             seed=secrets.randbelow(2**53) if new.seed is None else new.seed,
             features=new.features.model_dump(),
             mode=new.mode,
@@ -55,10 +55,10 @@ def task_of(new: NewTask, number: int, now: float) -> TaskInfo:
 
 def check_new(info: TaskInfo, most_memory: int) -> None:
     """Refuse a new task for which no learner could be made, or one of more memory than a task may have."""
-    with about("parameters"):
-        texts_of(info.classes)
+    with blame_field("parameters"):
+        class_texts(info.classes)
         plain = check_learner(info.detail, info.classes, info.inputs)
-        refuse_large(plain, len(info.classes), info.inputs, most_memory, "features")
+        check_memory(plain, len(info.classes), info.inputs, most_memory, "features")
 
 
 def switch_of(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, Any]:
@@ -70,17 +70,17 @@ def switch_of(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, An
         "seed": secrets.randbelow(2**53) if new.seed is None else new.seed,
         "version": VERSION,
     }
-    with about("learner"):
-        detail["exploration_floor"] = floor_of(new.learner, new.exploration_floor)
+    with blame_field("learner"):
+        detail["exploration_floor"] = resolve_floor(new.learner, new.exploration_floor)
         plain = check_learner(detail, info.classes, info.inputs)
-        refuse_large(plain, len(info.classes), info.inputs, most_memory, "learner")
-        refuse_rule(plain, info.retired, "learner")
+        check_memory(plain, len(info.classes), info.inputs, most_memory, "learner")
+        require_candidate_support(plain, info.retired, "learner")
     return detail
 
 
 def given_in(change: Change) -> dict[str, Any]:
     """What a change asks for. Null, and no classes, change nothing; but a deadline of null is none, and so with bounds."""
-    refuse_both(change.sure, change.risk)
+    check_sure_or_risk(change.sure, change.risk)
     given = change.model_dump(exclude_unset=True)
     return {
         part: value
@@ -95,11 +95,11 @@ def check_change(served: ServedTask, change: Change, most_memory: int) -> None:
     if change.add_classes:
         wanted: list[ClassName] = [*info.classes, *change.add_classes]
         try:
-            texts_of(wanted)
-            refuse_large(played, len(wanted), info.inputs, most_memory, "add_classes")
-            learner_of(info.detail, wanted, info.inputs)
+            class_texts(wanted)
+            check_memory(played, len(wanted), info.inputs, most_memory, "add_classes")
+            build_learner(info.detail, wanted, info.inputs)
         except OnebitError as error:
             raise error if isinstance(error, MemoryError) else InvalidError(str(error), "add_classes") from None
     if change.remove_classes:
         info.refuse_retiring(change.add_classes, change.remove_classes)
-        refuse_rule(played, change.remove_classes, "remove_classes")
+        require_candidate_support(played, change.remove_classes, "remove_classes")

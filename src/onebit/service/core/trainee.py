@@ -122,7 +122,7 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
     """Learn from a decision of another learner; whether this one could."""
     label, propensity = event.played
     try:
-        x = inputs.table([event.x])[0]
+        x = inputs.stack([event.x])[0]
         found = event.candidates
         among = None if found is None else [learner.classes[place] for place in found]
         decision = learner.from_log(

@@ -25,7 +25,7 @@ from onebit.service.core.trainee import Trainee, first_classes
 from onebit.service.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
 from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError, StaleError
-from onebit.service.task import TaskInfo, learner_of, refuse_rule
+from onebit.service.task import TaskInfo, build_learner, require_candidate_support
 
 if TYPE_CHECKING:
     from onebit.service.admin import Admin
@@ -109,8 +109,8 @@ class Trainers:
 
             async def check_fit() -> None:
                 # There may be more classes by now.
-                await in_thread(learner_of, detail, info.classes, info.inputs)
-                refuse_rule(learner, info.retired, "learner")  # and fewer that are played
+                await in_thread(build_learner, detail, info.classes, info.inputs)
+                require_candidate_support(learner, info.retired, "learner")  # and fewer that are played
                 served.follower.trainees[detail["generation"]] = trainee
 
             seq = await self._log_training(served, asked, "learner", detail, token, check_fit)

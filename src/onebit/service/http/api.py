@@ -167,7 +167,7 @@ class Api:
         """Train another learner from the log of the task; it takes over when the training is done."""
         return await self._service.switch(task, body, principal_of(request).id)
 
-    async def forget(self, request: Request, task: requests.TaskName, body: requests.Forget) -> object:
+    async def forget(self, request: Request, task: requests.TaskName, body: requests.ForgetRequest) -> object:
         """Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again."""
         asked = ForgetOrder(body.ids, body.before, body.unlearn)
         return await self._service.forget(task, asked, principal_of(request).id)
@@ -205,7 +205,7 @@ class Api:
     async def explanation(
         self,
         task: requests.TaskName,
-        id: requests.Identity,  # noqa: A002
+        id: requests.DecisionId,  # noqa: A002
         top: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 10,
     ) -> object:
         """Which features or words speak for the label of a decision, according to the current learner."""

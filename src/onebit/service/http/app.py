@@ -93,7 +93,7 @@ def _list_operations(api: Api, pages: Pages, settings: Settings, service: Servic
     made: list[Operation] = []
 
     def add(tag: str, method: str, path: str, endpoint: Endpoint, needs: Needs, **more: Any) -> None:
-        more |= {"settings": settings, "heavy_work": service.heavy_work, "hear_of": service.hear_of}
+        more |= {"settings": settings, "heavy_work": service.heavy_work, "hear_of": service.discover}
         made.append(Operation(method, path, endpoint, needs=needs, tag=tag, **more))
 
     one = "/v1/tasks/{task}"

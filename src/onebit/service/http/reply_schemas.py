@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from onebit.contract.validation import ClassName
 from onebit.service import replies
-from onebit.service.requests import FeaturesOf, Image
+from onebit.service.requests import Features, Image
 
 
 @dataclass(frozen=True)
 class Task(replies.Task):
     """The current state of a task. The classes in `retired` are never played again."""
 
-    features: FeaturesOf  # type: ignore[assignment] # dicts in the reply itself
+    features: Features  # type: ignore[assignment] # dicts in the reply itself
     display: Image | None  # type: ignore[assignment]
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import InputError, OnebitError, brief
-from onebit.service.inputs import classes_in
+from onebit.service.inputs import decode_indices
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store
 from onebit.service.store.choose import is_address, store_at
@@ -202,7 +202,9 @@ def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     }
     for found in faults.values():
         yield from found
-    is_known = one.among is None or faults["among"] or {one.label, one.greedy} <= set(classes_in(one.among).tolist())
+    is_known = (
+        one.among is None or faults["among"] or {one.label, one.greedy} <= set(decode_indices(one.among).tolist())
+    )
     if not is_known:
         yield "label or greedy is none of the classes in among"
     if not faults["probabilities"] and isinstance(one.label, int) and one.label >= len(one.probabilities) // 8:

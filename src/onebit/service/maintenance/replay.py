@@ -18,9 +18,9 @@ import numpy as np
 
 from onebit.errors import InputError
 from onebit.offpolicy import Evaluation, Round, evaluate
-from onebit.service.inputs import numbers_in
+from onebit.service.inputs import decode_numbers
 from onebit.service.maintenance.log_reader import LogReader
-from onebit.service.task import TaskInfo, floor_of, learner_of
+from onebit.service.task import TaskInfo, build_learner, resolve_floor
 
 
 def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
@@ -33,11 +33,11 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
         probabilities = None
         if event.shown is None:
             probabilities = np.zeros(len(task.classes))  # a class that came later could not be shown
-            known = numbers_in(event.probabilities)
+            known = decode_numbers(event.probabilities)
             probabilities[: len(known)] = known
         yield Round(
             id=event.id,
-            x=task.inputs.table([event.x])[0],
+            x=task.inputs.stack([event.x])[0],
             label=task.classes[label],
             right=bool(event.right) if event.reward is None else None,
             propensity=propensity,
@@ -55,7 +55,7 @@ def evaluation(
     """What a learner would have scored on the log of a task, beside the task's own where that is another one."""
     asked = {
         "learner": learner,
-        "exploration_floor": floor_of(learner, floor),
+        "exploration_floor": resolve_floor(learner, floor),
         "parameters": parameters,
         "seed": seed,
     }
@@ -64,9 +64,9 @@ def evaluation(
     if heard == 0:
         raise InputError(f"task {task.name!r} has no feedback yet: its log says nothing")
     return evaluate(
-        learner_of(asked, task.classes, task.inputs),
+        build_learner(asked, task.classes, task.inputs),
         rounds_of(log, task),
-        present=None if own == asked else learner_of(own, task.classes, task.inputs),
+        present=None if own == asked else build_learner(own, task.classes, task.inputs),
         seed=seed,
         unanswered=log.count(task) - heard,
     )

@@ -42,7 +42,7 @@ from onebit.service.store.rows import ChangeRow
 from onebit.service.store.sqlite.folder import LockId, lock_id
 from onebit.service.store.sqlite.store import SqliteStore
 from onebit.service.store.submission import Assumptions, Keys, Submission
-from onebit.service.task import learner_of, refuse_rule
+from onebit.service.task import build_learner, require_candidate_support
 
 COUNTED = 1024  # rows that are counted at a time, where nobody looks
 CHORES_S = 0.5  # how often deadlines are looked after
@@ -291,8 +291,8 @@ class OpenFolder:
                 raise InvalidError(f"{new.learner} cannot be trained from the log: {error}", "learner") from None
         with self.whole():
             # There may be more classes by now, and fewer that are played.
-            learner_of(detail, served.info.classes, inputs)
-            refuse_rule(learner, served.info.retired, "learner")
+            build_learner(detail, served.info.classes, inputs)
+            require_candidate_support(learner, served.info.retired, "learner")
             served.follower.trainees[detail["generation"]] = trainee
             seq = self._change_task(served, "learner", detail)
         self.learner_thread.tell(seq, {(served.info.number, "changes"): 0})  # a snapshot is due

@@ -19,7 +19,7 @@ from onebit.service.core.serving_core import ServingCore
 from onebit.service.errors import InvalidError
 from onebit.service.http.messages import message_of
 from onebit.service.inputs import is_storable
-from onebit.service.requests import LONGEST_ID, Change, DecideRequest, NewLearner
+from onebit.service.requests import MAX_ID_LENGTH, Change, DecideRequest, NewLearner
 from onebit.service.store.clock import Clock
 from onebit.service.store.reader import Reader
 
@@ -106,9 +106,9 @@ def parsed_terms(
 
 def refuse_no_id(given: object) -> None:
     """Refuse what cannot be the id of a decision."""
-    if not isinstance(given, str) or not 0 < len(given) <= LONGEST_ID or not is_storable(given):
+    if not isinstance(given, str) or not 0 < len(given) <= MAX_ID_LENGTH or not is_storable(given):
         raise InvalidError(
-            f"id is {brief(given)}, but must be a text of 1 to {LONGEST_ID} characters without NUL", "id"
+            f"id is {brief(given)}, but must be a text of 1 to {MAX_ID_LENGTH} characters without NUL", "id"
         )
 
 

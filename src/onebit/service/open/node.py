@@ -54,7 +54,7 @@ class OpenNode:
 
     def find(self, name: str) -> ServedTask:
         """Return a task, which another node may just have created."""
-        return self._run(self.service.found(name))
+        return self._run(self.service.find(name))
 
     @property
     def core(self) -> ServingCore:
@@ -73,7 +73,7 @@ class OpenNode:
 
     def current(self, served: ServedTask) -> ServedTask:
         """Return a task as it is now, or was: where another node has deleted it, whoever asks something of it is told."""
-        return self.service.served(served.info.name) or served
+        return self.service.served_task(served.info.name) or served
 
     def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
         """Run a plan for a task, and wait for it; with `learns` until this node has learnt what was said."""
@@ -81,7 +81,7 @@ class OpenNode:
         async def work() -> T:
             answer = await self.service.run(served.info.name, make)
             if learns:
-                await self.service.learnt(served.info.name)
+                await self.service.wait_until_learnt(served.info.name)
             return answer
 
         return self._run(work())
@@ -93,12 +93,12 @@ class OpenNode:
     def switch(self, served: ServedTask, new: NewLearner) -> None:
         """Have another learner trained from the log, by the node that keeps it: it decides here when this returns, and on other nodes a moment later."""
         self._run(self.service.switch(served.info.name, new))
-        self._run(self.service.switched(served.info.name))
+        self._run(self.service.wait_until_switched(served.info.name))
 
     @contextmanager
     def whole(self, served: ServedTask) -> Iterator[None]:
         """Everything that was said here is learnt, and no other thread looks at it meanwhile."""
-        self._run(self.service.learnt(served.info.name))
+        self._run(self.service.wait_until_learnt(served.info.name))
         with self._looking:
             yield
 

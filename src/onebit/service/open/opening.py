@@ -24,18 +24,19 @@ from onebit.contract.validation import ClassName, checked_classes, checked_count
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.recovery import brought_up
 from onebit.service.core.task_changes import check_new, task_of
-from onebit.service.demo_data import Items
+from onebit.service.demo_data import DemoItems
 from onebit.service.errors import ConflictError
 from onebit.service.open.folder import OpenFolder
 from onebit.service.open.log import checked
 from onebit.service.open.task import OpenTask
-from onebit.service.requests import Mode, NewTask, Silence
+from onebit.service.replies import Mode, Silence
+from onebit.service.requests import NewTask
 from onebit.service.settings import Settings
 from onebit.service.store.choose import is_address, store_at
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Assumptions
-from onebit.service.task import TaskInfo, about, floor_of
+from onebit.service.task import TaskInfo, blame_field, resolve_floor
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -179,7 +180,7 @@ def _opened(folder: OpenFolder, name: str | None, given: dict[str, Any]) -> Open
             )
         _refuse_contradictions(info, given)
         last = folder.commits.last
-        served = brought_up(info, folder.store, reader, last, folder.settings, Items(), copies=1)
+        served = brought_up(info, folder.store, reader, last, folder.settings, DemoItems(), copies=1)
         folder.add(served)
         return OpenTask(folder, served)
 
@@ -235,7 +236,7 @@ def _created(reader: Reader, folder: OpenFolder, name: str | None, given: dict[s
     tasks, damaged = reader.tasks()
     number = 1 + max([*(one.number for one in tasks), *(one.number for one in damaged)], default=0)
     info = _new(folder.settings, name, given, number, folder.clock.now())
-    with about("parameters"):
+    with blame_field("parameters"):
         Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
     with folder.whole():
         folder.log_change(number, Assumptions(None), "created", info.detail)
@@ -261,7 +262,7 @@ def _new(settings: Settings, name: str | None, given: dict[str, Any], number: in
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
     """Refuse options that say something else than the task that is there."""
     if "exploration_floor" in given:
-        given = {**given, "exploration_floor": floor_of(info.learner, given["exploration_floor"])}
+        given = {**given, "exploration_floor": resolve_floor(info.learner, given["exploration_floor"])}
     for option, value in given.items():
         there: Any = getattr(info, option)
         if option == "classes" and isinstance(value, int):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
 from onebit.service.core.request_terms import is_unsure
-from onebit.service.inputs import classes_in, numbers_in
+from onebit.service.inputs import decode_indices, decode_numbers
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.rows import (
     Candidates,
@@ -124,7 +124,7 @@ class Event(NamedTuple):
         """The classes that it is learnt among: those of the decision, and all (None) where something else was shown."""
         if self.among is None:
             return None
-        found = classes_in(self.among)
+        found = decode_indices(self.among)
         return found if self.played[0] in found else None
 
     @property
@@ -359,8 +359,8 @@ def logged(info: TaskInfo, row: LoggedRow, read: Any) -> Logged:
         weight=row.weight,
         notes=(row.note, row.second_note),
         propensity=row.propensity,
-        probabilities=tuple(numbers_in(row.probabilities).tolist()),
-        x=info.inputs.shown(read),
+        probabilities=tuple(decode_numbers(row.probabilities).tolist()),
+        x=info.inputs.to_json(read),
         right=bool(row.right) if is_answered else None,
         feedback_time=row.feedback_time if is_answered else None,
         late=bool(row.late) and is_answered,
@@ -370,7 +370,7 @@ def logged(info: TaskInfo, row: LoggedRow, read: Any) -> Logged:
         reward=row.reward,
         truth=None if row.truth is None else info.classes[row.truth],
         revised_time=row.revised_time,
-        among=None if row.among is None else [info.classes[one] for one in classes_in(row.among)],
+        among=None if row.among is None else [info.classes[one] for one in decode_indices(row.among)],
         complete=bool(row.complete),
         raw=row.raw,
         confidence=row.confidence,

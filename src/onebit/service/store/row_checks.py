@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.errors import OnebitError, brief
-from onebit.service.inputs import classes_in, numbers_in
-from onebit.service.requests import LONGEST_ID
+from onebit.service.inputs import decode_indices, decode_numbers
+from onebit.service.requests import MAX_ID_LENGTH
 
 ROUNDED = 1.0 + 1e-6  # a probability, as sums and single precision leave it
 
@@ -59,9 +59,9 @@ def id_test() -> Test:
     """Ids of decisions."""
 
     def holds(column: Sequence[Any]) -> bool:
-        return set(map(type, column)) <= {str} and all(column) and max(map(len, column)) <= LONGEST_ID
+        return set(map(type, column)) <= {str} and all(column) and max(map(len, column)) <= MAX_ID_LENGTH
 
-    return Test(holds, f"a text of 1 to {LONGEST_ID} characters")
+    return Test(holds, f"a text of 1 to {MAX_ID_LENGTH} characters")
 
 
 def or_none(test: Test) -> Test:
@@ -86,7 +86,7 @@ def probabilities_test(classes: int) -> Test:
     def holds(column: Sequence[Any]) -> bool:
         if not all(type(one) is bytes and len(one) % 8 == 0 and 8 <= len(one) <= 8 * classes for one in column):
             return False
-        numbers = numbers_in(b"".join(column))
+        numbers = decode_numbers(b"".join(column))
         return bool(((numbers >= 0.0) & (numbers <= ROUNDED)).all())
 
     return Test(holds, f"the probabilities of at most {classes} classes, eight bytes each")
@@ -98,7 +98,7 @@ def candidate_test(classes: int) -> Test:
     def holds(column: Sequence[Any]) -> bool:
         if not all(type(one) is bytes and len(one) % 4 == 0 and one for one in column):
             return False
-        return all((np.diff(one) > 0).all() and one[-1] < classes for one in map(classes_in, column))
+        return all((np.diff(one) > 0).all() and one[-1] < classes for one in map(decode_indices, column))
 
     return Test(holds, f"rising places in a list of {classes} classes, four bytes each")
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
 from onebit.errors import brief
 from onebit.service.inputs import Inputs
-from onebit.service.requests import Mode, Source
+from onebit.service.replies import Mode, Source
 from onebit.service.store.row_checks import (
     ROUNDED,
     BadRecordError,

@@ -12,7 +12,7 @@ from onebit.service.requests import TaskName
 from onebit.service.store.queries import StoredChange
 from onebit.service.store.row_checks import BadRecordError, detail_in
 from onebit.service.store.rows import plain_checks
-from onebit.service.task import TaskInfo, read_detail, texts_of
+from onebit.service.task import TaskInfo, class_texts, read_detail
 
 _TIME = plain_checks(StoredChange)["time"]
 _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
@@ -66,13 +66,13 @@ def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str
             f"it is of kind {kind}, and the task {'was not created' if known is None else 'is there already'}"
         )
     if known is None:
-        texts_of(detail["classes"])
+        class_texts(detail["classes"])
         found[task] = TaskInfo.created(seq, task, when, detail)
         return
     if kind == "learner" and detail["generation"] != known.generation + 1:
         raise ValueError(f"detail.generation is {detail['generation']}, but must be {known.generation + 1}")
     if detail.get("add_classes"):
-        texts_of([*known.classes, *detail["add_classes"]])
+        class_texts([*known.classes, *detail["add_classes"]])
     if detail.get("remove_classes"):
         known.refuse_retiring(detail.get("add_classes", []), detail["remove_classes"])
     known.apply(seq, when, kind, detail)
