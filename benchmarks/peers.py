@@ -24,7 +24,7 @@ import numpy as np
 
 from benchmarks.measuring import Contender, Outcome, PeerMissingError
 from benchmarks.workloads import SEED, Workload
-from onebit.contract.draws import key_of
+from onebit.contract.draws import seed_key
 from onebit.data.tables import Csr
 
 EPSILON = 0.05
@@ -57,7 +57,7 @@ def c_pass(library: ctypes.CDLL, function: str, parameter: float, workload: Work
     sizes = (rounds, workload.classes, features)[: 2 if sparse else 3]
     loop = getattr(library, function)
     loop.restype = ctypes.c_int64
-    numbers = [*map(ctypes.c_int64, sizes), ctypes.c_double(parameter), ctypes.c_uint64(int(key_of(SEED)))]
+    numbers = [*map(ctypes.c_int64, sizes), ctypes.c_double(parameter), ctypes.c_uint64(int(seed_key(SEED)))]
 
     def run() -> Outcome:
         arrays = (*rows, workload.y, np.zeros(shape, dtype=np.float32), np.zeros(workload.classes))

@@ -11,7 +11,7 @@ import pytest
 
 import onebit
 from onebit.contract import installation
-from onebit.contract.installation import clone, install_command
+from onebit.contract.installation import install_command, source_folder
 
 ROOT = Path(onebit.__file__).parent
 
@@ -35,7 +35,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
 
 def test_in_a_clone_the_clone_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert clone() == ROOT.parents[1]
+    assert source_folder() == ROOT.parents[1]
     monkeypatch.chdir(ROOT.parents[1])
     assert install_command("serve") == 'pip install ".[serve]"'
     assert install_command("serve", upgrade=True) == 'pip install --upgrade ".[serve]"'
@@ -48,7 +48,7 @@ def test_in_a_clone_the_clone_is_installed(monkeypatch: pytest.MonkeyPatch, tmp_
 )
 def test_from_an_index_it_is_installed_by_name(elsewhere: Any, note: str | None) -> None:
     elsewhere(note)
-    assert clone() is None
+    assert source_folder() is None
     assert install_command("gpu") == 'pip install "onebit[gpu]"'
 
 

@@ -12,7 +12,7 @@ from river import checks, compose, datasets, evaluate, feature_extraction, metri
 from river.datasets import synth
 
 import onebit
-from onebit.learner.classes import name_of
+from onebit.learner.classes import to_class_name
 from onebit.river import RiverClassifier, stream
 
 pytestmark = pytest.mark.long
@@ -36,7 +36,7 @@ def test_none_of_the_checks_is_skipped() -> None:
 
 def in_order_of(made: onebit.Stream, labels: list[Any]) -> tuple[Any, ...]:
     """The labels in the order of the classes of a stream."""
-    return tuple(sorted(set(labels), key=lambda label: made.data(0).classes.index(name_of(label))))
+    return tuple(sorted(set(labels), key=lambda label: made.data(0).classes.index(to_class_name(label))))
 
 
 @pytest.mark.parametrize("rule", ["auto", "bpa", "thompson"])

@@ -24,7 +24,7 @@ import onebit
 from onebit.contract.choices import fill
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import Real
-from onebit.learner.state import state_of
+from onebit.learner.state import dump_state
 from onebit.rules import registry
 from onebit.sklearn import BanditClassifier
 
@@ -41,7 +41,7 @@ def test_the_checks_of_scikit_learn(estimator: BanditClassifier, check: Callable
 
 def learnt_the_same(one: onebit.Learner, other: onebit.Learner) -> bool:
     """Whether two learners are in the same state, but for who they are."""
-    (first, arrays), (second, others) = state_of(one.runtime), state_of(other.runtime)
+    (first, arrays), (second, others) = dump_state(one.runtime), dump_state(other.runtime)
     differing = {name for name in first if first[name] != second[name]}
     return differing <= {"identity"} and all(np.array_equal(arrays[name], others[name]) for name in arrays)
 

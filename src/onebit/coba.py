@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.installation import install_command
-from onebit.contract.options import options_beside
+from onebit.contract.options import check_options
 from onebit.contract.rule import Rule
-from onebit.contract.validation import ClassName, listed
+from onebit.contract.validation import ClassName, join_names
 from onebit.data import streams
 from onebit.data.streams import Stream
 from onebit.errors import InputError, MissingExtraError, brief
-from onebit.learner.classes import name_of
+from onebit.learner.classes import to_class_name
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import DEFAULT
 
 
@@ -38,7 +38,7 @@ class CobaLearner:
     def __init__(self, learner: str | Rule | Learner = DEFAULT, *, seed: int | None = None, **options: Any) -> None:
         if isinstance(learner, Learner) and (options or seed is not None):
             raise InputError("a learner brings its own seed and options")
-        options = options_beside(options, classes="the actions of the environment")
+        options = check_options(options, classes="the actions of the environment")
         self._template, self._options, self._seed = learner, options, 0 if seed is None else seed
         self._names: dict[Any, ClassName] = {}  # of the actions, in their order
         tried = learner if isinstance(learner, Learner) else self._made((0, 1))  # bad options are found now
@@ -80,7 +80,7 @@ class CobaLearner:
     def _name_of(self, action: Any) -> ClassName:
         """The class of an action that is known."""
         if hashable(action) not in self._names:
-            raise InputError(f"there is no action {brief(action)}; the actions are {listed(self._names)}")
+            raise InputError(f"there is no action {brief(action)}; the actions are {join_names(self._names)}")
         return self._names[hashable(action)]
 
     def _ready(self, context: Any, actions: Sequence[Any]) -> tuple[Learner, list[ClassName]]:
@@ -101,7 +101,7 @@ class CobaLearner:
         names = {key: _name_of_one(key) for key in keys}
         if not isinstance(self._template, Learner) or not set(names.values()) <= set(learner.classes):
             raise InputError(
-                f"{brief(keys[0])} is an action, but in the first round they were {listed(self._names)}: where not all can be played in "
+                f"{brief(keys[0])} is an action, but in the first round they were {join_names(self._names)}: where not all can be played in "
                 "each round, give CobaLearner a learner with all of them as classes"
             )
         return names
@@ -110,8 +110,10 @@ class CobaLearner:
         if not isinstance(self._template, Learner):
             return Learner(self._template, classes=classes, seed=self._seed, **self._options)
         if not set(classes) <= set(self._template.classes):
-            raise InputError(f"the actions are {listed(classes)}, but the learner has {listed(self._template.classes)}")
-        return copy_of(self._template)
+            raise InputError(
+                f"the actions are {join_names(classes)}, but the learner has {join_names(self._template.classes)}"
+            )
+        return copy_learner(self._template)
 
 
 def hashable(action: Any) -> Any:
@@ -143,7 +145,7 @@ def names_of(keys: list[Any]) -> dict[Any, ClassName]:
 
 def _name_of_one(key: Any) -> ClassName:
     if not isinstance(key, tuple):
-        return name_of(key)
+        return to_class_name(key)
     if sorted(key) != [0] * (len(key) - 1) + [1]:
         raise _with_features(key)
     return key.index(1)
@@ -222,7 +224,7 @@ def _round_of(
     keys = keys_of(actions)
     names = names or names_of(keys)
     if set(keys) != names.keys():
-        raise InputError(f"the actions are {listed(keys)}, but were {listed(names)} before")
+        raise InputError(f"the actions are {join_names(keys)}, but were {join_names(names)} before")
     assert actions is not None
     found = [rewards(action) for action in actions]
     if sorted(found) != [0] * (len(found) - 1) + [1]:

@@ -34,10 +34,10 @@ MOST_SHOWN = 200  # characters of what was given, in a sentence about it
 MOST_NAMED = 50  # names in a sentence: all learners and options, but not the columns of a wide table
 
 
-def short(text: str, most: int = MOST_SHOWN) -> str:
+def truncate(text: str, most: int = MOST_SHOWN) -> str:
     """A text, cut where it is long.
 
-    >>> short("abcdef", 3), short("abc", 3)
+    >>> truncate("abcdef", 3), truncate("abc", 3)
     ('abc...', 'abc')
     """
     return text if len(text) <= most else f"{text[:most]}..."
@@ -82,10 +82,10 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     return folded[close[0]] if close else None
 
 
-def lines_of(said: object) -> list[str]:
+def clean_lines(said: object) -> list[str]:
     """What another program said, line by line, without the colours of a terminal: Numba has them where Ray is imported.
 
-    >>> lines_of("\\x1b[1mno such function\\x1b[0m\\n\\n  File x.py:")
+    >>> clean_lines("\\x1b[1mno such function\\x1b[0m\\n\\n  File x.py:")
     ['no such function', 'File x.py:']
     """
     lines = (line.strip() for line in _COLOURS.sub("", str(said)).splitlines())

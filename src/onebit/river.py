@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.installation import install_command
-from onebit.contract.options import options_beside
+from onebit.contract.options import check_options
 from onebit.contract.validation import checked_count
 from onebit.data import streams
 from onebit.data.streams import Stream
 from onebit.errors import InputError, MissingExtraError, brief, nearest
-from onebit.learner.classes import name_of
-from onebit.learner.feedback import refuse_other_feedback
-from onebit.learner.inspection import belief_of, no_belief
+from onebit.learner.classes import to_class_name
+from onebit.learner.feedback import require_feedback_kind
+from onebit.learner.inspection import believe_row, no_belief_message
 from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, rule_named
 
@@ -107,10 +107,10 @@ class RiverClassifier(base.Classifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The rule's belief that each label is right; not how often it would be played."""
         if not self._believes:
-            raise NotImplementedError(no_belief(rule_named(self.rule).title))
+            raise NotImplementedError(no_belief_message(rule_named(self.rule).title))
         if self.learner is None:
             return dict.fromkeys(self._labels, 1.0)
-        return dict(zip(self._labels, belief_of(self.learner.runtime, self._row(x)).tolist(), strict=True))
+        return dict(zip(self._labels, believe_row(self.learner.runtime, self._row(x)).tolist(), strict=True))
 
     def _row(self, x: Mapping[Any, Any]) -> Any:
         """What the learner reads x as."""
@@ -140,9 +140,9 @@ class RiverClassifier(base.Classifier):
     def _made(self) -> Learner:
         """A learner of the first two classes, which knows nothing yet."""
         made = Learner(
-            self.rule, classes=2, seed=self._drawn, **options_beside(self.options, classes="classes", seed="seed")
+            self.rule, classes=2, seed=self._drawn, **check_options(self.options, classes="classes", seed="seed")
         )
-        refuse_other_feedback(made.runtime, self.feedback)
+        require_feedback_kind(made.runtime, self.feedback)
         return made
 
 
@@ -189,7 +189,7 @@ def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **s
             rows.append(named(pair[0]))
         except InputError as error:
             raise InputError(f"row {number} of {name}: {error}") from None
-        labels.append(name_of(pair[1]))
+        labels.append(to_class_name(pair[1]))
     if not rows:
         raise InputError(f"{name} has no rows")
     names = rows[0].keys()

@@ -13,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
-from onebit.contract.options import options_beside
+from onebit.contract.options import check_options
 from onebit.contract.rule import Rule
-from onebit.contract.validation import listed
+from onebit.contract.validation import join_names
 from onebit.data.streams import stream
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import InputError, MissingExtraError, OnebitError, brief
-from onebit.learner.classes import name_of
-from onebit.learner.feedback import refuse_other_feedback
-from onebit.learner.inspection import beliefs_of, greedy_of, no_belief, scores_of
+from onebit.learner.classes import to_class_name
+from onebit.learner.feedback import require_feedback_kind
+from onebit.learner.inspection import believe_rows, best_classes, no_belief_message, score_rows
 from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, rule_named
 
@@ -52,7 +52,7 @@ def has_belief(classifier: BanditClassifier) -> bool:
     """Whether there is `predict_proba`."""
     rule = rule_of(classifier)
     if isinstance(rule, Rule) and rule.belief is None:
-        raise AttributeError(f"{no_belief(rule.title)}; there is no predict_proba")
+        raise AttributeError(f"{no_belief_message(rule.title)}; there is no predict_proba")
     return True
 
 
@@ -64,7 +64,7 @@ def has_scores(classifier: BanditClassifier) -> bool:
     if rule.belief is not None:
         raise AttributeError(f"{rule.title} has beliefs in the classes: predict_proba gives them")
     try:
-        own = {name: value for name, value in options_beside(classifier.options).items() if name in rule.parameters}
+        own = {name: value for name, value in check_options(classifier.options).items() if name in rule.parameters}
         params, _ = rule.settle(4, own)  # with 3 classes there are as many pairs
     except OnebitError:
         return True
@@ -139,7 +139,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         strange = np.flatnonzero(labels < 0)
         if len(strange):
             row = int(strange[0])
-            raise InputError(f"y[{row}] is {brief(y.tolist()[row])}, but the classes are {listed(names)}")
+            raise InputError(f"y[{row}] is {brief(y.tolist()[row])}, but the classes are {join_names(names)}")
         learner = self._new(known) if first else self.learner_
         self._go_on(learner, X, labels, NOTHING)
         self.classes_, self.learner_ = known, learner
@@ -153,12 +153,12 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _new(self, classes: NDArray[Any]) -> Learner:
         """A learner that knows nothing yet."""
-        options = options_beside(self.options, classes="y", seed="random_state")
+        options = check_options(self.options, classes="y", seed="random_state")
         state = self.random_state
         whole = isinstance(state, int | np.integer)
         seed = int(state) if whole else int(check_random_state(state).randint(_MOST_SEEDS))
-        made = Learner(self.rule, classes=[name_of(label) for label in classes], seed=seed, **options)
-        refuse_other_feedback(made.runtime, self.feedback)
+        made = Learner(self.rule, classes=[to_class_name(label) for label in classes], seed=seed, **options)
+        require_feedback_kind(made.runtime, self.feedback)
         return made
 
     def _go_on(self, learner: Learner, X: Any, labels: NDArray[np.int64], order: NDArray[np.int64]) -> None:
@@ -180,19 +180,19 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> NDArray[Any]:
         """The class that the learner thinks best for each row, without exploring."""
         rows = self._rows(X)
-        return np.asarray(self.classes_[greedy_of(self.learner_.runtime, rows)])
+        return np.asarray(self.classes_[best_classes(self.learner_.runtime, rows)])
 
     @available_if(has_belief)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """The probability that each class is right, as the rule believes. It is not how often the learner would play it."""
         rows = self._rows(X)
-        return beliefs_of(self.learner_.runtime, rows)
+        return believe_rows(self.learner_.runtime, rows)
 
     @available_if(has_scores)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """For rules that have scores and no belief: the score of each class, or with two classes by how much the second leads."""
         rows = self._rows(X)
-        scores = scores_of(self.learner_.runtime, rows)[:, : len(self.classes_)]
+        scores = score_rows(self.learner_.runtime, rows)[:, : len(self.classes_)]
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores
 
     def _rows(self, X: Any) -> Any:

@@ -11,7 +11,7 @@ from scipy import stats
 
 import onebit
 from onebit.checks import refused
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from tests.auto.streams import Array, drawn_digits, error_of, gaussians
 
 RULES = ["auto", "banditron", "linucb"]
@@ -42,7 +42,7 @@ def test_every_propensity_is_at_least_the_floor_over_the_classes(name: str) -> N
 @pytest.mark.parametrize("name", RULES)
 def test_the_floor_is_mixed_into_what_the_rule_does(name: str) -> None:
     learner, X = trained(name)
-    bare = copy_of(learner)
+    bare = copy_learner(learner)
     bare.runtime.model.exploration_floor = 0.0
     for x in X:
         mixed, alone = learner.probabilities(x), bare.probabilities(x)
@@ -85,7 +85,7 @@ def test_the_step_of_banditron_remains_unbiased() -> None:
                 identity = next(
                     number for number in range(10**6, 10**6 + 5000) if learner.decide(x, number).label == label
                 )
-                copy = copy_of(learner)
+                copy = copy_learner(learner)
                 copy.learn(copy.decide(x, id=identity), right=bool(label == truth))
                 mean += chance * (copy.weights - before)
             expected = np.zeros_like(before)
@@ -123,7 +123,7 @@ def test_a_floor_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
     learner, X = trained(name)
     learner.save(tmp_path / "learner.onebit")
     loaded = onebit.load(tmp_path / "learner.onebit")
-    assert loaded.runtime.exploration_floor == copy_of(learner).runtime.exploration_floor == FLOOR
+    assert loaded.runtime.exploration_floor == copy_learner(learner).runtime.exploration_floor == FLOOR
     for x in X:
         one, other = learner.decide(x), loaded.decide(x)
         assert (one.label, one.propensity, one.weight) == (other.label, other.propensity, other.weight)

@@ -16,8 +16,8 @@ import onebit
 from onebit.auto.dense import arrays
 from onebit.auto.dense.views import MEAN
 from onebit.checks import refused, state
-from onebit.learner.learner import Learner, copy_of
-from onebit.learner.state import state_of
+from onebit.learner.learner import Learner, copy_learner
+from onebit.learner.state import dump_state
 from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, topics
 from tests.every_rule.cases import (
     FAMILIES,
@@ -93,7 +93,7 @@ def test_saved_and_loaded_it_goes_on_bit_for_bit(kind: str, dtype: str, tmp_path
     found = heard(learner, X[:130], y[:130])
     late = learner.decide(X[130], id="late")
     learner.save(tmp_path / "auto.onebit")
-    loaded, cloned = onebit.load(tmp_path / "auto.onebit"), copy_of(learner)
+    loaded, cloned = onebit.load(tmp_path / "auto.onebit"), copy_learner(learner)
     for one in (loaded, cloned):
         assert same(one, learner)
         assert found + heard(one, X[130:], y[130:]) == expected
@@ -265,7 +265,7 @@ def test_a_decision_on_a_row_that_differs_by_the_sign_of_a_zero_does_not_matter(
             asked.decide(between, id=f"between {between[1]} {number}")
         for learner, decision in zip((asked, alone), decisions, strict=True):
             learner.learn(decision, right=number % 3 == 0)
-    kept = [{name: array.tobytes() for name, array in state_of(one.runtime)[1].items()} for one in (asked, alone)]
+    kept = [{name: array.tobytes() for name, array in dump_state(one.runtime)[1].items()} for one in (asked, alone)]
     assert kept[0] == kept[1]
 
 

@@ -25,8 +25,8 @@ from onebit.experiments.executors.threads import execute
 from onebit.experiments.trials.shared_data import by_shared_data
 from onebit.experiments.trials.trial import Trial, entry_of
 from onebit.learner import batches
-from onebit.learner.learner import Learner, copy_of
-from onebit.learner.state import from_state, state_of
+from onebit.learner.learner import Learner, copy_learner
+from onebit.learner.state import dump_state, load_state
 from onebit.rules import registry
 from onebit.service.inputs import Inputs
 from onebit.service.task import warm
@@ -136,7 +136,7 @@ def test_what_is_kept_goes_on_as_if_never_stopped(case: str, after: int, tmp_pat
     learner = learner_of()
     step(learner, X, y, 0, after)
     learner.save(tmp_path / "kept.onebit")
-    others = [onebit.load(tmp_path / "kept.onebit"), copy_of(learner), pickle.loads(pickle.dumps(learner))]
+    others = [onebit.load(tmp_path / "kept.onebit"), copy_learner(learner), pickle.loads(pickle.dumps(learner))]
     step(learner, X, y, after, 30)
     for other in others:
         step(other, X, y, after, 30)
@@ -297,7 +297,7 @@ def test_a_class_more_before_and_after_the_move(case: str, after: int) -> None:
     learner, fewer = learner_of(classes=NAMES[:4]), np.minimum(y, 3)
     step(learner, X, fewer, 0, after)
     learner.add_class(NAMES[4])
-    other = copy_of(learner)
+    other = copy_learner(learner)
     step(learner, X, y, after, 30)
     schedule = Schedule(labels=y[after:].astype(np.int64))
     walked(other, X[after:], schedule).runtime.finish_walk(schedule)
@@ -344,8 +344,8 @@ def test_names_and_a_form_that_was_said_are_left_alone() -> None:
         assert treated_as(learner) == "sparse"
         assert learner.runtime.model.routing is None
         assert learner.describe().form is None
-        assert treated_as(copy_of(learner)) == "sparse"
-        assert copy_of(learner).runtime.model.routing is None
+        assert treated_as(copy_learner(learner)) == "sparse"
+        assert copy_learner(learner).runtime.model.routing is None
     plain = Learner("bpa", classes=NAMES)
     step(plain, X, y, 0, 20)
     assert treated_as(plain) == "sparse"
@@ -393,7 +393,7 @@ def test_what_would_take_too_much_memory_stays_as_it_came(monkeypatch: pytest.Mo
     form = "rows came sparse, 100 % filled: treated as sparse, for want of memory for dense ones"
     assert learner.describe().form == form
     monkeypatch.undo()
-    again = copy_of(learner)
+    again = copy_learner(learner)
     for one in (learner, again):  # it has settled
         step(one, X, y, 20, 30)
         assert one.describe().form == form
@@ -431,17 +431,17 @@ def test_a_file_that_counts_what_cannot_be_is_refused(changed: dict[str, Any], s
     X, y = stream_of(CASES[0], 20)
     learner = learner_of()
     step(learner, X, y, 0, 20)
-    manifest, arrays = state_of(learner.runtime)
+    manifest, arrays = dump_state(learner.runtime)
     bad = {**manifest, "routing": {**manifest["routing"], **changed}}
-    assert sentence in refused(lambda: from_state(bad, arrays))
+    assert sentence in refused(lambda: load_state(bad, arrays))
 
 
 def test_a_file_of_names_cannot_have_counted() -> None:
     learner = learner_of()
     learner.decide({"a": 1.0})
-    manifest, arrays = state_of(learner.runtime)
+    manifest, arrays = dump_state(learner.runtime)
     bad = {**manifest, "routing": {"came": "sparse", "rows": 0, "filled": 0}}
-    assert "not open to choice" in refused(lambda: from_state(bad, arrays))
+    assert "not open to choice" in refused(lambda: load_state(bad, arrays))
 
 
 def test_a_task_of_a_service_is_the_replay_of_its_log(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onebit.auto.dense.basis import SQUARES, STANDARDISED, Basis, choose_units
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 
 
 @pytest.mark.parametrize("tiny", [1e-8, 1e-12, 1e-17, 1e-20, 1e-30, 1e-40])
@@ -21,7 +21,7 @@ def test_values_far_out_of_all_that_was_seen_are_learnt_and_can_be_copied(tiny: 
         mixture = learner.runtime.model.space.mixture
         assert (mixture.doubts >= 0.0).all(), number
         assert np.isfinite(mixture.scores).all(), number
-    assert copy_of(learner).best(x) == learner.best(x)
+    assert copy_learner(learner).best(x) == learner.best(x)
 
 
 def test_no_column_is_magnified_beyond_single_precision() -> None:

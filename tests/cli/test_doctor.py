@@ -11,7 +11,7 @@ from tools.lowest import DEVELOPERS, constraints_of
 
 from onebit.cli import main
 from onebit.contract import installation
-from onebit.contract.installation import extras, install_command
+from onebit.contract.installation import install_command, list_extras
 from onebit.version import VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -56,16 +56,16 @@ def test_the_doctor_names_a_gpu(capsys: pytest.CaptureFixture[str], monkeypatch:
 def test_the_doctor_says_what_an_extra_lacks(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("onebit.cli.doctor.extras", lambda: {"imagined": ["no-such-package"]})
+    monkeypatch.setattr("onebit.cli.doctor.list_extras", lambda: {"imagined": ["no-such-package"]})
     assert main(["doctor"]) == 0
     assert f"imagined: no-such-package missing: {install_command('imagined')}" in capsys.readouterr().out
 
 
 def test_extras_of_a_wheel_are_those_of_its_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(installation, "clone", lambda: None)
+    monkeypatch.setattr(installation, "source_folder", lambda: None)
     wanted = ["numpy>=1", 'ray[client]>=2; python_version < "3.14" and extra == "ray"', "pytest; extra == 'test'"]
     monkeypatch.setattr("importlib.metadata.requires", lambda name: wanted)
-    assert extras() == {"ray": ["ray"]}
+    assert list_extras() == {"ray": ["ray"]}
 
 
 # --- the lowest versions -----------------------------------------------------------------------------------------------

@@ -16,13 +16,22 @@ import pytest
 from numba.extending import register_jitable
 
 from onebit.contract import calibration
-from onebit.contract.calibration import HEARD, SLOPE, confidence, hear, initial, level_of, level_start, threshold
+from onebit.contract.calibration import (
+    HEARD,
+    SLOPE,
+    confidence,
+    initial_state,
+    level_of,
+    level_start,
+    threshold,
+    update,
+)
 from onebit.engine.fingerprint import reach
 from tests.oracles.calibration import Calibration
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-for function in reach([confidence, hear, threshold], ()):
+for function in reach([confidence, update, threshold], ()):
     register_jitable(function)
 
 
@@ -34,12 +43,12 @@ def walked(raws: Array, rewards: Array, risk: float, state: Array) -> tuple[Arra
         confidences[now] = confidence(state, raws[now])
         if risk > 0.0:
             thresholds[now] = threshold(state, risk)
-        hear(state, raws[now], confidences[now], rewards[now])
+        update(state, raws[now], confidences[now], rewards[now])
     return confidences, thresholds
 
 
 def fresh() -> Array:
-    return np.array(initial())
+    return np.array(initial_state())
 
 
 def confidences_of(raws: Array, rewards: Array) -> Array:
@@ -98,7 +107,7 @@ def test_it_equals_its_twin() -> None:
             mine, its = confidence(state, raw), twin.confidence(raw)
             assert mine == pytest.approx(its, abs=1e-9, nan_ok=True)
             reward = float(generator.random() < 0.9) if generator.random() < 0.9 else generator.random()
-            hear(state, raw, mine, reward)
+            update(state, raw, mine, reward)
             twin.hear(raw, its, reward)
         for risk in (0.05, 0.2, 0.3, 0.5):
             assert threshold(state, risk) == twin.threshold(risk)
@@ -112,7 +121,7 @@ def test_compiled_and_plain_agree() -> None:
     for now, (raw, reward) in enumerate(zip(raws.tolist(), rewards.tolist(), strict=True)):
         assert confidence(state, raw) == pytest.approx(compiled[now], rel=1e-12, nan_ok=True)
         assert threshold(state, 0.2) == thresholds[now]
-        hear(state, raw, float(compiled[now]), reward)
+        update(state, raw, float(compiled[now]), reward)
     assert math.isfinite(thresholds[-1])
 
 
@@ -147,8 +156,8 @@ def test_right_answers_raise_confidence_and_wrong_ones_lower_it() -> None:
         walked(raws[:heard], rewards[:heard], 0.0, state)
         for raw in (-1.0, 0.5, 2.0, 4.0):
             after_right, after_wrong = state.copy(), state.copy()
-            hear(after_right, raw, 0.5, 1.0)
-            hear(after_wrong, raw, 0.5, 0.0)
+            update(after_right, raw, 0.5, 1.0)
+            update(after_wrong, raw, 0.5, 0.0)
             assert confidence(after_right, raw) > confidence(after_wrong, raw)
 
 
@@ -173,8 +182,8 @@ def test_a_constant_reward_is_learnt() -> None:
     walked(raws, bits, 0.0, state)
     assert confidence(state, 1.5) == pytest.approx(0.7, abs=0.06)
     told, rewarded = fresh(), fresh()
-    hear(told, 0.5, 0.5, True)
-    hear(rewarded, 0.5, 0.5, 1.0)
+    update(told, 0.5, 0.5, True)
+    update(rewarded, 0.5, 0.5, 1.0)
     assert np.array_equal(told, rewarded)
 
 
@@ -189,12 +198,12 @@ def test_one_score_out_of_all_proportion_does_not_hide_the_others() -> None:
 def test_any_score_gives_a_probability(raw: float) -> None:
     state = fresh()
     assert math.isnan(confidence(state, raw))  # nothing was heard
-    hear(state, raw, math.nan, 1.0)
+    update(state, raw, math.nan, 1.0)
     for reward in (0.0, 1.0, 0.5) * 20:
         assert 0.0 < confidence(state, raw) < 1.0
-        hear(state, raw, confidence(state, raw), reward)
+        update(state, raw, confidence(state, raw), reward)
         assert 0.0 < confidence(state, 1.0) < 1.0
-        hear(state, 1.0, confidence(state, 1.0), 1.0)
+        update(state, 1.0, confidence(state, 1.0), 1.0)
     assert np.isfinite(state).all()
     assert state[HEARD] == 121.0
 
@@ -204,7 +213,7 @@ def test_a_decision_without_a_raw_score_teaches_nothing() -> None:
     state = fresh()
     walked(raws, rewards, 0.0, state)
     before = state.copy()
-    hear(state, math.nan, math.nan, 1.0)
+    update(state, math.nan, math.nan, 1.0)
     assert np.array_equal(state, before)
 
 
@@ -279,9 +288,9 @@ def test_what_is_above_the_risk_everywhere_is_never_sure(risk: float) -> None:
 )
 def test_a_state_to_which_no_answers_lead_is_found_out(place: int, value: float, words: str) -> None:
     state = fresh()
-    assert calibration.flaw(state) == ""
+    assert calibration.find_flaw(state) == ""
     state[place] = value
-    assert words in calibration.flaw(state)
+    assert words in calibration.find_flaw(state)
 
 
 def test_a_state_to_which_answers_led_has_no_flaw() -> None:
@@ -289,7 +298,7 @@ def test_a_state_to_which_answers_led_has_no_flaw() -> None:
     state = fresh()
     walked(raws, rewards, 0.1, state)
     assert state[calibration.HEARD] == 2000
-    assert calibration.flaw(state) == ""
+    assert calibration.find_flaw(state) == ""
 
 
 def test_sure_answers_are_counted_where_somebody_asked() -> None:
@@ -301,6 +310,6 @@ def test_sure_answers_are_counted_where_somebody_asked() -> None:
         (0.3, 0.5, 0.0),
         (0.9, np.nan, 0.0),
     ):
-        calibration.take_answer(state, 1.0, confident, asked, reward)
+        calibration.count_answer(state, 1.0, confident, asked, reward)
     assert state[[calibration.ASKED, calibration.SURE, calibration.SURE_WRONG]].tolist() == [4.0, 3.0, 1.75]
     assert state[calibration.HEARD] == 5.0

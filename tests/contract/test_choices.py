@@ -34,10 +34,10 @@ from onebit.contract.draws import (
     TEACHING,
     TIE,
     Draws,
-    key_of,
+    hash_id,
+    seed_key,
     splitmix,
     uniform,
-    word_of,
 )
 from onebit.contract.rule import LEARNT, Rule
 from tests.rules.steps import Bench, Labels, Vector, decision, draws_of, grid_counts, probabilities_of, surprise, walk
@@ -81,7 +81,7 @@ def counted(choose: Callable[[Draws], int], classes: int, many: int, seed: int) 
 
 def drawn(many: int, index: int = 0, stream: int = DECIDING, seed: int = 0, first: int = 0) -> Vector:
     """One number for each of many neighbouring ids."""
-    key = key_of(seed)
+    key = seed_key(seed)
     with np.errstate(over="ignore"):
         return np.array([uniform(Draws(key, np.uint64(first + i), stream), index) for i in range(many)])
 
@@ -119,8 +119,8 @@ def test_a_draw_is_a_function_of_seed_id_stream_and_index(seed: int, identity: i
     state = mixed((key + golden * identity) % WORD)
     state = mixed((state + golden * (stream * 2**40 + index + 1)) % WORD)
     with np.errstate(over="ignore"):
-        number = uniform(Draws(key_of(seed), word_of(identity), stream), index)
-        again = uniform(Draws(key_of(seed), word_of(identity), stream), index)
+        number = uniform(Draws(seed_key(seed), hash_id(identity), stream), index)
+        again = uniform(Draws(seed_key(seed), hash_id(identity), stream), index)
     assert number == (state >> 11) / 2**53 == again
     assert 0.0 <= number < 1.0
 
@@ -157,15 +157,15 @@ def test_the_lowest_bits_of_draws_are_uniform() -> None:
 
 def test_string_ids_are_the_same_in_every_process_and_release() -> None:
     """Hashes written down once: Python's own hash changes from process to process, these must not."""
-    assert int(word_of("ticket-7")) == 0xECA4B841B88909CC
-    assert int(word_of("")) == 0xB4B2797457A0A6E4
-    assert int(word_of("größe")) == 0xE99A32C955E1F8F4
-    assert int(word_of(7)) == 7
+    assert int(hash_id("ticket-7")) == 0xECA4B841B88909CC
+    assert int(hash_id("")) == 0xB4B2797457A0A6E4
+    assert int(hash_id("größe")) == 0xE99A32C955E1F8F4
+    assert int(hash_id(7)) == 7
 
 
 def test_string_ids_do_not_collide_and_are_uniform() -> None:
     """10,000 names give 10,000 words (a collision among true random words: 3e-12); chi-square at 1e-6 over 64 cells."""
-    words = [int(word_of(f"ticket-{number}")) for number in range(10_000)]
+    words = [int(hash_id(f"ticket-{number}")) for number in range(10_000)]
     assert len(set(words)) == len(words)
     counts = np.bincount([word >> 58 for word in words], minlength=64)
     assert surprise(counts, np.full(64, 1 / 64)) > ERROR_RATE

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 import onebit
 from onebit.contract import gaussians
-from onebit.contract.draws import DECIDING, Draws, key_of
+from onebit.contract.draws import DECIDING, Draws, seed_key
 from onebit.contract.gaussians import below, integral_below, normal, share_largest
 
 Array = np.ndarray[Any, Any]
@@ -218,7 +218,7 @@ def test_distribution_and_its_integral() -> None:
 def test_draws_are_standard_normal() -> None:
     # 200,000 draws; each bound is 5 deviations of its moment (those of z, z^2, z^3, z^4 are 1, sqrt 2, sqrt 15, sqrt 96),
     # wrong with probability 6e-7. The shares of 16 equally likely intervals: 5 deviations as well.
-    key, count = key_of(9), 200_000
+    key, count = seed_key(9), 200_000
     with np.errstate(over="ignore"):
         z = np.array([normal(Draws(key, np.uint64(identity), DECIDING), 2) for identity in range(count)])
     for power, (moment, deviation) in enumerate([(0.0, 1.0), (1.0, 2.0**0.5), (0.0, 15.0**0.5), (3.0, 96.0**0.5)], 1):
@@ -229,7 +229,7 @@ def test_draws_are_standard_normal() -> None:
 
 def test_neighbouring_draws_are_unrelated() -> None:
     # The numbers of two labels of one decision; a correlation of 50,000 pairs is beyond 5/sqrt(50,000) with probability 6e-7.
-    key, count = key_of(10), 50_000
+    key, count = seed_key(10), 50_000
     with np.errstate(over="ignore"):
         draws = [Draws(key, np.uint64(identity), DECIDING) for identity in range(count)]
         pairs = np.array([(normal(one, 2), normal(one, 4)) for one in draws])

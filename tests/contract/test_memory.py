@@ -33,7 +33,7 @@ def test_the_machine_says_what_is_free(machine: Path) -> None:
     assert memory.available_memory() == 10_240_000_000
     (machine / "meminfo").unlink()
     assert memory.available_memory() is None, "nobody says"
-    memory.refuse_beyond_memory(10**15, "this", "that")  # and so nothing is refused
+    memory.require_memory(10**15, "this", "that")  # and so nothing is refused
 
 
 def test_a_control_group_has_less(machine: Path) -> None:
@@ -58,9 +58,9 @@ def test_a_control_group_of_the_first_version_has_less(machine: Path) -> None:
 
 
 def test_what_needs_more_is_refused_with_numbers(machine: Path) -> None:
-    memory.refuse_beyond_memory(10_240_000_000, "this", "that")
+    memory.require_memory(10_240_000_000, "this", "that")
     with pytest.raises(OutOfMemoryError, match=r"^this needs 20.4 GB of memory, and 10.2 GB are free: take that$"):
-        memory.refuse_beyond_memory(20_400_000_000, "this", "take that")
+        memory.require_memory(20_400_000_000, "this", "take that")
 
 
 def test_the_command_line_says_it_in_one_line(machine: Path, capsys: pytest.CaptureFixture[str]) -> None:

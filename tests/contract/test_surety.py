@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onebit.contract.belief import surety_of
-from onebit.contract.draws import DECIDING, Draws, key_of
+from onebit.contract.draws import DECIDING, Draws, seed_key
 from onebit.contract.rule import RuleInput
 from onebit.rules import registry
 from onebit.rules.offset_tree import leaf_of
@@ -24,7 +24,7 @@ def given_for(memory: Any, classes: int, seed: int) -> RuleInput:
     width = max(10 * classes + 3, classes * classes)
     scores = generator.normal(0.0, 1.0, width)
     scores[classes:] = np.abs(scores[classes:]) if seed % 2 else scores[classes:] ** 2
-    return RuleInput(memory, scores, 1.0, Draws(key_of(0), seed, DECIDING), np.full((2, width), np.nan))
+    return RuleInput(memory, scores, 1.0, Draws(seed_key(0), seed, DECIDING), np.full((2, width), np.nan))
 
 
 @pytest.mark.parametrize(("name", "options"), CASES)
@@ -72,7 +72,7 @@ def test_sureties_are_what_their_formulas_say() -> None:
     def surety(name: str, label: int, **options: object) -> float:
         params, memory = registry()[name].settle(4, options)
         work = np.full((2, 8), np.nan)
-        given = RuleInput(memory, np.concatenate([scores, np.ones(4)]), 1.0, Draws(key_of(0), 0, DECIDING), work)
+        given = RuleInput(memory, np.concatenate([scores, np.ones(4)]), 1.0, Draws(seed_key(0), 0, DECIDING), work)
         return surety_of(registry()[name])(params, given, label)
 
     assert surety("banditron", 1) == pytest.approx(0.5)
@@ -94,7 +94,7 @@ def test_auto_has_the_log_odds_of_what_it_believes() -> None:
     params, memory = rule.settle(3, {})
     believed = np.array([0.7, 0.2, 0.1])
     scores = np.concatenate([believed, [0.9, 0.8, 0.3], np.zeros(3)])
-    given = RuleInput(memory, scores, 1.0, Draws(key_of(0), 0, DECIDING), np.full((2, 12), np.nan))
+    given = RuleInput(memory, scores, 1.0, Draws(seed_key(0), 0, DECIDING), np.full((2, 12), np.nan))
     for label in range(3):
         expected = math.log(believed[label] / (1.0 - believed[label]))
         assert surety_of(rule)(params, given, label) == pytest.approx(expected)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas
 import pytest
 
-from onebit.contract.candidates import candidates_at, complete_at
+from onebit.contract.candidates import candidates_at, is_complete_at
 from onebit.data import streams, synthetic
 from onebit.data.candidates import CandidateDraws, CandidateSets, ListedCandidates
 from onebit.data.streams import Stream, stream
@@ -31,7 +31,7 @@ def assert_refused(words: str, given: Any, **settings: Any) -> None:
 
 
 def sets_of(schedule: Schedule) -> list[list[int]]:
-    assert all(complete_at(schedule.among, at) for at in range(len(schedule.labels)))
+    assert all(is_complete_at(schedule.among, at) for at in range(len(schedule.labels)))
     return [candidates_at(schedule.among, at).tolist() for at in range(len(schedule.labels))]
 
 

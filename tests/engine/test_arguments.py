@@ -11,7 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from onebit.engine.arguments import GAP, LARGE, LINE, place_apart
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 from tests.learner.learners import fresh
 
@@ -69,7 +69,7 @@ def test_whatever_a_learner_learns_into_lies_apart(name: str) -> None:
 
     learner = fresh(name, 3, features=5, space="dense")
     assert_apart(written(learner))
-    assert_apart(written(copy_of(learner)))
+    assert_apart(written(copy_learner(learner)))
 
 
 def test_learners_agree_bit_for_bit_wherever_their_arrays_are() -> None:

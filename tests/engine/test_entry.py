@@ -12,8 +12,8 @@ from scipy.sparse import csr_array
 
 from onebit.errors import InputError
 from onebit.learner import loop_calls
-from onebit.learner.learner import Learner, copy_of
-from onebit.learner.state import state_of
+from onebit.learner.learner import Learner, copy_learner
+from onebit.learner.state import dump_state
 
 WIDTH = 7
 ROWS = np.random.default_rng(5).standard_normal((loop_calls.STEPS + 60, WIDTH)).astype(np.float32)
@@ -47,7 +47,7 @@ def stepped(learner: Learner, rows: Any = ROWS) -> list[str]:
 
 def state(learner: Learner) -> Any:
     """All that a learner knows but its name."""
-    manifest, arrays = state_of(learner.runtime)
+    manifest, arrays = dump_state(learner.runtime)
     del manifest["identity"]
     return manifest, {name: array.tobytes() for name, array in arrays.items()}
 
@@ -160,7 +160,7 @@ def test_whatever_is_replaced_is_noticed(never: Callable[..., Any]) -> None:
                 learner.runtime.decide_rows(ROWS[:2], [0, 1]),
                 [True] * 2,
             )
-        return told + stepped(copy_of(learner)) + stepped(learner)
+        return told + stepped(copy_learner(learner)) + stepped(learner)
 
     here, there = Learner("linucb", classes=3), Learner("linucb", classes=3)
     assert events(here) == never(lambda: events(there))

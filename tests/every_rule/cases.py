@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 
 from onebit.checks import CHECKS, NAMES, rows, state
-from onebit.contract.candidates import candidates_at, packed
+from onebit.contract.candidates import candidates_at, pack_candidates
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, events_of
 from onebit.engine.stream import DECIDE, LEARN, Tally
 from onebit.errors import InputError
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of, learner_class
+from onebit.learner.learner import Learner, copy_learner, learner_class
 from onebit.rules import registry
 from tests.oracles.base import Decided
 from tests.oracles.draws import draws
@@ -331,7 +331,7 @@ def schedule_of(kind: str, y: Any) -> Schedule:
     schedule, late = Schedule(labels=y.astype(np.int64)), kind == "everything, late"
     if kind == "candidates" or late:
         sets = [chosen_among(generator, len(NAMES), int(label)) for label in y]
-        schedule = schedule._replace(among=packed(sets, complete=True))
+        schedule = schedule._replace(among=pack_candidates(sets, complete=True))
     if kind == "rewards" or late:
         worth = np.where(generator.random((len(y), len(NAMES))) < 0.5, generator.random((len(y), len(NAMES))), 0.0)
         worth[np.arange(len(y)), y] = 1.0
@@ -356,7 +356,7 @@ def assert_walks_as_it_steps(name: str, kind: str) -> None:
 
 def assert_walks_rows_as_it_steps(walker: Learner, X: Any, y: Any, kind: str) -> None:
     """The same of a learner with the seed SEED, and these rows."""
-    schedule, stepper = schedule_of(kind, y), copy_of(walker)
+    schedule, stepper = schedule_of(kind, y), copy_learner(walker)
     if walker.runtime.needs_labels and len(schedule.rewards):
         schedule = schedule._replace(rewards=NO_REWARDS)
     runtime, kept, tally = walker.runtime, schedule.choices, Tally.empty(np.array([WALKED], dtype=np.int64))
@@ -407,7 +407,9 @@ def assert_errs_less_among_few(name: str) -> None:
         ]
         for sets in ([], few):
             learner = made(name, dict(registry()[name].examples[0]), classes=26, features=12, space="dense", seed=seed)
-            schedule = Schedule(labels=y.astype(np.int64), among=packed(sets, complete=True) if sets else NOTHING)
+            schedule = Schedule(
+                labels=y.astype(np.int64), among=pack_candidates(sets, complete=True) if sets else NOTHING
+            )
             tally = Tally.empty(NOTHING)
             learner.runtime.walk(learner.runtime.read_rows(X), schedule, schedule.choices, tally, 0, schedule.steps)
             wrong.append(int(tally.mistakes[0]))

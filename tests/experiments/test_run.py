@@ -24,7 +24,7 @@ import onebit
 from onebit.checks import refused, rows, state
 from onebit.experiments.run import Result, Stopped
 from onebit.experiments.run import run as plain_run
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
 run = partial(plain_run, calibrate=True)  # as stepping by hand does
@@ -184,7 +184,7 @@ def test_a_learner_that_has_learnt_goes_on_from_there() -> None:
     before = state(learner)
     result = run(learner, X, LABELS, rounds=100, order="file")
     assert state(learner) == before
-    assert_is_its_steps(result, 0, copy_of(learner), X, LABELS, [place % 60 for place in range(100)])
+    assert_is_its_steps(result, 0, copy_learner(learner), X, LABELS, [place % 60 for place in range(100)])
     assert result.learner.learnt == 120
     assert result.learner.decide(X[0]).id == 120
 
@@ -194,7 +194,7 @@ def test_a_learner_that_waits_for_feedback_goes_on_too() -> None:
     learner = Learner("bpa", classes=NAMES)
     waiting = learner.decide(X[0])
     result = run(learner, X, LABELS, order="file")
-    assert_is_its_steps(result, 0, copy_of(learner), X, LABELS, list(range(60)))
+    assert_is_its_steps(result, 0, copy_learner(learner), X, LABELS, list(range(60)))
     result.learner.learn(waiting, right=True)
     assert "already" in refused(lambda: result.learner.learn(waiting, right=True))
     assert learner.learnt == 0
@@ -212,7 +212,7 @@ def test_the_labels_of_a_file_may_be_fewer_than_the_classes_of_the_learner() -> 
     learner = Learner("bpa", classes=[*reversed(NAMES), "fox"])
     result = run(learner, X, LABELS, order="file")
     assert result.learner.classes == (*reversed(NAMES), "fox")
-    assert_is_its_steps(result, 0, copy_of(learner), X, LABELS, list(range(60)))
+    assert_is_its_steps(result, 0, copy_learner(learner), X, LABELS, list(range(60)))
 
 
 def test_classes_that_are_given_are_the_classes() -> None:
@@ -224,7 +224,7 @@ def test_classes_that_are_given_are_the_classes() -> None:
 def test_classes_of_two_kinds_run_as_they_step() -> None:
     learner = Learner("bpa", classes=[0, "a"])
     labels = [0, "a"] * 30
-    assert_is_its_steps(run(learner, X, labels, order="file"), 0, copy_of(learner), X, labels, list(range(60)))
+    assert_is_its_steps(run(learner, X, labels, order="file"), 0, copy_learner(learner), X, labels, list(range(60)))
 
 
 def test_generated_data_run_as_they_step() -> None:

@@ -21,7 +21,7 @@ from onebit.checks import refused, rows, state
 from onebit.errors import OnebitError
 from onebit.features.named import hashed
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 
 WIDTH = 6
 X, Y = rows(30)
@@ -316,7 +316,7 @@ def test_each_space_reads_the_rows_of_the_other() -> None:
         assert np.array_equal(one.weights, other.weights)
         for table in (X, scipy.sparse.csr_array(X), scipy.sparse.csc_array(X), X.tolist()):
             assert one.decide_many(table, ids=range(30)) == [one.decide(x, id=row) for row, x in enumerate(X)]
-        taught_dense, taught_sparse = copy_of(one), copy_of(one)
+        taught_dense, taught_sparse = copy_learner(one), copy_learner(one)
         taught_dense.teach(X, Y % 3)
         taught_sparse.teach(scipy.sparse.csr_array(X), Y % 3)
         assert np.array_equal(taught_dense.weights, taught_sparse.weights)

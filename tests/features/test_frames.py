@@ -15,7 +15,7 @@ import pytest
 
 import onebit
 from onebit.checks import refused
-from onebit.learner.state import from_state, state_of
+from onebit.learner.state import dump_state, load_state
 from tests.frames import every_frame
 
 pd = pytest.importorskip("pandas", reason="pandas is in the extra `experiments`")
@@ -104,10 +104,10 @@ def test_names_are_kept_with_the_learner(way: str, tmp_path: Path) -> None:
 def test_names_that_do_not_fit_are_refused_in_a_file() -> None:
     learner = learner_of()
     learner.teach(pd.DataFrame(COLUMNS), LABELS)
-    manifest, arrays = state_of(learner.runtime)
+    manifest, arrays = dump_state(learner.runtime)
     for names, words in ((b'["a"]', "1 names"), (b'["a", "a", "b"]', "2 of them"), (b'["a", "b", 3]', "texts")):
         bad = {**arrays, "feature_names": np.frombuffer(names, dtype=np.uint8)}
-        assert words in refused(partial(from_state, manifest, bad))
+        assert words in refused(partial(load_state, manifest, bad))
 
 
 def test_names_of_what_is_refused_are_forgotten() -> None:

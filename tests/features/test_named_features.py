@@ -19,8 +19,8 @@ from onebit.features import named
 from onebit.features.features import Features
 from onebit.features.named import NameOrder, hashed_entries, read_dict, read_text, words_in
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
-from onebit.learner.state import state_of
+from onebit.learner.learner import Learner, copy_learner
+from onebit.learner.state import dump_state
 from onebit.spaces.sparse import SparseRows
 
 LETTERS = [chr(one) for one in range(128)] * 3 + list("äÖßéİıſǅΣς中文字٣²\u2028\x85\U0001d538")
@@ -179,7 +179,7 @@ def test_numbers_whose_sum_is_none_are_good_one_by_one() -> None:
 
 
 def arrays(learner: Learner) -> Any:
-    return {name: array.tobytes() for name, array in state_of(learner.runtime)[1].items()}
+    return {name: array.tobytes() for name, array in dump_state(learner.runtime)[1].items()}
 
 
 @pytest.mark.parametrize("options", [{}, {"hash_bits": 8}], ids=["a vocabulary", "hashed"])
@@ -188,7 +188,7 @@ def test_a_dict_that_was_altered_after_the_decision_is_read_again(options: dict[
     for _ in range(3):
         learner.learn(learner.decide({"a": 1.0, "b": 0.5}), right=True)
     decision = learner.decide({"a": 1.0, "b": 0.5})
-    there = copy_of(learner)
+    there = copy_learner(learner)
     decision.x["b"] = 4.0  # type: ignore[index]
     learner.learn(decision, right=False)
     there.learn(Decision.from_json(decision.to_json()), right=False)

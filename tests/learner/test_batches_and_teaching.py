@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onebit.checks import state
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 from tests.learner.learners import BANDIT, FULL, NAMES, X, Y, assert_unchanged_by, fresh, trained
 from tests.slow import tier_of
@@ -214,7 +214,7 @@ def test_teaching_a_rule_without_a_lesson_of_its_own_is_playing_and_learning(
     certain = [row for row in range(40) if learner.decide(X[row], id=row).propensity == 1.0]
     assert len(certain) >= 5
     for x, label in zip(X[certain[:5]], Y[certain[:5]], strict=True):
-        by_playing = copy_of(learner)
+        by_playing = copy_learner(learner)
         decision = by_playing.decide(x)
         if decision.propensity < 1.0:  # the steps before may have opened the choice again
             continue
@@ -233,10 +233,10 @@ def test_what_is_taught_by_playing_is_one_of_the_steps_that_playing_can_take(nam
     for row in range(30, 34):
         possible = set()
         for identity in range(300):
-            learner = copy_of(start)
+            learner = copy_learner(start)
             learner.learn(learner.decide(X[row], id=f"try {identity}"), label=NAMES[Y[row]])
             possible.add(learner.weights.tobytes())
-        taught = copy_of(start)
+        taught = copy_learner(start)
         taught.teach(X[row : row + 1], [NAMES[Y[row]]])
         assert taught.weights.tobytes() in possible
 
@@ -244,7 +244,7 @@ def test_what_is_taught_by_playing_is_one_of_the_steps_that_playing_can_take(nam
 @pytest.mark.parametrize("name", [pytest.param(name, marks=tier_of(name)) for name in registry()])
 def test_teaching_row_by_row_is_teaching_the_table(name: str) -> None:
     whole = trained(name)
-    single = copy_of(whole)
+    single = copy_learner(whole)
     labels = [NAMES[label] for label in Y]
     whole.teach(X, labels)
     for x, label in zip(X, labels, strict=True):

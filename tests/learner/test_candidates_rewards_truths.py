@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import onebit
 from onebit.checks import refused, state
-from onebit.contract.candidates import packed
+from onebit.contract.candidates import pack_candidates
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 from tests.learner.learners import BANDIT, NAMES, X, assert_unchanged_by, fresh, trained
 from tests.oracles.draws import draws
@@ -27,7 +27,7 @@ INFERRING = ("auto", "conservative-ova")
 
 def state_after(learner: Learner, decision: Decision, **said: Any) -> dict[str, Any]:
     """What a copy of a learner is once it has heard that."""
-    other = copy_of(learner)
+    other = copy_learner(learner)
     other.learn(decision, **said)
     return state(other)
 
@@ -54,7 +54,7 @@ def test_conservative_ova_infers_the_other_of_two_only_where_one_of_them_is_righ
     one, other = (learner.decide([1.0, 0.5], id="one", among=[0, 1], complete=known) for known in (False, True))
     moved = []
     for decision in (one, other):
-        heard = copy_of(learner)
+        heard = copy_learner(learner)
         heard.learn(decision, right=False)
         moved.append(np.flatnonzero(heard.weights.any(axis=1)).tolist())
     played = int(one.label)
@@ -91,10 +91,10 @@ def test_the_step_for_a_reward_is_that_for_right_with_its_probability_and_else_t
     decision, right = learner.decide(X[3], id=0), 0
     for identity in range(count):
         one = decision._replace(id=f"number {identity}")
-        rewarded, drawn = copy_of(learner), []
+        rewarded, drawn = copy_learner(learner), []
         rewarded.learn(one, reward=reward)
         for answer in (True, False):
-            told = copy_of(learner)
+            told = copy_learner(learner)
             told.learn(one, right=answer)
             drawn.append(np.array_equal(rewarded.weights, told.weights))
         assert any(drawn)
@@ -135,9 +135,9 @@ def test_rewards_in_numbers_are_right_and_wrong_where_the_truth_is_given() -> No
     """Rows of a table of one's own, for a rule that has a step for known labels and for one that has none."""
     for name in ("linucb", "bpa"):
         learner = trained(name)
-        other = copy_of(learner)
+        other = copy_learner(learner)
         ids = ["a", "b", "c"]
-        among = packed([[0, 2], [1], [0, 1, 4]])
+        among = pack_candidates([[0, 2], [1], [0, 1, 4]])
         choices = learner.runtime.decide_rows(X[:3], ids, among)
         truths = np.array([-1, 1, 4])
         wrong = np.zeros(3, dtype=bool)
@@ -184,9 +184,9 @@ def test_the_bit_of_a_reward_is_drawn_from_the_decision() -> None:
     decision = learner.decide(X[0], id=77)
     for reward in (0.2, 0.8):
         right = draws(3, 77, 5)(0) < reward
-        heard = copy_of(learner)
+        heard = copy_learner(learner)
         heard.learn(decision, reward=reward)
-        told = copy_of(learner)
+        told = copy_learner(learner)
         told.learn(decision, right=right)
         assert np.array_equal(heard.weights, told.weights)
 
@@ -218,7 +218,7 @@ def test_any_order_of_asking_answering_saving_and_new_and_retired_classes(
 ) -> None:
     """One learner goes through files and JSON, the other never does; what is refused changes neither, and they stay the same."""
     whole = fresh(name)
-    stopped = copy_of(whole)
+    stopped = copy_learner(whole)
     waiting: list[Decision] = []
     for row, (what, number) in enumerate(steps):
         before, refusals = state(whole), []

@@ -13,7 +13,7 @@ import pytest
 
 import onebit
 from onebit.checks import played, refused, rows, state
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 
 PUBLIC = {
@@ -36,7 +36,7 @@ def trained(**options: Any) -> Learner:
         copy.deepcopy,
         copy.copy,
         lambda learner: Learner.from_bytes(learner.to_bytes()),
-        copy_of,
+        copy_learner,
     ],
     ids=["pickle", "deepcopy", "copy", "bytes", "copy_of"],
 )

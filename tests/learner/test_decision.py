@@ -19,7 +19,7 @@ import scipy.sparse
 from onebit.checks import refused, state
 from onebit.errors import InputError
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 
 ROW = np.array([0.5, 0.0, -1.0, 0.1])
 FORMS: dict[str, tuple[dict[str, Any], Any]] = {
@@ -68,7 +68,7 @@ def test_a_decision_comes_back_from_json_as_it_was(form: str) -> None:
     assert type(back.x) is type(decision.x)
     assert Decision.from_json(decision.to_json().encode()) == decision
     assert "\n" not in decision.to_json()
-    here, there = copy_of(learner), copy_of(learner)
+    here, there = copy_learner(learner), copy_learner(learner)
     here.learn(decision, right=True)
     there.learn(back, right=True)
     assert state(here) == state(there)
@@ -130,7 +130,7 @@ def test_notes_and_x_are_fields_like_any_other(form: str) -> None:
 
 def test_notes_that_were_altered_to_what_has_no_hash_are_learnt_by_their_fields() -> None:
     learner, decision = made("dense float32")
-    there = copy_of(learner)
+    there = copy_learner(learner)
     learner.learn_many([decision._replace(notes=[0.0, 0.0])], [True])  # type: ignore[arg-type]
     there.learn(decision, right=True)
     assert state(learner) == state(there)
@@ -153,7 +153,7 @@ def test_what_is_learnt_of_a_decision_is_what_is_learnt_of_its_fields(
 ) -> None:
     learner, x = made(form)[0], FORMS[form][1]
     decision = learner.decide(x, **asked)
-    there = copy_of(learner)
+    there = copy_learner(learner)
     learner.learn(decision, **answer)
     there.learn(Decision.from_json(decision.to_json()), **answer)
     assert state(learner) == state(there)
@@ -167,7 +167,7 @@ def test_what_is_learnt_of_a_decision_is_what_is_learnt_of_its_fields(
 def test_a_decision_that_was_altered_is_learnt_by_its_fields() -> None:
     learner, decision = made("dense float32", "bpa")
     other = learner.decide(-np.asarray(decision.x), decision.id)
-    there, as_it_was = copy_of(learner), copy_of(learner)
+    there, as_it_was = copy_learner(learner), copy_learner(learner)
     changed = decision._replace(x=other.x, label="perhaps", greedy="perhaps", weight=0.5)
     learner.learn(changed, right=True)
     there.learn(Decision.from_json(changed.to_json()), right=True)
@@ -178,7 +178,7 @@ def test_a_decision_that_was_altered_is_learnt_by_its_fields() -> None:
 def test_a_decision_is_learnt_after_a_class_came_and_not_by_a_copy_that_has_another_in_its_place() -> None:
     learner = Learner("banditron", classes=["no", "yes"])
     before = learner.decide(ROW)
-    there = copy_of(learner)
+    there = copy_learner(learner)
     learner.add_class("more")
     there.add_class("less")
     new = next(one for one in (learner.decide(ROW, number) for number in range(1, 1000)) if one.label == "more")
@@ -362,7 +362,7 @@ def test_candidates_come_back_from_json_and_are_learnt_as_they_were() -> None:
     assert back == decision
     for change in ({"among": ("no", "perhaps")}, {"among": None}, {"complete": False}, {"probabilities": {"no": 1.0}}):
         assert decision != decision._replace(**change), change
-    here, there = copy_of(learner), copy_of(learner)
+    here, there = copy_learner(learner), copy_learner(learner)
     here.learn(decision, truth="yes")
     there.learn(back, truth="yes")
     assert state(here) == state(there)
@@ -377,7 +377,7 @@ def test_candidates_that_were_altered_are_learnt_or_refused_with_nothing_changed
         text = altered(decision, among=among)
         assert assert_unchanged_by(learner, lambda text=text: learner.learn(Decision.from_json(text), right=True))  # type: ignore[misc]
         assert assert_unchanged_by(learner, lambda text=text: learner.learn_many([Decision.from_json(text)], [True]))  # type: ignore[misc]
-    turned, plain = copy_of(learner), copy_of(learner)
+    turned, plain = copy_learner(learner), copy_learner(learner)
     turned.learn(Decision.from_json(altered(decision, among=["yes", "no"])), right=False)
     plain.learn(decision, right=False)
     assert state(turned) == state(plain)
@@ -541,7 +541,7 @@ def test_a_weight_that_makes_the_step_infinite_leaves_the_weights_finite() -> No
 
 def test_a_decision_of_a_learner_with_more_classes_is_refused_by_one_with_fewer() -> None:
     learner = Learner("bpa", classes=2, features=1, space="dense", exploration=0.0, variant="PA")
-    fewer = copy_of(learner)
+    fewer = copy_learner(learner)
     for _ in range(4):
         learner.learn(learner.decide([1.0]), right=False)
     learner.add_class("new")

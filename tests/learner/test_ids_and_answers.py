@@ -12,7 +12,7 @@ import pytest
 import onebit
 from onebit.checks import refused, state
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from tests.learner.learners import BANDIT, FULL, NAMES, X, assert_unchanged_by, fresh, trained
 
 # --- ids --------------------------------------------------------------------------------------------------------------
@@ -163,16 +163,16 @@ def test_one_bit_learners_use_only_whether_the_label_was_played(name: str) -> No
     start = trained(name)
     decision = start.decide(X[35])
     wrong = [label for label in NAMES if label != decision.label]
-    told_false = copy_of(start)
+    told_false = copy_learner(start)
     told_false.learn(decision, right=False)
     for label in wrong:
-        told = copy_of(start)
+        told = copy_learner(start)
         told.learn(decision, label=label)
         assert state(told) == state(told_false), label
-        many = copy_of(start)
+        many = copy_learner(start)
         many.learn_many([decision], labels=[label])
         assert state(many) == state(told_false), label
-    told_true, told_label = copy_of(start), copy_of(start)
+    told_true, told_label = copy_learner(start), copy_learner(start)
     told_true.learn(decision, right=True)
     told_label.learn(decision, label=decision.label)
     assert state(told_true) == state(told_label)

@@ -14,7 +14,7 @@ import pytest
 import onebit
 from onebit.checks import refused, rows
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from tests.learner.learners import NAMES, X, Y, assert_unchanged_by, fresh, trained
 
 # --- x that is too long -----------------------------------------------------------------------------------------------
@@ -35,7 +35,7 @@ def test_gaptron_refuses_what_is_longer_than_it_was_told(space: str, bias: bool)
         assert words in assert_unchanged_by(learner, lambda table=table: learner.decide_many(table))  # type: ignore[misc]
         sentence = assert_unchanged_by(learner, lambda table=table: learner.teach(table, ["ant"] * 2))  # type: ignore[misc]
         assert sentence == f"row 1: {words}"
-        kept = copy_of(learner).decide(X[1])._replace(x=long.astype(np.float32)) if space == "dense" else None
+        kept = copy_learner(learner).decide(X[1])._replace(x=long.astype(np.float32)) if space == "dense" else None
         if kept is not None:
             altered = decision._replace(x=kept.x)
             assert words in assert_unchanged_by(learner, lambda altered=altered: learner.learn(altered, right=True))  # type: ignore[misc]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round
 from onebit.offpolicy.estimates import RoundBlock, Scores, Trust, scored
 
@@ -62,7 +62,7 @@ def greedy_chances(favourites: Labels, classes: int, exploration: float) -> Arra
 
 def progressive_truth(learner: Learner, log: Sequence[Round], y: Labels) -> float:
     """What a learner that learns from this log would really have scored: its probability of the right label, round by round."""
-    follower, total = copy_of(learner), 0.0
+    follower, total = copy_learner(learner), 0.0
     for one, truth in zip(log, y.tolist(), strict=True):
         total += follower.probabilities(one.x)[learner.classes[truth]]
         assert one.propensity is not None

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Evaluation, Round, evaluate
 from onebit.offpolicy.estimates import Scores, doubly_robust
 from tests.offpolicy.logs import Array, drawn_log, gaussians, greedy_chances, played_log
@@ -126,7 +126,7 @@ def test_weights_so_uneven_that_little_is_left() -> None:
 def test_the_learner_of_a_short_log_does_not_differ_from_it() -> None:
     X, y = gaussians(50, 3, 1)
     logger = onebit.LinUCB(classes=3, exploration_floor=0.2)
-    found = evaluate(logger, played_log(copy_of(logger), X, y))
+    found = evaluate(logger, played_log(copy_learner(logger), X, y))
     assert about(found, "say as much as") == about(found, "One round alone") == set()
     assert about(found, "only 50 rounds") == {"log", *WEIGHED, "replay"}
 

@@ -14,7 +14,7 @@ import scipy.sparse
 
 import onebit
 from onebit.errors import OnebitError
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round, evaluate
 from tests.offpolicy.logs import drawn_log, gaussians, greedy_chances, played_log, progressive_truth
 from tests.slow import ON_DEMAND
@@ -36,7 +36,7 @@ def test_ips_and_doubly_robust_are_unbiased_however_both_learners_learn() -> Non
     for labels in product(range(classes), repeat=3):
         for answers in product([False, True], repeat=3):
             log: list[Round] = []
-            chance, own, follower, scored = 1.0, copy_of(logger), copy_of(target), 0.0
+            chance, own, follower, scored = 1.0, copy_learner(logger), copy_learner(target), 0.0
             for x, label, right, rates in zip(X, labels, answers, rate, strict=True):
                 logged = list(own.probabilities(x).values())
                 chance *= logged[label] * (rates[label] if right else 1.0 - rates[label])
@@ -95,7 +95,7 @@ def test_intervals_cover_what_a_finished_learner_scores_in_a_real_run() -> None:
 def test_of_the_learner_that_wrote_the_log_it_is_the_log() -> None:
     X, y = gaussians(400, 3, 1)
     logger = onebit.LinUCB(classes=3, exploration_floor=0.2)
-    found = evaluate(logger, played_log(copy_of(logger), X, y))
+    found = evaluate(logger, played_log(copy_learner(logger), X, y))
     assert found.weights is not None
     assert found.weights.mean == pytest.approx(1.0)
     assert found.weights.largest == pytest.approx(1.0)
@@ -103,7 +103,7 @@ def test_of_the_learner_that_wrote_the_log_it_is_the_log() -> None:
     assert found.weights.largest_share == pytest.approx(1 / 400)
     for name in ("ips", "snips"):
         assert getattr(found, name).value == pytest.approx(found.log.value)
-    assert found.log.value == pytest.approx(np.mean([one.right for one in played_log(copy_of(logger), X, y)]))
+    assert found.log.value == pytest.approx(np.mean([one.right for one in played_log(copy_learner(logger), X, y)]))
     assert found.learnt == 400
 
 
@@ -112,7 +112,7 @@ def test_the_learner_stays_as_it_is_and_the_seed_decides() -> None:
     log = drawn_log(np.full((300, 3), 1 / 3), X, y, 2)
     learner = onebit.Banditron(classes=3, exploration=0.3)
     played_log(learner, *gaussians(50, 3, 3))
-    before = copy_of(learner)
+    before = copy_learner(learner)
     first = evaluate(learner, log, seed=1)
     assert learner.learnt == 50
     assert np.array_equal(learner.weights, before.weights)
@@ -142,7 +142,7 @@ def test_the_labels_shown_are_learnt_with_their_propensities() -> None:
     X, y = gaussians(200, 3, 5)
     log = drawn_log(greedy_chances(y, 3, 0.5), X, y, 5)
     learner = onebit.PolicyGradient(classes=3)
-    follower = copy_of(learner)
+    follower = copy_learner(learner)
     last = 0.0
     for one in log:
         assert one.propensity is not None

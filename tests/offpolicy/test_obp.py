@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 import onebit
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round, evaluate
 from onebit.offpolicy.model import model_for
 from tests.offpolicy.logs import drawn, gaussians
@@ -50,7 +50,7 @@ def rounds_of(feedback: dict[str, Any]) -> list[Round]:
 
 def walked(learner: Learner, feedback: dict[str, Any], learning: bool) -> tuple[Array, Array]:
     """What the learner would play in each round, and what the model of rewards expects there: action_dist and q_hat in obp's words."""
-    learner, model = copy_of(learner), model_for(learner)
+    learner, model = copy_learner(learner), model_for(learner)
     played, expected = [], []
     seen = hoped = 1.0
     for x, action, reward, pscore in zip(

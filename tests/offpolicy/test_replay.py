@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import evaluate
 from onebit.offpolicy.estimates import Replay
 from onebit.offpolicy.rounds import checked_rounds
@@ -16,7 +16,7 @@ from tests.offpolicy.logs import Array, Labels, drawn_log, gaussians, greedy_cha
 
 
 def replayed(learner: Learner, log: list[onebit.offpolicy.Round], *, learning: bool = True, seed: int = 5) -> Replay:
-    replay = Replay(copy_of(learner, seed), learning, seed)
+    replay = Replay(copy_learner(learner, seed), learning, seed)
     for found in checked_rounds(learner, log):
         replay.follow(found)
     return replay
@@ -36,7 +36,7 @@ def test_a_uniform_log_keeps_every_match() -> None:
     X, y = gaussians(600, 3, 1)
     log = drawn_log(np.full((600, 3), 1 / 3), X, y, 1)
     learner = onebit.Banditron(classes=3, exploration=0.2)
-    copy, matches, right = copy_of(learner, 5), 0, 0
+    copy, matches, right = copy_learner(learner, 5), 0, 0
     for number, one in enumerate(log, start=1):  # Li et al., algorithm 3
         decision = copy.decide(one.x, number)
         if decision.label == one.label:
@@ -59,7 +59,7 @@ def test_on_a_uniform_log_replay_is_a_real_run() -> None:
         learner = onebit.LinUCB(classes=3, exploration_floor=0.1)
         replay = replayed(learner, log, seed=seed)
         rows, labels = gaussians(replay.matches, 3, 1000 + seed)
-        differences.append(replay.rewards / replay.matches - ran(copy_of(learner, 2000 + seed), rows, labels))
+        differences.append(replay.rewards / replay.matches - ran(copy_learner(learner, 2000 + seed), rows, labels))
     deviation = np.std(differences, ddof=1) / math.sqrt(len(differences))
     assert abs(np.mean(differences)) < 3.9 * deviation
     assert deviation < 0.01  # a learner that learnt nothing would be 0.2 below
@@ -96,7 +96,9 @@ def test_the_copy_does_not_draw_what_the_log_drew() -> None:
     """
     X = np.ones((2000, 1))
     learner = onebit.BPA(classes=2, exploration_floor=1.0, seed=0)
-    log = played_log(copy_of(learner), X, np.zeros(2000, dtype=np.int64))[1:]  # from id 1 on, as rounds are counted
+    log = played_log(copy_learner(learner), X, np.zeros(2000, dtype=np.int64))[
+        1:
+    ]  # from id 1 on, as rounds are counted
     assert abs(evaluate(learner, log, seed=0).replay.rounds - 1000) < 87
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import onebit
 from onebit.errors import OnebitError
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round, evaluate, train
 from onebit.offpolicy.estimates import Replay, Scores, counted, doubly_robust, ips, snips
 from onebit.offpolicy.rounds import checked_rounds
@@ -86,7 +86,7 @@ def test_ips_and_doubly_robust_are_unbiased_with_sets_and_rewards() -> None:
     for labels in product(*(CLASSES if one is None else one for one in sets)):
         for ups in product([0, 1], repeat=3):
             log: list[Round] = []
-            chance, own, follower, scored = 1.0, copy_of(logger), copy_of(target), 0.0
+            chance, own, follower, scored = 1.0, copy_learner(logger), copy_learner(target), 0.0
             for number, (x, among, label, up) in enumerate(zip(X, sets, labels, ups, strict=True)):
                 place, complete, reward = CLASSES.index(label), number == 0, values[up]
                 logged = own.probabilities(x, among=among)
@@ -156,7 +156,7 @@ def test_replay_keeps_rounds_of_few_candidates_no_more_often(known: bool) -> Non
     generator, found = np.random.default_rng(7), []
     learner = onebit.BPA(classes=6)
     for seed in range(100):
-        replay = Replay(copy_of(learner, seed), False, seed)
+        replay = Replay(copy_learner(learner, seed), False, seed)
         log = []
         for number in range(120):
             few = bool(generator.random() < 0.5)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from onebit.contract.draws import DECIDING, LEARNING, Draws, key_of, word_of
+from onebit.contract.draws import DECIDING, LEARNING, Draws, hash_id, seed_key
 from onebit.contract.rule import LEARNT, NORM, Choice, Rule, RuleInput, known
 
 Vector = NDArray[np.float64]
@@ -74,12 +74,12 @@ def bench_of(rule: Rule, classes: int, **options: object) -> Bench:
 @cache
 def cached_key(seed: int) -> np.uint64:
     """The key of a seed, remembered."""
-    return key_of(seed)
+    return seed_key(seed)
 
 
 def draws_of(identity: int, seed: int = 0, stream: int = DECIDING) -> Draws:
     """The random numbers of one decision."""
-    return Draws(cached_key(seed), word_of(identity), stream)
+    return Draws(cached_key(seed), hash_id(identity), stream)
 
 
 def decision(bench: Bench, scores: Vector, norm: float, identity: int = 0, seed: int = 0) -> Choice:

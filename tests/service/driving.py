@@ -227,7 +227,7 @@ def without_snapshots(folder: AnyWhere) -> AnyWhere:
 
 def state_of(learner: Learner) -> State:
     """Everything that a learner is, to be compared bit for bit."""
-    manifest, arrays = state.state_of(learner.runtime)
+    manifest, arrays = state.dump_state(learner.runtime)
     manifest.pop("identity")
     kept = {name: (str(array.dtype), array.shape, array.tobytes()) for name, array in arrays.items()}
     return json.dumps(manifest, sort_keys=True), kept

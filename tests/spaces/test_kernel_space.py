@@ -22,7 +22,7 @@ from onebit.checks import rows as unit_rows
 from onebit.cli import main
 from onebit.experiments.run import run
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 from onebit.spaces.choose import KernelChoice
 from onebit.spaces.kernel import LANES
@@ -489,7 +489,7 @@ def test_stop_save_load_go_on_with_a_full_support(space: str, tmp_path: Path) ->
     learner = learner_with("gaptron", "rbf:0.7", space=space, max_support=19, **GAPTRON)
     learnt(learner, X[:150], y[:150])
     learner.save(tmp_path / "learner.onebit")
-    loaded, cloned = onebit.load(tmp_path / "learner.onebit"), copy_of(learner)
+    loaded, cloned = onebit.load(tmp_path / "learner.onebit"), copy_learner(learner)
     for other in (loaded, cloned):
         assert state(other) == state(learner)
     for one in (learner, loaded, cloned):
@@ -525,7 +525,7 @@ def test_run_is_steps_through_several_blocks() -> None:
     X, y = stream(600, seed=15)
     learner = learner_with("banditron", "rational", max_support=300)
     result = run(learner, X, y.tolist(), order="file", calibrate=True)
-    by_hand = learnt(copy_of(learner), X, y)
+    by_hand = learnt(copy_learner(learner), X, y)
     assert by_hand.runtime.support.gone > 50
     result.learner.runtime.identity = by_hand.runtime.identity
     assert state(result.learner) == state(by_hand)
@@ -628,7 +628,7 @@ def test_a_refused_batch_changes_nothing_though_arrays_grew(stored: int) -> None
     labels = np.random.default_rng(4).integers(0, CLASSES, len(X)).tolist()
     taught.teach(X[:stored], labels[:stored])
     table = np.vstack([X, too_long()])
-    once = copy_of(taught)
+    once = copy_learner(taught)
     once.teach(X, labels)
     assert len(once.runtime.support) > LANES, "the arrays must have grown on the way"
     wrong = next(label for label in range(CLASSES) if label != once.best(too_long()))

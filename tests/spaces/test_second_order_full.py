@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from tests.slow import slow
 from tests.spaces.test_second_order_diagonal import finite, hear
 
@@ -155,7 +155,7 @@ def test_broken_matrix_is_repaired_and_counted(name: str, place: int, dtype: str
         assert (learner.runtime.variances(x) >= 0.0).all()
     assert 1 <= learner.runtime.model.space.repairs[0] <= 2 * len(learner.runtime.model.space.triangles)
     assert finite(learner)
-    assert copy_of(learner).runtime.model.space.repairs[0] == learner.runtime.model.space.repairs[0]
+    assert copy_learner(learner).runtime.model.space.repairs[0] == learner.runtime.model.space.repairs[0]
     for stored in learner.runtime.model.space.triangles:
         assert np.linalg.eigvalsh(triangle(stored)).min() > 0.0
 

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 import onebit
 from onebit.checks import refused, state
 from onebit.errors import OnebitError
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 from tests.learner.learners import assert_unchanged_by
 from tests.slow import tier_of
@@ -69,7 +69,7 @@ def test_saved_and_cloned_learners_go_on_as_if_never_stopped(
     path = tmp_path / "learner.onebit"
     learner.save(path)
     waiting = learner.decide(X[80])
-    copies = [onebit.load(path), copy_of(learner)]
+    copies = [onebit.load(path), copy_learner(learner)]
     assert state(copies[0]) | {"next": 0} == state(learner) | {"next": 0}
     assert state(copies[1]) == state(learner)
     before = state(learner)
@@ -157,7 +157,7 @@ def test_learner_that_grew_out_of_the_budget_is_still_copied(matrix: str, width:
     learner = Learner("linucb", classes=10, matrix=matrix)
     learner.learn(learner.decide(np.ones(width)), right=True)
     learner.add_class("new")
-    copy = copy_of(learner)
+    copy = copy_learner(learner)
     np.testing.assert_array_equal(copy.runtime.variances(np.ones(width)), learner.runtime.variances(np.ones(width)))
 
 
@@ -259,7 +259,7 @@ def test_fit_is_full_or_diagonal_to_the_bit(name: str) -> None:
         fitted = learnt(made(name, {"matrix": "fit"}, space), X, y)
         said = learnt(made(name, {"matrix": matrix}, space), X, y)
         np.testing.assert_array_equal(fitted.weights, said.weights)
-        copy = copy_of(fitted)
+        copy = copy_learner(fitted)
         assert type(copy.runtime.model.space) is type(fitted.runtime.model.space)
 
 

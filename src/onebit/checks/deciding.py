@@ -9,7 +9,7 @@ import numpy as np
 from onebit.checks.examples import NAMES, WIDTH, Factory, few, refused, rows, state, trained
 from onebit.contract.rule import LEARNT
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 
 
 def check_decides_before_learning(factory: Factory) -> None:
@@ -136,7 +136,7 @@ def check_batches_among(factory: Factory) -> None:
     one = trained(factory)
     if not takes_candidates(one):
         return
-    many = copy_of(one)
+    many = copy_learner(one)
     sets = [sorted({*few(row), NAMES[label]}) if row % 4 else None for row, label in enumerate(y)]
     singles = [one.decide(x, among=among, complete=True) for x, among in zip(X, sets, strict=True)]
     batch = many.decide_many(X, among=sets, complete=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import OnebitError
 from onebit.learner.learner import Learner
-from onebit.learner.state import state_of
+from onebit.learner.state import dump_state
 
 Factory = Callable[..., Learner]
 Array = NDArray[Any]
@@ -51,7 +51,7 @@ def csr_rows(X: Array) -> Iterator[Any]:
     return (Row(x) for x in X)
 
 
-def names_of(width: int = WIDTH) -> list[str]:
+def feature_names(width: int = WIDTH) -> list[str]:
     """Feature names whose order is that of the columns."""
     return [f"f{column:03d}" for column in range(width)]
 
@@ -80,7 +80,7 @@ def trained(factory: Factory, count: int = 60, **options: Any) -> Learner:
 
 def state(learner: Learner) -> dict[str, Any]:
     """All that a learner is, for comparison."""
-    manifest, arrays = state_of(learner.runtime)
+    manifest, arrays = dump_state(learner.runtime)
     return {**manifest, **{name: array.tobytes() for name, array in arrays.items()}}
 
 

@@ -13,7 +13,7 @@ from onebit.checks.examples import (
     WIDTH,
     Factory,
     csr_rows,
-    names_of,
+    feature_names,
     played,
     refused,
     rows,
@@ -33,7 +33,7 @@ def check_forms(factory: Factory) -> None:
         return
     X, y = rows(80, seed=10)
     X[X < -0.4] = 0.0
-    columns = names_of()
+    columns = feature_names()
     dicts = [{name: value for name, value in zip(columns, x, strict=True) if value} for x in X.tolist()]
     # Every name in the first dict, so that the vocabulary is the columns, in order.
     dicts[0] = dict(zip(columns, X[0].tolist(), strict=True))

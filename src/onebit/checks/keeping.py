@@ -13,15 +13,15 @@ import numpy as np
 
 from onebit.checks.examples import NAMES, WIDTH, Factory, played, refused, rows, spaces_of, state, trained
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of, load
-from onebit.learner.state import state_of
+from onebit.learner.learner import Learner, copy_learner, load
+from onebit.learner.state import dump_state
 from onebit.rules import registry
 
 
 def check_json(factory: Factory) -> None:
     """A decision survives a journey as JSON, and is learnt as if it had never left."""
     here = trained(factory)
-    there = copy_of(here)
+    there = copy_learner(here)
     for x in rows(5, seed=7)[0]:
         decision = here.decide(x)
         there.decide(x)
@@ -68,7 +68,7 @@ def check_clone(factory: Factory) -> None:
     """A clone goes its own way."""
     learner = trained(factory)
     before = state(learner)
-    played(copy_of(learner), *rows(20, seed=13))
+    played(copy_learner(learner), *rows(20, seed=13))
     assert state(learner) == before
 
 
@@ -88,9 +88,9 @@ def check_documentation(factory: Factory) -> None:
 def check_memory_is_bounded(factory: Factory) -> None:
     """A thousand feedbacks in order leave a learner no larger than a hundred did."""
     learner = trained(factory, 100)
-    size = sum(array.nbytes for array in state_of(learner.runtime)[1].values())
+    size = sum(array.nbytes for array in dump_state(learner.runtime)[1].values())
     played(learner, *rows(900, seed=14))
-    assert sum(array.nbytes for array in state_of(learner.runtime)[1].values()) == size
+    assert sum(array.nbytes for array in dump_state(learner.runtime)[1].values()) == size
 
 
 def check_quiet(factory: Factory) -> None:

@@ -24,7 +24,7 @@ from onebit.contract.rule import RIGHT
 from onebit.engine.stream import stream
 from onebit.errors import OnebitError
 from onebit.experiments.run import run
-from onebit.learner.learner import copy_of
+from onebit.learner.learner import copy_learner
 
 
 def check_feedback_out_of_order(factory: Factory) -> None:
@@ -64,7 +64,7 @@ def check_batches(factory: Factory) -> None:
     """`decide_many` and `learn_many` are `decide` and `learn` one after the other; a bad batch changes nothing."""
     X, y = rows(40, seed=6)
     one = trained(factory)
-    many = copy_of(one)
+    many = copy_learner(one)
     singles = [one.decide(x) for x in X]
     batch = many.decide_many(X)
     assert singles == batch
@@ -99,10 +99,10 @@ def check_run_is_steps(factory: Factory) -> None:
     labels = [NAMES[label] for label in y]
     for space in spaces_of(factory):
         learner = factory(classes=NAMES, space=space)
-        before = state(copy_of(learner)) if learner.features else None
+        before = state(copy_learner(learner)) if learner.features else None
         result = run(learner, X, labels, order="file", calibrate=True)
         assert before is None or state(learner) == before
-        by_hand = copy_of(learner)
+        by_hand = copy_learner(learner)
         seen = played(by_hand, X, y)
         wrong = [sum(one[part] != label for one, label in zip(seen, labels, strict=True)) for part in (0, 1)]
         assert [round(result.errors[0] * 150), round(result.greedy_errors[0] * 150)] == wrong
@@ -161,7 +161,7 @@ def check_rewards_of_right_and_wrong(factory: Factory) -> None:
     """A reward of 1 is right and one of 0 is wrong, bit for bit, alone and in batches."""
     X, y = rows(40, seed=26)
     told = trained(factory)
-    rewarded, batch, many = copy_of(told), copy_of(told), copy_of(told)
+    rewarded, batch, many = copy_learner(told), copy_learner(told), copy_learner(told)
     if told.runtime.needs_labels:
         assert "labels" in refused(lambda: told.learn(told.decide(X[0]), reward=1.0))
         return
@@ -183,7 +183,7 @@ def check_rewards(factory: Factory) -> None:
     one = trained(factory)
     if one.runtime.needs_labels:
         return
-    many, before = copy_of(one), one.runtime.model.memory[RIGHT]
+    many, before = copy_learner(one), one.runtime.model.memory[RIGHT]
     worth = np.random.default_rng(27).random(len(X))
     decisions = many.decide_many(X)
     for decision, reward in zip(decisions, worth, strict=True):
@@ -198,7 +198,7 @@ def check_truths(factory: Factory) -> None:
     """A truth is one feedback; a rule without a step for it hears whether the label was right. In batches as one by one, mixed."""
     X, y = rows(40, seed=28)
     one = trained(factory)
-    many, told = copy_of(one), copy_of(one)
+    many, told = copy_learner(one), copy_learner(one)
     candidates = one.runtime.rule.takes_candidates
     sets = [sorted({*few(row), NAMES[label]}) if row % 3 and candidates else None for row, label in enumerate(y)]
     decisions = many.decide_many(X, among=sets)

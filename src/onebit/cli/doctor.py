@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from onebit.contract.installation import clone, extras, install_command
+from onebit.contract.installation import install_command, list_extras, source_folder
 from onebit.version import VERSION
 
 _COMPILERS = {
@@ -51,7 +51,7 @@ def examined() -> dict[str, Any]:
     from onebit.engine.processes import cores
     from onebit.experiments.executors.threads import processor
 
-    folder = clone()
+    folder = source_folder()
     trouble = device.trouble()
     return {
         "onebit": VERSION,
@@ -59,7 +59,7 @@ def examined() -> dict[str, Any]:
         "python": platform.python_version(),
         "machine": f"{processor()}, {cores()} cores, {sys.platform}",
         "packages": {name: _version(name) for name in ALWAYS},
-        "extras": {extra: {name: _version(name) for name in names} for extra, names in extras().items()},
+        "extras": {extra: {name: _version(name) for name in names} for extra, names in list_extras().items()},
         "compiler": "known Numba" if knows_numba() else "plain Numba",
         "cache": _cache(),
         "gpu": {"usable": trouble is None, "name": None if trouble else _gpu_name(), "why_not": trouble},

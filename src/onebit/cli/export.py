@@ -96,7 +96,7 @@ def execute(chosen: argparse.Namespace) -> None:
     if to_stdout and chosen.format == "parquet":
         raise InputError("a Parquet file is not written to stdout: name it with --out FILE")
     with log_of(chosen) as (log, task):
-        from onebit.contract.files import whole_file
+        from onebit.contract.files import open_atomically
         from onebit.service.maintenance.export import write
 
         hidden = chosen.quiet or (to_stdout and sys.stdout.isatty())
@@ -104,7 +104,7 @@ def execute(chosen: argparse.Namespace) -> None:
         with (
             progress_bar(title, log.count(task), hidden) as progress,
             closing(counted(log.logged(task), progress)) as rows,
-            nullcontext(sys.stdout.buffer) if to_stdout else whole_file(Path(chosen.out)) as file,
+            nullcontext(sys.stdout.buffer) if to_stdout else open_atomically(Path(chosen.out)) as file,
         ):
             written = write(file, chosen.format, rows, task)
     about = {

@@ -25,7 +25,7 @@ from onebit.cli.options import (
     settings,
 )
 from onebit.cli.terminal import progress_bar
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.parameters import require_known
 from onebit.data.sources import names
 from onebit.data.streams import Stream
 from onebit.errors import InputError, brief
@@ -58,7 +58,7 @@ def execute(chosen: argparse.Namespace) -> int:
             f"DATA is missing: {brief(chosen.data)} is a learner, and `onebit data` lists what it could learn from"
         )
     options = settings(chosen.set)
-    refuse_unknown(chosen.rule, options, {**rule_named(chosen.rule).parameters, **OPTIONS})
+    require_known(chosen.rule, options, {**rule_named(chosen.rule).parameters, **OPTIONS})
     given = read_stream(chosen, chosen.data)
     try:
         with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:

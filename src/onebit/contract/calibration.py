@@ -48,12 +48,12 @@ SLACK = 1e-6  # rounding
 OUTLIER = 10.0  # so many spreads from the centre a raw score counts at most: one that is out of all proportion must not hide the others
 
 
-def initial() -> tuple[float, ...]:
+def initial_state() -> tuple[float, ...]:
     """The state of a learner that has heard nothing."""
     return 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, PRIOR, 0.0, PRIOR, *(0.0,) * (NUMBERS - CELL_WEIGHTS)
 
 
-def flaw(state: Vector) -> str:
+def find_flaw(state: Vector) -> str:
     """What is wrong with a state that somebody else wrote; nothing where it is one that answers may have led to."""
     counts = state[CELL_WEIGHTS:CELL_RESIDUALS], state[LEVEL_HEARD:], state[[HEARD, WEIGHT]]
     if not all((part >= 0.0).all() and (part < MOST).all() for part in counts):
@@ -112,7 +112,7 @@ def confidence(state: Vector, raw: float) -> float:
     return min(1.0 - LEAST, max(LEAST, corrected))
 
 
-def hear(state: Vector, raw: float, confidence: float, reward: float) -> None:
+def update(state: Vector, raw: float, confidence: float, reward: float) -> None:
     """Take in the answer to one decision: its raw score and its confidence as they were then, and its reward, 1 for right and 0 for wrong.
 
     A raw score that is not a number says that none is known, as in decisions that another system made: nothing can be learnt from that.
@@ -131,9 +131,9 @@ def hear(state: Vector, raw: float, confidence: float, reward: float) -> None:
         state[LEVEL_WRONG + level] += 1.0 - reward
 
 
-def take_answer(state: Vector, raw: float, confidence: float, threshold: float, reward: float) -> None:
+def count_answer(state: Vector, raw: float, confidence: float, threshold: float, reward: float) -> None:
     """Hear the answer to a decision, and count it if somebody asked from which confidence on it is sure; else that is NaN."""
-    hear(state, raw, confidence, reward)
+    update(state, raw, confidence, reward)
     if threshold == threshold:  # noqa: PLR0124 -- unless it is NaN
         state[ASKED] += 1.0
         if confidence >= threshold:

@@ -123,20 +123,20 @@ def how_many(given: RuleInput, classes: int) -> int:
     return int(given.candidates.shape[0]) if given.candidates.shape[0] > 0 else classes
 
 
-def packed(sets: Sequence[Iterable[int]], complete: bool | Sequence[bool] = False) -> Labels:
+def pack_candidates(sets: Sequence[Iterable[int]], complete: bool | Sequence[bool] = False) -> Labels:
     """Many lists of candidates in one array.
 
-    >>> packed([[0, 2], [1]], complete=True).tolist()
+    >>> pack_candidates([[0, 2], [1]], complete=True).tolist()
     [7, 11, 12, 0, 2, 1]
-    >>> [candidates_at(packed([[0, 2], [1]]), row).tolist() for row in (0, 1)]
+    >>> [candidates_at(pack_candidates([[0, 2], [1]]), row).tolist() for row in (0, 1)]
     [[0, 2], [1]]
     """
     listed = [np.asarray(list(one), dtype=np.int64) for one in sets]
     sizes = np.array([len(one) for one in listed], dtype=np.int64)
-    return packed_lists(np.concatenate([ALL_CLASSES, *listed]), sizes, complete)
+    return pack_lists(np.concatenate([ALL_CLASSES, *listed]), sizes, complete)
 
 
-def packed_lists(labels: Labels, sizes: Labels, complete: bool | Sequence[bool] = False) -> Labels:
+def pack_lists(labels: Labels, sizes: Labels, complete: bool | Sequence[bool] = False) -> Labels:
     """The same of lists that stand one after the other, with the length of each."""
     rounds = len(sizes)
     begins = np.concatenate([[0], np.cumsum(sizes)]) + rounds + 1
@@ -150,16 +150,16 @@ def candidates_at(among: Labels, row: int) -> Labels:
     return among[among[row] >> 1 : among[row + 1] >> 1]
 
 
-def complete_at(among: Labels, row: int) -> bool:
+def is_complete_at(among: Labels, row: int) -> bool:
     """Whether the right class is known to be one of them."""
     return bool(among[row] & 1)
 
 
-def rounds_of(among: Labels) -> int:
+def count_lists(among: Labels) -> int:
     """How many lists there are."""
     return 0 if len(among) == 0 else int(among[0] >> 1) - 1
 
 
-def list_at(among: Labels, row: int) -> Labels:
+def repack_list(among: Labels, row: int) -> Labels:
     """The list of one round, packed by itself."""
-    return packed([candidates_at(among, row)], complete_at(among, row)) if len(among) else ALL_CLASSES
+    return pack_candidates([candidates_at(among, row)], is_complete_at(among, row)) if len(among) else ALL_CLASSES

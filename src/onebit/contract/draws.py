@@ -57,22 +57,22 @@ def uniform(draws: Draws, index: int) -> float:
     return float(state >> _11) * (1.0 / 9007199254740992.0)
 
 
-def key_of(seed: int) -> np.uint64:
+def seed_key(seed: int) -> np.uint64:
     """The key of a seed.
 
-    >>> hex(key_of(0)) != hex(key_of(1))
+    >>> hex(seed_key(0)) != hex(seed_key(1))
     True
     """
     with np.errstate(over="ignore"):
         return splitmix(np.uint64(seed) + _GOLDEN)
 
 
-def word_of(identity: int | str) -> int:
+def hash_id(identity: int | str) -> int:
     """The 64-bit word under which an id enters the draws: a number is itself, a string is hashed.
 
-    >>> word_of(7)
+    >>> hash_id(7)
     7
-    >>> word_of("ticket-7") == word_of("ticket-7")
+    >>> hash_id("ticket-7") == hash_id("ticket-7")
     True
     """
     if isinstance(identity, str):
@@ -80,9 +80,9 @@ def word_of(identity: int | str) -> int:
     return identity
 
 
-def words_of(identities: Sequence[int | str]) -> NDArray[np.uint64]:
+def hash_ids(identities: Sequence[int | str]) -> NDArray[np.uint64]:
     """Return the words of many ids."""
     if isinstance(identities, range):
         return np.arange(identities.start, identities.stop, identities.step, dtype=np.uint64)
-    words = identities if set(map(type, identities)) == {int} else [word_of(identity) for identity in identities]
+    words = identities if set(map(type, identities)) == {int} else [hash_id(identity) for identity in identities]
     return np.array(words, dtype=np.uint64)

@@ -15,12 +15,12 @@ from onebit.errors import InputError
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a crash leaves the old one or the new one, never half of one."""
-    with whole_file(path) as file:
+    with open_atomically(path) as file:
         file.write(content)
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[BinaryIO]:
+def open_atomically(path: Path) -> Iterator[BinaryIO]:
     """Open a file that takes its place when it is complete; on failure the old one stays. A pipe is written directly.
 
     The new one has the owner and the mode of the old one. Where there was none and root writes, the owner of the folder gets it.
@@ -54,7 +54,7 @@ def _owned_as_before(file: int, target: Path) -> None:
     try:
         old = target.stat()
     except OSError:
-        owned_as_its_folder(file, target.parent)
+        match_folder_owner(file, target.parent)
         return
     if os.name == "posix":
         _give(file, old)
@@ -62,7 +62,7 @@ def _owned_as_before(file: int, target: Path) -> None:
             os.fchmod(file, stat.S_IMODE(old.st_mode) & 0o777)
 
 
-def owned_as_its_folder(made: Path | int, folder: Path) -> None:
+def match_folder_owner(made: Path | int, folder: Path) -> None:
     """Give what root makes in the folder of another user to that user: a service must be able to use its folder."""
     if os.name == "posix" and os.geteuid() == 0:
         _give(made, folder.stat())

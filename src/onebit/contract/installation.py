@@ -9,7 +9,7 @@ from pathlib import Path
 DEVELOPERS = ("test", "test-all", "docs", "bench")  # extras that are not for users
 
 
-def clone() -> Path | None:
+def source_folder() -> Path | None:
     """The folder that it was installed from, a clone say; None where it came from an index or an archive."""
     beside = Path(__file__).resolve().parents[3]
     if (beside / "pyproject.toml").is_file() and (beside / "src" / "onebit").is_dir():
@@ -32,19 +32,19 @@ def clone() -> Path | None:
 
 def install_command(extra: str, upgrade: bool = False) -> str:
     """The command that installs an extra: by name where onebit came from an index, from the clone where it came from one."""
-    folder = clone()
+    folder = source_folder()
     if folder is None:
         return f'pip install {"--upgrade " if upgrade else ""}"onebit[{extra}]"'
     here = "." if folder == Path.cwd() else str(folder)
     return f'pip install {"--upgrade " if upgrade else ""}"{here}[{extra}]"'
 
 
-def extras() -> dict[str, list[str]]:
+def list_extras() -> dict[str, list[str]]:
     """The extras that users may install, each with the packages that it brings; in a clone as its pyproject.toml has them."""
     import tomllib
     from importlib.metadata import PackageNotFoundError, requires
 
-    folder = clone()
+    folder = source_folder()
     if folder is not None:
         project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         wanted = project["optional-dependencies"]

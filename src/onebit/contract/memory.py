@@ -38,19 +38,21 @@ def available_memory() -> int | None:
     return min(found) if found else None
 
 
-def refuse_beyond_memory(needed: int, what: str, instead: str) -> None:
+def require_memory(needed: int, what: str, instead: str) -> None:
     """Refuse what needs more bytes than are free; `instead` says what would be right."""
     if needed < NEGLIGIBLE:
         return
     free = available_memory()
     if free is not None and needed > free:
-        raise OutOfMemoryError(f"{what} needs {amount(needed)} of memory, and {amount(free)} are free: {instead}")
+        raise OutOfMemoryError(
+            f"{what} needs {format_bytes(needed)} of memory, and {format_bytes(free)} are free: {instead}"
+        )
 
 
-def amount(number: int) -> str:
+def format_bytes(number: int) -> str:
     """Format bytes for people.
 
-    >>> amount(20_800_000_000), amount(613_000_000), amount(1200)
+    >>> format_bytes(20_800_000_000), format_bytes(613_000_000), amount(1200)
     ('20.8 GB', '613 MB', '0 MB')
     """
     return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

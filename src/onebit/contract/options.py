@@ -15,12 +15,12 @@ import numpy as np
 
 from onebit.contract.parameters import Flag, Real
 from onebit.contract.rule import Rule
-from onebit.contract.validation import MOST_NUMBERS, is_whole
+from onebit.contract.validation import ID_LIMIT, is_whole_number
 from onebit.errors import InputError, brief
 
-MOST_BITS = 30
-MOST_FEATURES = 2**31 - 2  # columns are int32
-USUAL = "usual"
+MAX_HASH_BITS = 30
+MAX_FEATURES = 2**31 - 2  # columns are int32
+DEFAULT_SUPPORT = "usual"
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Whole:
         """The number; what is out of range is refused."""
         if value is None and self.optional:
             return None
-        if is_whole(value, self.least, self.most):
+        if is_whole_number(value, self.least, self.most):
             return int(value)
         raise InputError(f"{name} is {brief(value)}, but must be {self.range}")
 
@@ -85,7 +85,7 @@ class Options(NamedTuple):
     """The options of any learner, as its class takes them beside the parameters of the rule."""
 
     features: Annotated[
-        int | None, Whole(1, MOST_FEATURES, "the number of features; none takes it from the first x", optional=True)
+        int | None, Whole(1, MAX_FEATURES, "the number of features; none takes it from the first x", optional=True)
     ] = None
     space: Annotated[
         str | None,
@@ -104,7 +104,7 @@ class Options(NamedTuple):
         int | None,
         Whole(
             1,
-            MOST_BITS,
+            MAX_HASH_BITS,
             "named features are hashed into 2^bits columns; none keeps a vocabulary that grows",
             optional=True,
         ),
@@ -118,12 +118,12 @@ class Options(NamedTuple):
         CheckedWithRule(
             "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few"
         ),
-    ] = USUAL
+    ] = DEFAULT_SUPPORT
     exploration_floor: Annotated[
         float,
         Real("[0, 1]", "with this probability any label is played, so that no propensity is below floor / classes"),
     ] = 0.0
-    seed: Annotated[int, Whole(0, MOST_NUMBERS - 1, "decides all chance, together with the ids of the decisions")] = 0
+    seed: Annotated[int, Whole(0, ID_LIMIT - 1, "decides all chance, together with the ids of the decisions")] = 0
 
     def checked(self) -> Options:
         """Return the options as plain values; the first that is out of range is refused."""
@@ -144,10 +144,10 @@ STORED = ("seed", "bias", "exploration_floor")
 STORED_BY_KERNEL = ("kernel", "max_support")
 
 
-def options_beside(options: object, **taken: str) -> dict[str, Any]:
+def check_options(options: object, **taken: str) -> dict[str, Any]:
     """Return options for a learner, without those that come from elsewhere; `taken` names them with their sources.
 
-    >>> options_beside({"bias": True}, seed="random_state"), options_beside(None)
+    >>> check_options({"bias": True}, seed="random_state"), check_options(None)
     ({'bias': True}, {})
     """
     if options is None:
@@ -160,7 +160,7 @@ def options_beside(options: object, **taken: str) -> dict[str, Any]:
     return dict(options)
 
 
-def documentation_of(rule: Rule) -> str:
+def build_documentation(rule: Rule) -> str:
     """Return the documentation of a learner class: the text of the rule's file, then every parameter."""
     own = {
         name: f"{parameter.meaning}; {parameter.range}, {rule.defaults[name]} where not given"
@@ -170,7 +170,7 @@ def documentation_of(rule: Rule) -> str:
     return f"{rule.documentation}\n\nParameters\n\n{listed}\n"
 
 
-def signature_of(rule: Rule) -> inspect.Signature:
+def build_signature(rule: Rule) -> inspect.Signature:
     """Return the signature of a learner class: the classes, the options of any learner, the parameters of the rule."""
     classes = inspect.Parameter("classes", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     defaults = {**Options._field_defaults, **{name: rule.defaults[name] for name in rule.parameters}}

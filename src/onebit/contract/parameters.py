@@ -130,7 +130,7 @@ def _spell(way: IntEnum) -> str:
     return name if name in ("PA", "PA-I", "PA-II") else name.lower()
 
 
-def parameters_of(record: type[Any]) -> dict[str, Parameter]:
+def read_parameters(record: type[Any]) -> dict[str, Parameter]:
     """The parameters that a user may set, in the order of the record."""
     found: dict[str, Parameter] = {}
     for name, hint in typing.get_type_hints(record, include_extras=True).items():
@@ -140,13 +140,13 @@ def parameters_of(record: type[Any]) -> dict[str, Parameter]:
     return found
 
 
-def kinds_of(record: type[Any]) -> dict[str, type]:
+def field_types(record: type[Any]) -> dict[str, type]:
     """Whether each field of a record is a float or an int."""
     return typing.get_type_hints(record)
 
 
 def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters of a function that have a name of their own, for `refuse_unknown`: what is known is all that is known.
+    """The parameters of a function that have a name of their own, for `require_known`: what is known is all that is known.
 
     >>> list(named_parameters(lambda X, *, seed=0, **others: None))
     ['X', 'seed']
@@ -155,7 +155,7 @@ def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Paramete
     return {name: one for name, one in found.items() if one.kind is not inspect.Parameter.VAR_KEYWORD}
 
 
-def refuse_unknown(title: str, options: Mapping[str, object], known: Mapping[str, object]) -> None:
+def require_known(title: str, options: Mapping[str, object], known: Mapping[str, object]) -> None:
     """A sentence for the first option that this rule does not have."""
     for name in options:
         if name not in known:

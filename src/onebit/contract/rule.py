@@ -26,7 +26,7 @@ from onebit.contract.candidates import ALL_CLASSES, AS_IT_IS, Labels, Narrowing,
 from onebit.contract.contrast import Contrast
 from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
-from onebit.contract.parameters import OneOf, Parameter, kinds_of, parameters_of, refuse_unknown
+from onebit.contract.parameters import OneOf, Parameter, field_types, read_parameters, require_known
 from onebit.errors import InputError, brief
 
 Vector = NDArray[np.float64]
@@ -224,7 +224,7 @@ class Rule:
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
         """The parameters that a user may set."""
-        return parameters_of(self.record)
+        return read_parameters(self.record)
 
     @cached_property
     def defaults(self) -> Mapping[str, Any]:
@@ -235,7 +235,7 @@ class Rule:
     @cached_property
     def kinds(self) -> Mapping[str, type]:
         """Whether each field of the record is a float or an int."""
-        return kinds_of(self.record)
+        return field_types(self.record)
 
     @property
     def documentation(self) -> str:
@@ -260,7 +260,7 @@ class Rule:
         """The record and the first memory for these options; what cannot be used is refused with a sentence."""
         if classes < 2:
             raise InputError(f"{self.title} needs at least 2 classes, and {classes} was given")
-        refuse_unknown(self.title, options, self.defaults)
+        require_known(self.title, options, self.defaults)
         given = {**self.defaults, **options}
         values: dict[str, Any] = {"classes": classes}
         for name, parameter in self.parameters.items():

@@ -8,18 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contract.memory import refuse_beyond_memory
+from onebit.contract.memory import require_memory
 from onebit.errors import InputError, brief
 
 ClassName = str | int
 IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id of a decision
-MOST_NUMBERS = 2**63  # ids and seeds that are numbers are below this
-MOST_COUNTED = 10**15  # rounds, which machine code counts in quarters; nobody waits for as many of anything else
+ID_LIMIT = 2**63  # ids and seeds that are numbers are below this
+MAX_COUNT = 10**15  # rounds, which machine code counts in quarters; nobody waits for as many of anything else
 CLASS_BYTES = 250  # of the name of a class alone, where it is known
-MOST_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh seeds from so far on
+MAX_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh seeds from so far on
 
 
-def checked_count(name: str, given: object, most: int = MOST_COUNTED) -> int:
+def checked_count(name: str, given: object, most: int = MAX_COUNT) -> int:
     """Return a count of at least 1, checked."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
         raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
@@ -47,7 +47,7 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
     if isinstance(classes, int | np.integer):
         if classes < 2:
             raise InputError(f"classes is {classes}, but a choice needs at least 2")
-        refuse_beyond_memory(int(classes) * CLASS_BYTES, f"a learner of {classes:,} classes", "give fewer")
+        require_memory(int(classes) * CLASS_BYTES, f"a learner of {classes:,} classes", "give fewer")
         names: list[object] = list(range(int(classes)))
     else:
         try:
@@ -58,7 +58,11 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
             ) from None
     checked: dict[ClassName, None] = {}
     for name in names:
-        if isinstance(name, bool) or not isinstance(name, str | int) or (isinstance(name, str) and not is_text(name)):
+        if (
+            isinstance(name, bool)
+            or not isinstance(name, str | int)
+            or (isinstance(name, str) and not is_encodable(name))
+        ):
             raise InputError(f"a class is called {brief(name)}, but names must be strings or whole numbers")
         if name in checked:
             raise InputError(f"two classes are called {brief(name)}")
@@ -75,19 +79,19 @@ def checked_id(identity: object) -> int | str:
     >>> checked_id(np.int32(7)), checked_id(uuid.UUID(int=10))
     (7, '00000000-0000-0000-0000-00000000000a')
     """
-    if type(identity) is int and 0 <= identity < MOST_NUMBERS:
+    if type(identity) is int and 0 <= identity < ID_LIMIT:
         return identity  # what most are
     if isinstance(identity, np.generic):
         identity = identity.item()
     elif isinstance(identity, uuid.UUID):
         identity = str(identity)
     if isinstance(identity, str):
-        if not identity or not is_text(identity):
+        if not identity or not is_encodable(identity):
             raise InputError(
                 f"the id is {brief(identity)}, which is empty or no text, but must have Unicode characters"
             )
         return identity
-    if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < MOST_NUMBERS:
+    if isinstance(identity, int) and not isinstance(identity, bool) and 0 <= identity < ID_LIMIT:
         return identity
     raise InputError(f"the id is {brief(identity)}, but must be a string, a UUID, or a whole number from 0 to 2^63 - 1")
 
@@ -102,7 +106,7 @@ def checked_ids(ids: object, count: int) -> list[int | str]:
     return found
 
 
-def is_text(string: str) -> bool:
+def is_encodable(string: str) -> bool:
     """Return True if a string can be encoded; a lone surrogate cannot."""
     try:
         string.encode()
@@ -111,22 +115,22 @@ def is_text(string: str) -> bool:
     return True
 
 
-def is_whole(value: object, least: int = 0, most: int = MOST_NUMBERS) -> bool:
+def is_whole_number(value: object, least: int = 0, most: int = ID_LIMIT) -> bool:
     """Return True for a whole number from `least` to `most`; true and false are none."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= int(value) <= most
 
 
 def checked_seed(seed: object) -> int:
     """Return a seed, checked: a whole number from 0 up."""
-    if is_whole(seed, most=MOST_NUMBERS - 1):
+    if is_whole_number(seed, most=ID_LIMIT - 1):
         return int(seed)  # type: ignore[call-overload, no-any-return]
     raise InputError(f"seed is {brief(seed)}, but must be a whole number from 0 to 2^63 - 1")
 
 
-def listed(names: Iterable[object], most: int = 12) -> str:
+def join_names(names: Iterable[object], most: int = 12) -> str:
     """List names for a sentence, cut where there are many.
 
-    >>> listed(["a", "b"])
+    >>> join_names(["a", "b"])
     "'a', 'b'"
     """
     found = list(names)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import listed
+from onebit.contract.validation import join_names
 from onebit.data.tables import Dataset, best_constant
 from onebit.errors import brief
 
@@ -22,7 +22,7 @@ def about_rows(data: Dataset, order: str, candidates: int) -> str:
     """How many rows, features and classes, in which order, and what is easily had; `candidates` is how many are drawn a round."""
     shape: tuple[int, ...] = getattr(data.X, "shape", (data.rows,))
     width = f", {shape[1]:,} features" if len(shape) == 2 else ""
-    about = f"{data.rows:,} rows{width}, {len(data.classes)} classes ({listed(data.classes)}), {_ORDERS[order]}"
+    about = f"{data.rows:,} rows{width}, {len(data.classes)} classes ({join_names(data.classes)}), {_ORDERS[order]}"
     if candidates or data.candidates is not None:
         sizes = np.array([candidates]) if data.candidates is None else data.candidates.sizes
         least, most = int(sizes.min()), int(sizes.max())

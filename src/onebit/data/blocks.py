@@ -16,7 +16,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import ClassName, checked_classes, listed
+from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.candidates import CandidateSets, starts_of, whole
 from onebit.data.tables import Csr, Dataset, in_order
 from onebit.errors import InputError, brief
@@ -188,7 +188,7 @@ def named_classes(
     index = {name: number for number, name in enumerate(classes)}
     for name, row in zip(names, labels.first, strict=True):
         if name not in index:
-            raise InputError(f"{what} is {brief(name)} in {place(row)}, but the classes are {listed(classes)}")
+            raise InputError(f"{what} is {brief(name)} in {place(row)}, but the classes are {join_names(classes)}")
     mapping = np.array([index[name] for name in names], dtype=np.int64)
     counts = np.bincount(mapping, weights=labels.counts, minlength=len(classes))
     if given is None and 1 in counts:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.candidates import packed_lists, rounds_of
-from onebit.contract.validation import ClassName, listed
+from onebit.contract.candidates import count_lists, pack_lists
+from onebit.contract.validation import ClassName, join_names
 from onebit.data.kinds import NUMBER
 from onebit.errors import InputError, brief
 
@@ -52,12 +52,12 @@ class CandidateSets:
     @property
     def packed(self) -> NDArray[np.int64]:
         """All in one array, as the loop takes them. In streams the right class is always one of them."""
-        return packed_lists(self.members, self.sizes, complete=True)
+        return pack_lists(self.members, self.sizes, complete=True)
 
     @classmethod
     def unpacked(cls, packed: NDArray[np.int64]) -> CandidateSets:
         """From that array, which is not empty."""
-        first = rounds_of(packed) + 1
+        first = count_lists(packed) + 1
         return cls(packed[first:], (packed[:first] >> 1) - first)
 
     def taken(self, numbers: NDArray[np.int64]) -> CandidateSets:
@@ -169,7 +169,7 @@ class ListedCandidates:
             found = known.get(name, known.get(_as_number(name)))
             if found is None:
                 raise InputError(
-                    f"{self._what} has {brief(name)} in {self._place(row)}, but the classes are {listed(classes)}; "
+                    f"{self._what} has {brief(name)} in {self._place(row)}, but the classes are {join_names(classes)}; "
                     f"`classes` names those that are never right, too, and candidates are {FORMS}"
                 )
             index[code] = found

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
-from onebit.contract.validation import ClassName, checked_classes, listed
+from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
 from onebit.data.large import converted, is_large
 from onebit.data.reading import Reading
@@ -145,7 +145,7 @@ def dataset_of(
     asked = reading or Reading()
     worth = next(iter(asked.rewards), None if "y" in parts else "rewards" if "rewards" in parts else None)
     if worth is None and "y" not in parts:
-        raise InputError(f"{path} has no y, only {listed(parts)}")
+        raise InputError(f"{path} has no y, only {join_names(parts)}")
     if worth is not None and "y" in parts:
         raise InputError(f"{path} has a y, and labels follow from rewards: leave one of them out")
     if asked.candidates is not None and asked.candidates in ("y", worth):
@@ -175,7 +175,7 @@ def _rows_of(parts: dict[str, NDArray[Any]], path: Path) -> Any:
     if "X" in parts:
         return parts["X"]
     if not all(name in parts for name in ("data", "indices", "indptr", "shape")):
-        raise InputError(f"{path} has neither X nor data, indices, indptr and shape, only {listed(parts)}")
+        raise InputError(f"{path} has neither X nor data, indices, indptr and shape, only {join_names(parts)}")
     whole = parts["shape"].shape == (2,) and parts["shape"].dtype.kind in "iu"
     if not whole or any(parts[name].ndim != 1 for name in ("data", "indices", "indptr")):
         raise InputError(f"data, indices and indptr of {path} must be vectors, and shape two whole numbers")
@@ -187,7 +187,7 @@ def _rows_of(parts: dict[str, NDArray[Any]], path: Path) -> Any:
 
 def _named(parts: dict[str, NDArray[Any]], path: Path, name: str) -> NDArray[Any]:
     if name not in parts:
-        raise InputError(f"{path} has no array {brief(name)}, only {listed(parts)}")
+        raise InputError(f"{path} has no array {brief(name)}, only {join_names(parts)}")
     return parts[name]
 
 

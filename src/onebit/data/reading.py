@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import ClassName, checked_classes, listed
+from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.candidates import whole
 from onebit.data.kinds import NUMBER
 from onebit.data.tables import REWARD, refuse_out_of_range
@@ -106,7 +106,7 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
     usual = usual_labels(names)
     if len(usual) == 1:
         return usual[0]
-    which = f"it may be {' or '.join(map(repr, usual))}" if usual else f"its columns are {listed(names)}"
+    which = f"it may be {' or '.join(map(repr, usual))}" if usual else f"its columns are {join_names(names)}"
     raise InputError(f"which column of {path} is the label? Name it; {which}")
 
 
@@ -115,7 +115,7 @@ def known_column(path: Path, names: Sequence[str], name: str) -> str:
     if name not in names:
         close = closest(name, names)
         meant = "" if close is None else f"; did you mean {close!r}?"
-        raise InputError(f"there is no column {brief(name)} in {path}, whose columns are {listed(names)}{meant}")
+        raise InputError(f"there is no column {brief(name)} in {path}, whose columns are {join_names(names)}{meant}")
     return name
 
 
@@ -141,7 +141,7 @@ class RewardColumns:
             if asked.endswith("*") and asked not in names:
                 matching = {name: name.removeprefix(asked[:-1]) for name in names if name.startswith(asked[:-1])}
                 if not matching:
-                    raise InputError(f"no column of {path} begins like {brief(asked)} (columns: {listed(names)})")
+                    raise InputError(f"no column of {path} begins like {brief(asked)} (columns: {join_names(names)})")
             else:
                 matching = {known_column(path, names, asked): asked}
             for column, name in matching.items():
@@ -155,7 +155,7 @@ class RewardColumns:
             given = checked_classes(classes)
             if set(given) != set(known):
                 raise InputError(
-                    f"the rewards of {path} are those of {listed(known)}, but the classes are {listed(given)}"
+                    f"the rewards of {path} are those of {join_names(known)}, but the classes are {join_names(given)}"
                 )
             known = given
         return cls(path, [columns[name] for name in known], known)

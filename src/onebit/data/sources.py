@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.contract.memory import refuse_beyond_memory
+from onebit.contract.memory import require_memory
 from onebit.contract.validation import ClassName
 from onebit.data import files, plane, real, synthetic
 from onebit.data.blocks import FileProgress
@@ -22,8 +22,8 @@ from onebit.data.reading import Reading
 from onebit.data.tables import Dataset, labelled, refuse_unmatched, rewarded
 from onebit.data.texts import checked_texts, matrix_of
 from onebit.errors import InputError, brief, nearest
-from onebit.features.features import refuse_what_is_no_table
-from onebit.features.frames import all_numbers, is_frame
+from onebit.features.features import require_table
+from onebit.features.frames import is_frame, is_numeric_frame
 
 ROUNDS = 100_000  # of a generator, where nothing is said
 LABEL_BYTES = 8  # of the label of a row
@@ -211,7 +211,7 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
         known = rewarded(
             np.zeros((len(rewards), 1)) if hasattr(rewards, "__len__") else (), rewards, classes, candidates
         )
-        refuse_what_is_no_table(X)
+        require_table(X)
         refuse_unmatched(X, f"rewards for {known.rows}", known.rows)
         y, classes, candidates = [known.classes[label] for label in known.y], known.classes, None
 
@@ -224,7 +224,7 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
             name, data, lambda: {"content": _content(data)}, steps, "" if data.candidates is None else "listed"
         )
 
-    if is_frame(X) and not of_texts and (y is None or reading.given is not None or not all_numbers(X)):
+    if is_frame(X) and not of_texts and (y is None or reading.given is not None or not is_numeric_frame(X)):
         files.require("pyarrow", "a frame that is not all numbers")
         from onebit.data.arrow_table import read_frame
 
@@ -258,7 +258,7 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
     columns = columns_after(steps, generator.features)
 
     def draw(total: int, seed: int) -> Dataset:
-        refuse_beyond_memory(
+        require_memory(
             total * (4 * (generator.features + (columns if steps else 0)) + LABEL_BYTES),
             f"{name}, all of its {total:,} rows at once,",
             "take fewer rounds, or what goes through the rows once, in the order in which they are drawn",

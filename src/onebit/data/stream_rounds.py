@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.candidates import candidates_at
-from onebit.contract.draws import REVEALING, Draws, key_of, uniform
+from onebit.contract.draws import REVEALING, Draws, seed_key, uniform
 from onebit.contract.validation import ClassName
 from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
@@ -83,7 +83,7 @@ def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> Stre
     corrected = False
     if schedule.corrections > 0.0:
         with np.errstate(over="ignore"):  # draws are computed modulo 2^64
-            draws = Draws(key_of(seed), np.uint64(schedule.number(number)), REVEALING)
+            draws = Draws(seed_key(seed), np.uint64(schedule.number(number)), REVEALING)
             corrected = uniform(draws, 0) < schedule.corrections
     label = data.classes[schedule.labels[number]]
     return StreamFeedback(label, among_of(data, schedule, number), rewards, corrected)

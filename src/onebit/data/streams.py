@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.memory import refuse_beyond_memory
-from onebit.contract.parameters import named_parameters, refuse_unknown
+from onebit.contract.memory import require_memory
+from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
 from onebit.data.about import about_rows, long_runs_said
 from onebit.data.candidates import CandidateDraws, CandidateSets, checked_size
@@ -176,7 +176,7 @@ class Stream:
 
     def schedule(self, data: Dataset, seed: int) -> Schedule:
         """The schedule of these rows in the run with this seed."""
-        refuse_beyond_memory(
+        require_memory(
             self._schedule_bytes,
             f"the schedule of {self.rounds:,} rounds, all of them at once,",
             "take fewer rounds",
@@ -356,7 +356,7 @@ def stream(
         if said:
             raise InputError(f"a stream brings its own {said[0]}: say it where the stream is made")
         return X
-    refuse_unknown("a stream", data, stream_parameters())
+    require_known("a stream", data, stream_parameters())
     if rounds is not None:
         rounds = checked_count("rounds", rounds)
     if order is not None and order not in ORDERS:

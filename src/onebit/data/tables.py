@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import ClassName, checked_classes, listed
+from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.candidates import CandidateSets, listed_candidates, whole
 from onebit.errors import InputError, brief
-from onebit.features.features import refuse_what_is_no_table
-from onebit.features.frames import NamedRows, Names, is_frame, named_rows, names_of, narwhals_frame
-from onebit.features.rows import in_column_order, is_sparse, rising
+from onebit.features.features import require_table
+from onebit.features.frames import NamedRows, Names, column_names, is_frame, named_rows, narwhals_frame
+from onebit.features.rows import columns_ascend, is_sparse, sort_columns
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64
     place = {name: index for index, name in enumerate(known)}
     for row, label in enumerate(labels):
         if label not in place:
-            raise InputError(f"y[{row}] is {brief(label)}, but the classes are {listed(known)}")
+            raise InputError(f"y[{row}] is {brief(label)}, but the classes are {join_names(known)}")
     return np.array([place[label] for label in labels], dtype=np.int64), known
 
 
@@ -110,7 +110,7 @@ def refuse_unmatched(X: Any, what: str, count: int) -> None:
 
 def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
     """Rows with indices of classes; refused where their numbers differ. What is read of frames are their numbers and names."""
-    refuse_what_is_no_table(X)
+    require_table(X)
     names = None
     if is_frame(X):
         found = named_rows(X)
@@ -130,9 +130,9 @@ def _in_order(X: Any) -> Any:
     fits = all(part.dtype.kind in kinds for part, kinds in ((values, "fiub"), (columns, "iu"), (starts, "iu")))
     fits = fits and len(starts) > 0 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
     fits = fits and not np.any(starts[1:] < starts[:-1])
-    if not fits or rising(columns, starts):  # of what does not fit, learners say more
+    if not fits or columns_ascend(columns, starts):  # of what does not fit, learners say more
         return matrix
-    return Csr(*in_column_order(values, columns, starts), tuple(matrix.shape))
+    return Csr(*sort_columns(values, columns, starts), tuple(matrix.shape))
 
 
 SCALE = (
@@ -157,7 +157,7 @@ def given_rewards(
 ) -> tuple[NDArray[np.float64], tuple[ClassName, ...]]:
     """A matrix with a row for each row and a column for each class, and these: those given, a frame's columns, or 0, 1, and so on."""
     if is_frame(given):
-        columns = names_of(given)
+        columns = column_names(given)
         classes = columns if classes is None else checked_classes(classes)
         if columns is not None and set(columns) != set(classes or ()):
             raise InputError(
@@ -209,7 +209,7 @@ def rewarded(
     """Rows with rewards, from which the labels follow; `what` is what rewards and candidates are called in a sentence."""
     rewards, known = given_rewards(given, classes, what[0])
     sets = None if candidates is None else listed_candidates(candidates, len(rewards), known, None, what[1])
-    refuse_what_is_no_table(X)
+    require_table(X)
     refuse_unmatched(X, f"rewards for {len(rewards)}", len(rewards))
     data = matched(X, most_rewarded(rewards, sets), known)
     return replace(data, rewards=rewards, candidates=sets)

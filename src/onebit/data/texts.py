@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import is_text
+from onebit.contract.validation import is_encodable
 from onebit.data.tables import Csr
 from onebit.errors import InputError, brief
 from onebit.features.named import hashed, words_in
-from onebit.features.rows import csr_of, is_sparse
+from onebit.features.rows import build_csr, is_sparse
 
 BUCKETS = 1 << 22
 LONGEST = 12  # characters of a group
@@ -152,7 +152,7 @@ def matrix_of(texts: Sequence[str], ngrams: Ngrams | None, vectorizer: Any) -> C
 def block_of(entries: Sequence[Entries], rows: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """Entries as the parts of a CSR matrix."""
     owners, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
-    values, columns, starts = csr_of(owners, columns, values, rows)
+    values, columns, starts = build_csr(owners, columns, values, rows)
     return values.astype(np.float32), columns.astype(np.int32), starts
 
 
@@ -177,6 +177,6 @@ def checked_texts(X: Any) -> list[str]:
     """Rows that are texts, one for each round."""
     texts = list(X)
     for row, text in enumerate(texts):
-        if not isinstance(text, str) or not is_text(text):
+        if not isinstance(text, str) or not is_encodable(text):
             raise InputError(f"row {row} is {brief(text)}, but with text=True every row must be a text")
     return texts

@@ -32,7 +32,7 @@ from onebit.engine.fingerprint import fingerprint, is_switched_off, knows_numba,
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.overloads import GENERIC, OPTIONS, announce, folder_of, orders, rule_functions, space_functions
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
-from onebit.errors import InputError, lines_of
+from onebit.errors import InputError, clean_lines
 from onebit.rules import registry, rule_named
 from onebit.spaces import kernel
 from onebit.spaces.routing import form_for
@@ -266,7 +266,7 @@ def common_entry(function: Callable[..., Any], signature: tuple[Any, ...]) -> Ca
 
 def _gist(message: str, rule: Rule) -> str:
     """What a rule's author needs of a compiler's pages: the cause, and the last line of their own file that it speaks of."""
-    lines = lines_of(message)
+    lines = clean_lines(message)
     cause = next((line for line in lines if _CAUSE.search(line)), lines[0])
     if "unify" in cause and "Choice" in cause:
         cause += "; label and greedy of a Choice are whole numbers, the rest are floats: write 1.0, not 1"

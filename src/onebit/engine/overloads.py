@@ -40,7 +40,7 @@ _GENERIC_SPACE = (
 GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
 
 # Compiled once for all rules and called: they would be a third of what there is to compile for a rule.
-_SHARED = (calibration.confidence, calibration.threshold, calibration.take_answer)
+_SHARED = (calibration.confidence, calibration.threshold, calibration.count_answer)
 
 _announced: set[Callable[..., Any]] = set()
 

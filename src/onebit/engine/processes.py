@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from onebit.errors import lines_of
+from onebit.errors import clean_lines
 
 LOG = logging.getLogger("onebit.engine")
 
@@ -91,7 +91,7 @@ class CompilingProcesses:
                 with self._lock:
                     self._kill(process)
                     self._running.discard(process)
-        lines = lines_of(errors.decode(errors="replace"))
+        lines = clean_lines(errors.decode(errors="replace"))
         return (lines[-1] if lines else f"exit code {process.returncode}") if process.returncode else ""
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
@@ -107,4 +107,4 @@ if __name__ == "__main__":
         function, arguments = pickle.load(sys.stdin.buffer)
         function(*arguments)
     except Exception as error:
-        sys.exit((lines_of(str(error)) or [type(error).__name__])[-1])
+        sys.exit((clean_lines(str(error)) or [type(error).__name__])[-1])

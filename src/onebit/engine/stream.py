@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.calibration import confidence, take_answer, threshold
+from onebit.contract.calibration import confidence, count_answer, threshold
 from onebit.contract.candidates import Labels, place_of
 from onebit.contract.choices import explored_label
 from onebit.contract.draws import DECIDING, FLOORING, LEARNING, REVEALING, REWARDING, Draws, uniform
@@ -245,7 +245,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                         bit = 0.0 < reward < 1.0 and uniform(Draws(key, identity, REWARDING), 0) < reward
                         told = label if bit or reward >= 1.0 else -1
                 if what & CALIBRATE and raw == raw:  # noqa: PLR0124 -- unless it is NaN
-                    take_answer(calibration, raw, trust, limit, reward)
+                    count_answer(calibration, raw, trust, limit, reward)
                 if some and (not complete or count == 1) and what & OVER_ALL:
                     candidates = everything
                     complete = True
@@ -324,7 +324,7 @@ def lessons(  # noqa: PLR0917 -- as above
             label = place_of(candidates, label)
         if kept.shape[0] > 0 and kept[row, RAW] == kept[row, RAW]:
             reward = 1.0 if labels[row] == kept[row, LABEL] else 0.0
-            take_answer(calibration, kept[row, RAW], kept[row, CONFIDENCE], kept[row, THRESHOLD], reward)
+            count_answer(calibration, kept[row, RAW], kept[row, CONFIDENCE], kept[row, THRESHOLD], reward)
         if sq_norm > 0.0 and count > 1:
             identity = ids[row] if ids.shape[0] > 0 else first_id + np.uint64(row)
             draws = Draws(key, identity, purpose)

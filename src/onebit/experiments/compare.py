@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onebit.contract.parameters import named_parameters, refuse_unknown
-from onebit.contract.validation import MOST_RUNS, checked_count, checked_seed
+from onebit.contract.parameters import named_parameters, require_known
+from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.experiments.drawing import achieved, curves_of
@@ -203,9 +203,9 @@ def compare(
     >>> [one.entry.title for one in found[0].summaries]
     ['bpa, aggressiveness=1', 'bpa']
     """
-    checked_count("runs", runs, MOST_RUNS)
+    checked_count("runs", runs, MAX_RUNS)
     checked_seed(seed)
-    refuse_unknown("a comparison", settings, {**named_parameters(compare), **stream_parameters()})
+    require_known("a comparison", settings, {**named_parameters(compare), **stream_parameters()})
     if isinstance(learners, str) or not isinstance(learners, Iterable | None):
         learners = [learners]
     entries = usual_entries() if learners is None else [_entry(one) for one in learners]

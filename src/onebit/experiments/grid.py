@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.parameters import require_known
 from onebit.errors import InputError, brief
 from onebit.experiments.trials.trial import OPTIONS, ComparisonEntry, entry_of
 from onebit.learner.learner import Learner
@@ -92,7 +92,7 @@ class Grid:
         if not axes:
             raise InputError("the grid is empty: name at least one parameter and its values")
         rule = entry_of(learner).rule
-        refuse_unknown(rule.title, axes, {**rule.parameters, **OPTIONS})
+        require_known(rule.title, axes, {**rule.parameters, **OPTIONS})
         for name in axes:
             if name in options:
                 raise InputError(f"{name} is in the grid and is also set to {brief(options[name])}")

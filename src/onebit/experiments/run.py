@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.options import MEANINGS
-from onebit.contract.parameters import checked_flag, named_parameters, refuse_unknown
-from onebit.contract.validation import MOST_RUNS, ClassName, checked_count, checked_seed
+from onebit.contract.parameters import checked_flag, named_parameters, require_known
+from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
 from onebit.data.sources import columns_or_values
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.data.tables import best_constant
@@ -184,7 +184,7 @@ def run(
     >>> result.runs, 0.2 < result.error < 0.6
     (2, True)
     """
-    checked_count("runs", runs, MOST_RUNS)
+    checked_count("runs", runs, MAX_RUNS)
     if X is None:
         if not isinstance(learner, str | Path | Stream) or (isinstance(learner, str) and is_rule(learner)):
             raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")
@@ -204,7 +204,7 @@ def run(
     if options and not isinstance(learner, Learner):
         rule = entry_of(learner).rule
         known = {**rule.parameters, **OPTIONS, **dict.fromkeys((*STREAM_SETTINGS, *named_parameters(run)))}
-        refuse_unknown(rule.title, options, known)
+        require_known(rule.title, options, known)
     entry = entry_of(learner, options)
     if classes is not None:
         settings["classes"] = classes

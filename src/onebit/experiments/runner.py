@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
 from onebit.data.streams import Stream
-from onebit.errors import InputError, OnebitWarning, short
+from onebit.errors import InputError, OnebitWarning, truncate
 from onebit.experiments.executors import Executor
 from onebit.experiments.statistics import Summary
 from onebit.experiments.trials.cost import NOTHING, Cost, number_of
@@ -43,7 +43,7 @@ def causes_said(failed: Sequence[Record]) -> str:
     by_cause: dict[str, list[str]] = {}
     for who, why in first.items():
         by_cause.setdefault(why, []).append(who)
-    said = [f"{_some(who, 'more')}: {short(why)}" for why, who in by_cause.items()]
+    said = [f"{_some(who, 'more')}: {truncate(why)}" for why, who in by_cause.items()]
     return _some(said, "more causes", "; ")
 
 

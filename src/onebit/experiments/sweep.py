@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onebit.contract.parameters import named_parameters, refuse_unknown
-from onebit.contract.validation import MOST_RUNS, checked_count, checked_seed
+from onebit.contract.parameters import named_parameters, require_known
+from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.experiments.drawing import achieved
@@ -164,10 +164,10 @@ def sweep(
     >>> found.best
     {'aggressiveness': 1.0}
     """
-    checked_count("runs", runs, MOST_RUNS)
-    checked_count("fresh_runs", fresh_runs, MOST_RUNS)
+    checked_count("runs", runs, MAX_RUNS)
+    checked_count("fresh_runs", fresh_runs, MAX_RUNS)
     checked_seed(seed)
-    refuse_unknown("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
+    require_known("a sweep", settings, {**named_parameters(sweep), **stream_parameters()})
     if callback is not None and not callable(callback):
         raise InputError(f"callback is {brief(callback)}, but must be a function that takes the record of a run")
     cells = Grid(learner, grid, options or {})

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import is_text
+from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
-from onebit.features.frames import NamedRows, Names, has_names, is_frame, named_rows, names_of
+from onebit.features.frames import NamedRows, Names, column_names, has_names, is_frame, named_rows
 from onebit.features.named import NamedRow, NameOrder, hashed, hashed_entries, names_in_order, read_dict, read_text
 from onebit.features.rows import (
     Row,
@@ -24,16 +24,16 @@ from onebit.features.rows import (
     SparseRow,
     cast_to,
     first_not_finite,
-    gather,
     is_sparse,
     join_rows,
     kept_rows,
     not_finite,
-    numbers_of,
     refuse_no_numbers,
     sparse_row,
     sparse_rows,
-    spread,
+    to_dense,
+    to_numbers,
+    to_sparse,
 )
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
@@ -77,7 +77,7 @@ class Features:
 
     def settle(self, x: Any) -> None:
         """Fix what is still open by the form of the first x, and remember the names of the first frame."""
-        self._remember(names_of(x))
+        self._remember(column_names(x))
         if self.named is not None and self.space is not None:
             return
         example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Mapping | str) else x
@@ -173,7 +173,7 @@ class Features:
             raise InputError(f"x is {_kind(x)}, but this learner takes {what} of feature name -> number")
         if not self.text:
             raise InputError("x is a string; a learner made with text=True takes those")
-        if not is_text(x):
+        if not is_encodable(x):
             raise InputError(f"x is {brief(x)}, but must be a string of Unicode characters")
         return read_text(x)
 
@@ -193,7 +193,7 @@ class Features:
             return row if row.values.dtype == self.dtype else replace(row, values=cast_to(row.values, self.dtype))
         if isinstance(x, Mapping | str):
             raise InputError(f"x is {_kind(x)}, but this learner takes arrays of {self.size} numbers")
-        return self._in_order(named_rows(x)) if has_names(x) else numbers_of(x, self.dtype, copy=False)
+        return self._in_order(named_rows(x)) if has_names(x) else to_numbers(x, self.dtype, copy=False)
 
     def _line(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return an array as one line of numbers."""
@@ -256,17 +256,17 @@ class Features:
     def table(self, X: Any, form: str | None = None) -> Rows:
         """Return a matrix as rows, dense or sparse; without a copy if it already has the right form."""
         form = form or self.space
-        refuse_what_is_no_table(X)
+        require_table(X)
         if self.named:
             return self.read_many(X, grow=True)[1]
         if is_sparse(X):
             rows = sparse_rows(X, self.dtype)
             if rows.width != self.size:
                 raise InputError(f"X has {rows.width} features, but this learner takes {self.size}")
-            return rows if form == "sparse" else DenseRows(spread(rows))
+            return rows if form == "sparse" else DenseRows(to_dense(rows))
         if has_names(X):
             X = self._in_order(named_rows(X))
-        values = numbers_of(X, self.dtype, copy=False)
+        values = to_numbers(X, self.dtype, copy=False)
         if values.ndim != 2:
             raise InputError(f"X has shape {values.shape}, but must be a matrix: rows of {self.size} numbers")
         if values.shape[1] != self.size:
@@ -274,7 +274,7 @@ class Features:
         bad = first_not_finite(values)
         if bad is not None:
             raise InputError(f"row {bad[0]}, column {bad[1]} of X {not_finite(np.asarray(X)[bad], self.dtype)}")
-        return DenseRows(np.ascontiguousarray(values)) if form == "dense" else gather(values)
+        return DenseRows(np.ascontiguousarray(values)) if form == "dense" else to_sparse(values)
 
     def not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
         """Say which number of a row is not finite, if any; `given` is x as it was before it was cast."""
@@ -307,7 +307,7 @@ class Features:
         )
 
 
-def refuse_what_is_no_table(X: Any) -> None:
+def require_table(X: Any) -> None:
     """Refuse an X that has no rows."""
     if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
         raise InputError(f"X is {brief(X)}, but must be rows: a matrix, or a list of rows")

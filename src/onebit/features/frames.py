@@ -60,14 +60,14 @@ def narwhals_frame(frame: Any) -> Any:
         ) from None
 
 
-def all_numbers(frame: Any) -> bool:
+def is_numeric_frame(frame: Any) -> bool:
     """Return True if all columns of a frame are numbers or booleans."""
     narwhals = _narwhals(frame)
     kinds = narwhals_frame(frame).schema.values()
     return all(kind.is_numeric() or kind == narwhals.Boolean for kind in kinds)
 
 
-def names_of(x: Any) -> Names | None:
+def column_names(x: Any) -> Names | None:
     """Return the names of the columns of x, if it has such and they are strings; refuse two of one name."""
     if isinstance(x, NamedRows):
         return x.names
@@ -95,7 +95,7 @@ def named_rows(x: Any) -> NamedRows:
     """Read a frame, or a row of one, as numbers. All columns have one dtype, wide enough for each."""
     if isinstance(x, NamedRows):
         return x
-    names = names_of(x)
+    names = column_names(x)
     if not is_frame(x):
         cells = names or ()
 

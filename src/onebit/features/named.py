@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import is_text
+from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
 
 WORD = re.compile(r"\w+")
@@ -98,7 +98,7 @@ def _number(name: object, value: object, largest: float) -> float:
 
 def _require_name(name: object) -> None:
     """Refuse a feature name that is no string, or cannot be encoded."""
-    if not isinstance(name, str) or not is_text(name):
+    if not isinstance(name, str) or not is_encodable(name):
         raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
 
 

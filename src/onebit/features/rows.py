@@ -74,8 +74,8 @@ def checked_csr(
     starts = starts.astype(np.int64)
     for first in range(0, len(columns), _BLOCK):  # a matrix may be larger than memory
         _refuse_bad_columns(columns, starts, width, first)
-    if not rising(columns, starts):
-        values, columns, starts = in_column_order(values, columns, starts)
+    if not columns_ascend(columns, starts):
+        values, columns, starts = sort_columns(values, columns, starts)
     cast = cast_to(values, dtype, copy=False)
     for first in range(0, len(columns), _BLOCK):
         _refuse_bad_values(values, columns, starts, cast, first)
@@ -104,7 +104,7 @@ def _refuse_bad_values(
         raise InputError(f"{where} {not_finite(values[entry], cast.dtype)}")
 
 
-def rising(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
+def columns_ascend(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
     """Return True if the columns rise within each row of a CSR matrix; reads blocks of bounded size."""
     for first in range(0, len(columns), _BLOCK):
         before = max(first - 1, 0)  # and the entry before the block
@@ -116,14 +116,14 @@ def rising(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
     return True
 
 
-def in_column_order(
+def sort_columns(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """Sort the columns of each row of a CSR matrix, and sum the values of equal columns."""
-    return csr_of(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), columns, values, len(starts) - 1)
+    return build_csr(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), columns, values, len(starts) - 1)
 
 
-def csr_of(
+def build_csr(
     owners: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], rows: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """Return entries in any order, `values[i]` in row `owners[i]`, as values, columns and starts of a CSR matrix."""
@@ -180,14 +180,14 @@ def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
     return None
 
 
-def spread(rows: SparseRows) -> NDArray[Any]:
+def to_dense(rows: SparseRows) -> NDArray[Any]:
     """Return sparse rows as a dense matrix."""
     values = np.zeros((len(rows.starts) - 1, rows.width), dtype=rows.values.dtype)
     values[np.repeat(np.arange(len(values)), np.diff(rows.starts)), rows.columns] = rows.values
     return values
 
 
-def gather(values: NDArray[Any]) -> SparseRows:
+def to_sparse(values: NDArray[Any]) -> SparseRows:
     """Return a dense matrix as sparse rows."""
     # NumPy finds what is true in a line of bits many times as quickly as what is not 0 in a matrix.
     row, column = np.divmod(np.flatnonzero(values != 0), values.shape[1])
@@ -197,7 +197,7 @@ def gather(values: NDArray[Any]) -> SparseRows:
 
 def convert_rows(rows: Rows) -> Rows:
     """Return dense rows as sparse ones, and sparse rows as dense."""
-    return gather(rows.values) if isinstance(rows, DenseRows) else DenseRows(spread(rows))
+    return to_sparse(rows.values) if isinstance(rows, DenseRows) else DenseRows(to_dense(rows))
 
 
 def pick_rows(rows: Rows, numbers: NDArray[np.int64]) -> Rows:
@@ -232,7 +232,7 @@ def is_sparse(x: Any) -> bool:
     return hasattr(x, "indptr") or (hasattr(x, "tocsr") and hasattr(x, "shape"))
 
 
-def numbers_of(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
+def to_numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
     """Return X as an array of this dtype; refuse what is not made of numbers."""
     try:
         given = np.asarray(x)
@@ -304,7 +304,7 @@ def kept_rows(rows: Rows) -> list[NDArray[Any] | SparseRow]:
     return [SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), rows.width) for a, b in cuts]
 
 
-def row_of(rows: Rows, number: int) -> Row:
+def slice_row(rows: Rows, number: int) -> Row:
     """Return one of many rows."""
     if isinstance(rows, DenseRows):
         return rows.values[number : number + 1]
@@ -314,4 +314,4 @@ def row_of(rows: Rows, number: int) -> Row:
 
 def one_row(rows: Rows, number: int) -> Rows:
     """Return one of many rows, as rows."""
-    return as_rows(row_of(rows, number))
+    return as_rows(slice_row(rows, number))

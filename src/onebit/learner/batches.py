@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.candidates import Labels, candidates_at, list_at, rounds_of
-from onebit.contract.draws import CORRECTING, TEACHING, words_of
+from onebit.contract.candidates import Labels, candidates_at, count_lists, repack_list
+from onebit.contract.draws import CORRECTING, TEACHING, hash_ids
 from onebit.contract.rule import LEARNT
 from onebit.engine import stream as engine
 from onebit.engine.compile import loop_for
@@ -84,7 +84,7 @@ def _correct_round(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerm
     """Teach the label of a round in which a wrong one was played, or where the rule cannot be taught, say that it was wrong."""
     now, row = schedule.round_of(step), schedule.row(step, rows.height)
     word = terms.ids[now : now + 1] if len(terms.ids) else np.array([terms.first_id + now], dtype=np.uint64)
-    here, choice, among = one_row(rows, row), terms.kept[now : now + 1], list_at(schedule.among, now)
+    here, choice, among = one_row(rows, row), terms.kept[now : now + 1], repack_list(schedule.among, now)
     if model.rule.teach is None:
         run_rows(model, here, choice, model.learning, word, labels=_WRONG, among=among)
     else:
@@ -177,8 +177,8 @@ class LearningBatch(NamedTuple):
 
 def checked_among(among: Labels, rows: int, classes: int) -> Labels:
     """Check lists of candidates, since compiled code does not: one for each row, of classes in rising order."""
-    if rounds_of(among) != rows:
-        raise InputError(f"there are {rounds_of(among)} lists of candidates for {rows} rows")
+    if count_lists(among) != rows:
+        raise InputError(f"there are {count_lists(among)} lists of candidates for {rows} rows")
     for row in range(rows):
         found = candidates_at(among, row)
         if len(found) == 0 or found[0] < 0 or found[-1] >= classes or not (np.diff(found) > 0).all():
@@ -218,7 +218,7 @@ def checked_batch(
     if len(known) and len(worth):  # right and wrong follow from a truth
         worth = np.where(known >= 0, known == choices[:, engine.LABEL], worth[:, 0]).reshape(-1, 1)
     revealed = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
-    return LearningBatch(rows, ids, choices, revealed, words_of(ids), among, worth, known)
+    return LearningBatch(rows, ids, choices, revealed, hash_ids(ids), among, worth, known)
 
 
 def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> Labels:
@@ -254,7 +254,7 @@ def learn_rows(model: Model, batch: LearningBatch, corrects: bool) -> None:
     for row in range(len(batch.ids)):
         one = slice(row, row + 1)
         rows, choices, words = one_row(batch.rows, row), batch.choices[one], batch.words[one]
-        among = list_at(batch.among, row)
+        among = repack_list(batch.among, row)
         if taught[row]:
             correct_rows(model, rows, known[one], choices, words, among)
         else:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import ClassName, checked_classes, listed
+from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.errors import InputError, OnebitError, brief
 
 
-def name_of(label: object) -> ClassName:
+def to_class_name(label: object) -> ClassName:
     """Return the class name for a label of another library: whole numbers and strings unchanged, others as Python prints them.
 
-    >>> name_of("no"), name_of(np.int64(3)), name_of(True), name_of(2.0), name_of(0.5)
+    >>> to_class_name("no"), to_class_name(np.int64(3)), name_of(True), name_of(2.0), name_of(0.5)
     ('no', 3, 'True', 2, '0.5')
     """
     plain = label.item() if isinstance(label, np.generic) else label
@@ -46,7 +46,7 @@ class Classes:
                 return self._index[name]
         except (KeyError, TypeError):
             pass
-        raise InputError(f"there is no class {brief(name)}; the classes are {listed(self.names)}")
+        raise InputError(f"there is no class {brief(name)}; the classes are {join_names(self.names)}")
 
     def numbers(self, names: Sequence[ClassName]) -> list[int]:
         """Return the numbers of many classes."""
@@ -90,6 +90,6 @@ class Classes:
                 indices[row] = self.index(name)
             except OnebitError:
                 raise InputError(
-                    f"row {row} has the label {brief(name)}, but the classes are {listed(self.names)}"
+                    f"row {row} has the label {brief(name)}, but the classes are {join_names(self.names)}"
                 ) from None
         return indices

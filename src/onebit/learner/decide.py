@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.candidates import candidates_at, complete_at, packed
+from onebit.contract.candidates import candidates_at, is_complete_at, pack_candidates
 from onebit.contract.parameters import Real, checked_flag
 from onebit.contract.validation import ClassName, IdLike, checked_id
 from onebit.engine.schedule import NOTHING
@@ -45,7 +45,9 @@ def parse_request(
         return PLAIN_TERMS  # as nearly always
     known, certainty = bool(checked_flag("complete", complete)), _certainty(sure, risk)
     found = runtime.candidates(among)
-    return DecisionTerms(NOTHING if found is None else packed([found], complete=known or among is None), *certainty)
+    return DecisionTerms(
+        NOTHING if found is None else pack_candidates([found], complete=known or among is None), *certainty
+    )
 
 
 def parse_requests(
@@ -63,7 +65,9 @@ def parse_requests(
     given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
     if not _one_a_row(given):
         found = runtime.candidates(given)
-        return DecisionTerms(NOTHING if found is None else packed([found] * rows, known or given is None), *certainty)
+        return DecisionTerms(
+            NOTHING if found is None else pack_candidates([found] * rows, known or given is None), *certainty
+        )
     given = list(given)
     if len(given) != rows:
         raise InputError(f"among has {len(given)} lists of candidates, but there are {rows} rows")
@@ -76,7 +80,7 @@ def parse_requests(
             raise InputError(f"row {row}: {error}") from None
         sets.append(range(len(runtime.classes)) if listed is None else listed)
         flags.append(known or one is None or listed is None)
-    return DecisionTerms(packed(sets, complete=flags), *certainty)
+    return DecisionTerms(pack_candidates(sets, complete=flags), *certainty)
 
 
 def _one_a_row(among: object) -> bool:
@@ -197,4 +201,4 @@ def _candidates(runtime: Runtime, terms: DecisionTerms, row: int) -> tuple[tuple
     found = candidates_at(terms.among, row)
     if len(found) == len(runtime.classes):
         return None, False
-    return tuple(runtime.classes[label] for label in found), complete_at(terms.among, row)
+    return tuple(runtime.classes[label] for label in found), is_complete_at(terms.among, row)

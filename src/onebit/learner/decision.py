@@ -12,7 +12,7 @@ import numpy as np
 from onebit.contract.validation import ClassName, checked_id
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features.features import Kept
-from onebit.features.rows import SparseRow, checked_csr, rising
+from onebit.features.rows import SparseRow, checked_csr, columns_ascend
 
 
 class Decision(NamedTuple):
@@ -216,7 +216,7 @@ def _x(name: str, value: object) -> Kept:
         _refuse(name, value, "sparse with a list of columns")
     columns = np.array([_whole(name, column) for column in value["columns"]], dtype=np.int64)
     size = _whole(name, value["size"])
-    if not rising(columns, np.array([0, len(columns)])):
+    if not columns_ascend(columns, np.array([0, len(columns)])):
         _refuse(name, value, "sparse with columns that rise, as decisions are written")
     try:
         rows = checked_csr(values, columns, np.array([0, len(values)]), (1, size), dtype)

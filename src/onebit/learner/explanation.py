@@ -79,15 +79,13 @@ class Explanation:
         return [*lines, *([(self.rest, more)] if self.left_out else [])]
 
 
-def explanation_of(
-    runtime: Runtime, x: Any, label: ClassName | None, top: int | None, among: Among = None
-) -> Explanation:
+def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, among: Among = None) -> Explanation:
     """Explain why this class, by default the best one, rather than the best of the others that can be played.
 
     >>> import onebit
     >>> learner = onebit.BPA(classes=["cold", "warm"])
     >>> learner.teach([{"ice": 1.0, "sun": 0.5}, {"sun": 2.0}], ["cold", "warm"])
-    >>> print(explanation_of(learner.runtime, {"ice": 1.0, "sun": 0.25, "sea": 1.0}, None, None))
+    >>> print(explain(learner.runtime, {"ice": 1.0, "sun": 0.25, "sea": 1.0}, None, None))
     'cold' rather than 'warm': ahead by ...
     """
     chosen = None if label is None else runtime.names.index(label)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.candidates import Labels, packed
-from onebit.contract.draws import word_of, words_of
-from onebit.contract.validation import ClassName, listed
+from onebit.contract.candidates import Labels, pack_candidates
+from onebit.contract.draws import hash_id, hash_ids
+from onebit.contract.validation import ClassName, join_names
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError, OnebitError, brief
@@ -28,7 +28,7 @@ _MOST = sys.float_info.max
 _PLAIN = frozenset({float, type(None)})
 
 
-def refuse_other_feedback(runtime: Runtime, feedback: object) -> None:
+def require_feedback_kind(runtime: Runtime, feedback: object) -> None:
     """Refuse a kind of feedback that is neither 'bandit' nor 'label', or too little for the rule."""
     if feedback not in KINDS:
         raise InputError(f"feedback is {brief(feedback)}, but must be 'bandit' or 'label'")
@@ -65,7 +65,7 @@ def learn_answer(
         raise InputError(f"decision {brief(identity)} was made by another learner")
     runtime.ledger.refuse_learnt(identity, decision.version)
     model, features = runtime.model, runtime.features
-    word = identity if type(identity) is int else word_of(identity)
+    word = identity if type(identity) is int else hash_id(identity)
     is_first, names = model.space is None, features.feature_names
     try:
         kept, row = features.read(decision.x, copy=False)
@@ -115,13 +115,13 @@ def parse_answer(
         alone = decision.among is not None and len(set(decision.among)) == 1
         named = _known_class(runtime, decision, "truth", truth)
         return Answer(named, corrects=runtime.corrects and not alone)
-    worth = checked_reward(reward)
+    worth = check_reward(reward)
     if runtime.needs_labels:
         raise InputError(f"{runtime.rule.title} learns from labels: give label=..., not a reward")
     return Answer(played if worth == 1.0 else -1, worth)
 
 
-def checked_reward(reward: object) -> float:
+def check_reward(reward: object) -> float:
     """Return a reward from 0 to 1; refuse others, and say how they become one."""
     plain = reward.item() if isinstance(reward, np.generic) else reward
     if isinstance(plain, bool) or not isinstance(plain, int | float) or not 0.0 <= plain <= 1.0:
@@ -136,7 +136,7 @@ def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassNa
     number = runtime.names.index(given)
     if decision.among is not None and given not in decision.among and (name == "truth" or runtime.needs_labels):
         raise InputError(
-            f"{name} is {brief(given)}, but the candidates of decision {brief(decision.id)} were {listed(decision.among)}"
+            f"{name} is {brief(given)}, but the candidates of decision {brief(decision.id)} were {join_names(decision.among)}"
         )
     return number
 
@@ -158,7 +158,7 @@ def _candidates(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
         if not {runtime.names.index(decision.label), runtime.names.index(decision.greedy)} <= set(numbers):
             raise InputError(f"decision {brief(decision.id)} has a label that is none of its candidates")
         sets.append(numbers)
-    return packed(sets, complete=[decision.complete or decision.among is None for decision in decisions])
+    return pack_candidates(sets, complete=[decision.complete or decision.among is None for decision in decisions])
 
 
 def _choice_numbers(runtime: Runtime, decision: Decision, played: int) -> tuple[float, ...]:
@@ -250,7 +250,7 @@ def parse_answers(
         each = zip(decisions, played, strict=True)
         choices = np.array([_choice_numbers(runtime, decision, label) for decision, label in each])
     sets = NOTHING if among.count(None) == count else _candidates(runtime, decisions)
-    return LearningBatch(rows, list(ids), choices, revealed, words_of(ids), sets, worth, known)
+    return LearningBatch(rows, list(ids), choices, revealed, hash_ids(ids), sets, worth, known)
 
 
 def _require_own(runtime: Runtime, decisions: Sequence[Decision]) -> None:

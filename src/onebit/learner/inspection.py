@@ -13,7 +13,7 @@ from onebit.contract.description import CertaintyReport, Description, NeverRight
 from onebit.contract.rule import LEARNT, RIGHT
 from onebit.engine import stream as engine
 from onebit.errors import InputError
-from onebit.features.rows import Rows, row_of
+from onebit.features.rows import Rows, slice_row
 from onebit.learner.loop_calls import decide_row, run_rows
 from onebit.learner.runtime import Runtime
 
@@ -37,14 +37,14 @@ def weights_of(runtime: Runtime) -> NDArray[Any]:
         return runtime.space_choice.weights(runtime.model.space, runtime.features.columns)
 
 
-def head_scores(runtime: Runtime, x: Any) -> NDArray[np.float64]:
+def score_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
     """Return the score of every head for one x."""
     with runtime.lock:
         runtime.decide_one(x, 0)
         return runtime.model.buffers[engine.SCORES, : runtime.model.heads].copy()
 
 
-def greedy_of(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
+def best_classes(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
     """Return the number of the best class for each row; ties are broken alike for equal rows."""
     choices = np.empty((rows.height, engine.CHOICE_COLUMNS))
     with runtime.lock:
@@ -52,7 +52,7 @@ def greedy_of(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
     return choices[:, engine.GREEDY].astype(np.int64)
 
 
-def scores_of(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
+def score_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
     """Return what the space computes of each row: the scores of the heads, then variances if the rule is of second order."""
     model = runtime.model
     with runtime.lock:
@@ -60,24 +60,24 @@ def scores_of(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
         model.refuse_unfitting(rows)
         for number in range(rows.height):
             try:
-                decide_row(model, row_of(rows, number), 0, mode=engine.DECIDE)
+                decide_row(model, slice_row(rows, number), 0, mode=engine.DECIDE)
             except InputError as error:
                 raise InputError(f"row {number}: {error}") from None
             found[number] = model.buffers[engine.SCORES]
     return found
 
 
-def beliefs_of(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
+def believe_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
     """Return the rule's belief that each class is right, row by row; refused if it has scores alone."""
     with runtime.lock:
-        return _believed(runtime, scores_of(runtime, rows))
+        return _believed(runtime, score_rows(runtime, rows))
 
 
-def belief_of(runtime: Runtime, x: Any) -> NDArray[np.float64]:
+def believe_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
     """Return the rule's belief that each class is right for one x.
 
     >>> import onebit
-    >>> belief_of(onebit.Auto(classes=2).runtime, [1.0, 2.0]).round(6).tolist()
+    >>> believe_row(onebit.Auto(classes=2).runtime, [1.0, 2.0]).round(6).tolist()
     [0.5, 0.5]
     """
     with runtime.lock:
@@ -85,7 +85,7 @@ def belief_of(runtime: Runtime, x: Any) -> NDArray[np.float64]:
         return np.asarray(_believed(runtime, runtime.model.buffers[engine.SCORES][None])[0])
 
 
-def no_belief(title: str) -> str:
+def no_belief_message(title: str) -> str:
     """Say that a rule has scores and no beliefs."""
     return f"{title} has scores, and no belief in the classes: they say which is best, and not how probably it is right"
 
@@ -93,7 +93,7 @@ def no_belief(title: str) -> str:
 def _believed(runtime: Runtime, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     model, rule = runtime.model, runtime.rule
     if rule.belief is None:
-        raise InputError(no_belief(rule.title))
+        raise InputError(no_belief_message(rule.title))
     return rule.belief(model.params, model.memory, scores)
 
 

@@ -18,21 +18,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.description import Description
-from onebit.contract.options import MEANINGS, Options, documentation_of, signature_of
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.options import MEANINGS, Options, build_documentation, build_signature
+from onebit.contract.parameters import require_known
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName, IdLike, checked_id, checked_ids, checked_seed
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
-from onebit.features.features import refuse_what_is_no_table
+from onebit.features.features import require_table
 from onebit.learner.decide import Among, build_decision, logged_decision, make_decisions, parse_request, parse_requests
 from onebit.learner.decision import Decision
-from onebit.learner.explanation import Explanation, explanation_of
+from onebit.learner.explanation import Explanation, explain
 from onebit.learner.feedback import learn_answer, parse_answers
-from onebit.learner.inspection import belief_of, description_of, head_scores, settings_of, weights_of
-from onebit.learner.model_file import decode, encode, naming, read, write
+from onebit.learner.inspection import believe_row, description_of, score_row, settings_of, weights_of
+from onebit.learner.model_file import decode, encode, name_file_in_errors, read, write
 from onebit.learner.runtime import Runtime
-from onebit.learner.state import from_state, state_of
+from onebit.learner.state import dump_state, load_state
 from onebit.rules import DEFAULT, registry, rule_named
 
 
@@ -52,7 +52,7 @@ class Learner:
         found = rule_named(rule) if isinstance(rule, str) else rule
         if not isinstance(found, Rule):
             raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
-        refuse_unknown(found.title, options, {**found.parameters, **MEANINGS})
+        require_known(found.title, options, {**found.parameters, **MEANINGS})
         common = Options(**{name: options.pop(name) for name in Options._fields if name in options})
         # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
         self.runtime = Runtime(found, classes, options, common)
@@ -109,7 +109,7 @@ class Learner:
 
         Side effect: without `ids`, as many free numbers are used up as there are rows.
         """
-        refuse_what_is_no_table(X)
+        require_table(X)
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
             kept, rows = runtime.read_many(X)
@@ -170,7 +170,7 @@ class Learner:
 
     def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
         """The class that the learner considers best for each row of X, as `best` does. Nothing changes."""
-        refuse_what_is_no_table(X)
+        require_table(X)
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
             kept, rows = runtime.read_many(X)
@@ -317,27 +317,27 @@ class Learner:
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x: one for each class, node or pair, depending on the rule; for `auto`, its belief in each class."""
-        return head_scores(self.runtime, x)
+        return score_row(self.runtime, x)
 
     def beliefs(self, x: Any) -> dict[ClassName, float]:
         """The probability that each class is right for x, according to the rule, removed classes included. `probabilities` has how often each is played."""
-        return dict(zip(self.classes, belief_of(self.runtime, x).tolist(), strict=True))
+        return dict(zip(self.classes, believe_row(self.runtime, x).tolist(), strict=True))
 
     def explain(
         self, x: Any, label: ClassName | None = None, top: int | None = 10, *, among: Among = None
     ) -> Explanation:
         """Which features or words of x speak for a label (by default the class considered best), and against the best of the others."""
-        return explanation_of(self.runtime, x, label, top, among)
+        return explain(self.runtime, x, label, top, among)
 
     # --- keeping ---------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
         """Write the learner to one file, atomically; an existing file is replaced. `onebit.load` reads it, and training continues as if it had never stopped."""
-        write(*state_of(self.runtime), path)
+        write(*dump_state(self.runtime), path)
 
     def to_bytes(self) -> bytes:
         """The learner as the bytes that `save` writes."""
-        return encode(*state_of(self.runtime))
+        return encode(*dump_state(self.runtime))
 
     @classmethod
     def from_bytes(cls, content: bytes, rule: Rule | str | None = None) -> Learner:
@@ -347,28 +347,28 @@ class Learner:
         >>> onebit.Learner.from_bytes(onebit.BPA(classes=2).to_bytes())
         BPA(classes=[0, 1], seed=0), 0 feedbacks learnt
         """
-        return learner_on(from_state(*decode(content), rule))
+        return wrap_runtime(load_state(*decode(content), rule))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
-        return copy_of(self)
+        return copy_learner(self)
 
     def __copy__(self) -> Learner:
-        return copy_of(self)
+        return copy_learner(self)
 
     def __reduce__(self) -> Any:
         rule = self.runtime.rule
         return Learner.from_bytes, (self.to_bytes(), None if rule.name in registry() else rule)
 
 
-def copy_of(learner: Learner, seed: int | None = None) -> Learner:
+def copy_learner(learner: Learner, seed: int | None = None) -> Learner:
     """An independent copy, as if saved and loaded, perhaps with another seed: it may learn the decisions that this one made."""
     runtime = learner.runtime
-    manifest, arrays = state_of(runtime)
+    manifest, arrays = dump_state(runtime)
     changed = manifest if seed is None else {**manifest, "seed": checked_seed(seed)}
-    return learner_on(from_state(changed, arrays, runtime.rule))
+    return wrap_runtime(load_state(changed, arrays, runtime.rule))
 
 
-def learner_on(runtime: Runtime) -> Learner:
+def wrap_runtime(runtime: Runtime) -> Learner:
     """The learner that runs on a runtime."""
     made: Learner = object.__new__(cast("type[Learner]", learner_class(runtime.rule)))
     made.runtime = runtime
@@ -378,8 +378,8 @@ def learner_on(runtime: Runtime) -> Learner:
 def load(path: Any, rule: Rule | str | None = None) -> Learner:
     """Load a learner that `save` wrote. If it used a rule of your own, pass that as `rule`. Nothing in the file is executed."""
     manifest, arrays = read(path)
-    with naming(path):
-        return learner_on(from_state(manifest, arrays, rule))
+    with name_file_in_errors(path):
+        return wrap_runtime(load_state(manifest, arrays, rule))
 
 
 @cache
@@ -390,7 +390,7 @@ def learner_class(rule: Rule) -> Callable[..., Learner]:
         Learner.__init__(self, rule, classes=classes, **options)
 
     initialise.__name__, initialise.__qualname__ = "__init__", f"{rule.title}.__init__"
-    shown = {"__doc__": documentation_of(rule), "__signature__": signature_of(rule)}
+    shown = {"__doc__": build_documentation(rule), "__signature__": build_signature(rule)}
     own = {"__init__": initialise, "__module__": "onebit", "__slots__": (), "_rule": rule}
     return type(rule.title, (Learner,), {**own, **shown})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from onebit.contract.validation import MOST_NUMBERS
+from onebit.contract.validation import ID_LIMIT
 from onebit.errors import InputError, brief
 
 LEARNT = "has been learnt already"
@@ -44,7 +44,7 @@ class Ledger:
 
     def next_ids(self, count: int) -> range:
         """Return the next free numbers, without using them up; refused where there are not so many left."""
-        if self.next_id + count > MOST_NUMBERS:
+        if self.next_id + count > ID_LIMIT:
             raise InputError(
                 f"decisions are numbered from {self.next_id} on, and there are no {count} numbers left: give ids"
             )
@@ -52,7 +52,7 @@ class Ledger:
 
     def _number_after(self, highest: int) -> None:
         """Number decisions beyond one that was learnt."""
-        if self.next_id <= highest < MOST_NUMBERS - 1:
+        if self.next_id <= highest < ID_LIMIT - 1:
             self.next_id = highest + 1
 
     def refuse_learnt(self, identity: int | str, moment: int) -> None:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from onebit.contract.calibration import initial
-from onebit.contract.memory import refuse_beyond_memory
+from onebit.contract.calibration import initial_state
+from onebit.contract.memory import require_memory
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.arguments import place_apart
@@ -92,7 +92,7 @@ class Model:
         self.rule, self.classes, self.options = rule, classes, options
         self.features, self.space_choice, self.key = features, space_choice, key
         self.params, self.memory = rule.settle(classes, options)
-        self.calibration = np.array(initial())  # how confidence relates to being right, so far
+        self.calibration = np.array(initial_state())  # how confidence relates to being right, so far
         self.needs_labels = rule.has_full_information(self.params)
         self.learning = _learning_mode(rule, self.needs_labels)
         self.exploration_floor = 0.0
@@ -183,7 +183,7 @@ class Model:
         if not needs_room(self.space, rows, row):
             return False
         held = sum(part.nbytes for part in self.space if isinstance(part, np.ndarray))
-        refuse_beyond_memory(2 * held, "storing more rows", "give max_support")
+        require_memory(2 * held, "storing more rows", "give max_support")
         try:
             self._hold_space(self.space.roomier(rows))
         except MemoryError:
@@ -347,7 +347,7 @@ class Model:
         features = self.features
         form = Form(features.space == "dense", max(1, features.columns), bool(features.named), features.dtype)
         needed = self.space_choice.stored_bytes(self.params, form, self.heads, rows)
-        refuse_beyond_memory(
+        require_memory(
             needed,
             f"a kernel without a budget, which may store each of {rows:,} rows,",
             "give max_support, the most rows that are stored, or take fewer rounds",

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.files import write_atomically
-from onebit.contract.validation import is_whole
+from onebit.contract.validation import is_whole_number
 from onebit.errors import InputError, OnebitError, OnebitWarning, brief
 from onebit.version import VERSION
 
@@ -51,7 +51,7 @@ def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
 
 
 @contextmanager
-def naming(path: Any) -> Iterator[None]:
+def name_file_in_errors(path: Any) -> Iterator[None]:
     """Name the file in errors raised inside."""
     try:
         yield
@@ -101,7 +101,7 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
         checksum = manifest.pop("checksum")
     except (ValueError, KeyError, AttributeError, TypeError, IndexError, RecursionError):
         raise InputError(f"{path} is damaged: its manifest cannot be read") from None
-    if is_whole(manifest.get("format"), FORMAT + 1):
+    if is_whole_number(manifest.get("format"), FORMAT + 1):
         raise InputError(f"{path} was written by a newer onebit ({brief(manifest.get('version'))}); this is {VERSION}")
     if manifest.get("format") != FORMAT:
         raise InputError(f"{path} is of the format {brief(manifest.get('format'))}, but must be of {FORMAT}")
@@ -111,7 +111,7 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
         raise InputError(f"{path} is damaged: its manifest is nested too deeply") from None
     if not fits:
         raise InputError(f"{path} is damaged: its content does not fit its checksum")
-    with naming(path):
+    with name_file_in_errors(path):
         for name, array in arrays.items():
             _require_finite(name, array)
     there = manifest.get("machine")

@@ -17,14 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
-from onebit.contract.draws import key_of, word_of, words_of
+from onebit.contract.draws import hash_id, hash_ids, seed_key
 from onebit.contract.options import Options
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName
 from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
-from onebit.features.features import Features, Kept, refuse_what_is_no_table
+from onebit.features.features import Features, Kept, require_table
 from onebit.features.frames import Names
 from onebit.features.rows import Row, Rows, is_sparse
 from onebit.learner.batches import LearningBatch, checked_among, checked_batch, learn_rows, teach_rows, walk_stream
@@ -69,7 +69,7 @@ class Runtime:
         self.space_choice: SpaceChoice = choose(rule, options)
         self.features = Features(options.features, options.space, options.dtype, options.text, options.hash_bits)
         self.model = Model(
-            rule, len(self.classes), self.parameters, self.features, self.space_choice, key_of(options.seed)
+            rule, len(self.classes), self.parameters, self.features, self.space_choice, seed_key(options.seed)
         )
         self.model.exploration_floor = self._checked_floor(options.exploration_floor)
         self.identity = uuid.uuid4().hex  # which learner this is: it learns its own decisions
@@ -201,7 +201,7 @@ class Runtime:
 
     def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Row]:
         """Decide on one x; `model.choice` then has the choice. Return x as it was read."""
-        model, word = self.model, identity if type(identity) is int else word_of(identity)
+        model, word = self.model, identity if type(identity) is int else hash_id(identity)
         is_first, names = model.space is None, self.features.feature_names
         try:
             kept, row = self.features.read(x)
@@ -255,7 +255,7 @@ class Runtime:
         if rows.height != len(ids):
             raise InputError(f"there are {len(ids)} ids for {rows.height} rows")
         choices = np.empty((rows.height, columns))
-        run_rows(self.model, rows, choices, DECIDING, words_of(ids), **terms._asdict())
+        run_rows(self.model, rows, choices, DECIDING, hash_ids(ids), **terms._asdict())
         return choices
 
     def _checked_among(self, among: Labels | None, rows: int) -> Labels:
@@ -340,7 +340,7 @@ class Runtime:
         """Learn from labelled rows, all of them or none."""
         with self.lock, self.unchanged_if_refused():
             labels = self.names.indices(y)
-            refuse_what_is_no_table(X)
+            require_table(X)
             count = X.shape[0] if hasattr(X, "shape") else len(X)
             if count != len(labels):
                 raise InputError(f"there are {len(labels)} labels for {count} rows")

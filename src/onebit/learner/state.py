@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract import calibration
-from onebit.contract.options import MOST_FEATURES, OPTIONS, STORED, STORED_BY_KERNEL, Options
+from onebit.contract.options import MAX_FEATURES, OPTIONS, STORED, STORED_BY_KERNEL, Options
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
-from onebit.contract.validation import is_text, is_whole
+from onebit.contract.validation import is_encodable, is_whole_number
 from onebit.errors import InputError, OnebitError, brief
 from onebit.features.features import Features
 from onebit.features.frames import Names
@@ -35,7 +35,7 @@ BESIDE = {
 }
 
 
-def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
+def dump_state(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
     """Return a learner as a manifest and arrays."""
     with runtime.lock:
         features, ledger, model = runtime.features, runtime.ledger, runtime.model
@@ -85,7 +85,7 @@ def state_of(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
         return manifest, arrays | model.arrays()
 
 
-def from_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = None) -> Runtime:
+def load_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = None) -> Runtime:
     """Rebuild a learner from a manifest and arrays, which may come from anybody and are checked first.
 
     `rule` is needed where it learnt by one that onebit does not come with.
@@ -184,7 +184,7 @@ def _remembered(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[n
 
 def _calibrated(state: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a copy of the calibration, checked, since compiled code takes it as it is."""
-    flaw = calibration.flaw(state)
+    flaw = calibration.find_flaw(state)
     if flaw:
         raise InputError(f"the array 'calibration' {flaw}")
     return state.astype(np.float64)
@@ -227,10 +227,10 @@ def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
     """Return the column of each name."""
     names = _from_text(array_name, array)
     for name in names:
-        if not isinstance(name, str) or not is_text(name):
+        if not isinstance(name, str) or not is_encodable(name):
             raise InputError(f"the array {array_name!r} has {brief(name)} in it, but must have texts")
     found = {name: column for column, name in enumerate(names)}
-    if len(found) != len(names) or len(names) > MOST_FEATURES:
+    if len(found) != len(names) or len(names) > MAX_FEATURES:
         raise InputError(
             f"the array {array_name!r} has {len(names)} names, {len(found)} of them different, but each must be there once"
         )
@@ -250,8 +250,8 @@ def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:
     """Return the learnt ids that are strings, with the moments at which they were learnt."""
     found: dict[str, int] = {}
     for pair in _from_text("learnt_strings", array):
-        fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and is_whole(pair[1])
-        if not fits or not is_text(pair[0]) or pair[0] in found:
+        fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and is_whole_number(pair[1])
+        if not fits or not is_encodable(pair[0]) or pair[0] in found:
             raise InputError(
                 f"the array 'learnt_strings' has {brief(pair)} in it, but must have pairs of an id, each once, and a whole number"
             )
@@ -265,7 +265,7 @@ Check = Callable[[Any], bool]
 
 
 def _is_words(value: object) -> bool:
-    return isinstance(value, str) and is_text(value)
+    return isinstance(value, str) and is_encodable(value)
 
 
 def _is_flag(value: object) -> bool:
@@ -291,7 +291,7 @@ def _option(name: str) -> tuple[Check, str]:
 
 _OBJECT: tuple[Check, str] = (lambda value: isinstance(value, dict), "an object")
 _WORDS: tuple[Check, str] = (_is_words, "a text")
-_WHOLE: tuple[Check, str] = (is_whole, "a whole number from 0 to 2^63")
+_WHOLE: tuple[Check, str] = (is_whole_number, "a whole number from 0 to 2^63")
 _FLAG: tuple[Check, str] = (_is_flag, "true or false")
 
 # The fields of every manifest, with their checks in code and in words. Fields that nobody reads are left alone.
@@ -308,11 +308,11 @@ FIELDS: dict[str, tuple[Check, str]] = {
     "taught": _WHOLE,
     "features": _OBJECT,
     "features.space": (lambda value: value in (None, "dense", "sparse"), "dense, sparse or null"),
-    "features.size": (_or_none(is_whole), "a whole number or null"),
+    "features.size": (_or_none(is_whole_number), "a whole number or null"),
     "features.named": (_or_none(_is_flag), "true, false or null"),
     "features.dtype": (lambda value: value in ("float32", "float64"), "float32 or float64"),
     "features.text": _FLAG,
-    "features.hash_bits": (_or_none(is_whole), "a whole number or null"),
+    "features.hash_bits": (_or_none(is_whole_number), "a whole number or null"),
     "ledger": _OBJECT,
     "ledger.moment": _WHOLE,
     "ledger.watermark": _WHOLE,
@@ -321,7 +321,7 @@ FIELDS: dict[str, tuple[Check, str]] = {
 }
 # Those of some.
 OPTIONAL: dict[str, tuple[Check, str]] = {
-    "retired": (lambda value: isinstance(value, list) and all(map(is_whole, value)), "a list of whole numbers"),
+    "retired": (lambda value: isinstance(value, list) and all(map(is_whole_number, value)), "a list of whole numbers"),
     "rewarded": _FLAG,
     "routing": _OBJECT,
     "routing.came": (lambda value: value in ("dense", "sparse"), "dense or sparse"),

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.contract.draws import word_of
-from onebit.contract.validation import checked_seed, listed
+from onebit.contract.draws import hash_id
+from onebit.contract.validation import checked_seed, join_names
 from onebit.errors import InputError, OnebitError, brief
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import doubts
 from onebit.offpolicy.doubts import Caveat
 from onebit.offpolicy.estimates import (
@@ -223,7 +223,7 @@ def evaluate(
         refuse_learner(one)
         if one.classes != learner.classes:
             raise InputError(
-                f"present has the classes {listed(one.classes)}, but learner has {listed(learner.classes)}"
+                f"present has the classes {join_names(one.classes)}, but learner has {join_names(learner.classes)}"
             )
     first, *other = evaluate_many(
         compared, rounds, seed=seed, learning=learning, unanswered=unanswered, progress=progress
@@ -248,7 +248,7 @@ def evaluate_many(
         refuse_learner(one)
         if one.classes != first.classes:
             raise InputError(
-                f"one learner has the classes {listed(one.classes)}, but another has {listed(first.classes)}"
+                f"one learner has the classes {join_names(one.classes)}, but another has {join_names(first.classes)}"
             )
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
         raise InputError(f"unanswered is {brief(unanswered)}, but must be a whole number of at least 0")
@@ -271,8 +271,12 @@ class _Walk:
 
     def __init__(self, learner: Learner, seed: int, learning: bool) -> None:
         # The log may come from a learner with the same seed and ids, and the copies must not draw what it drew.
-        own_seed = word_of(f"offpolicy {seed}") >> 1
-        self._follower, self._model, copy = copy_of(learner, own_seed), model_for(learner), copy_of(learner, own_seed)
+        own_seed = hash_id(f"offpolicy {seed}") >> 1
+        self._follower, self._model, copy = (
+            copy_learner(learner, own_seed),
+            model_for(learner),
+            copy_learner(learner, own_seed),
+        )
         for one in (self._follower, self._model, copy):
             one.runtime.disable_ledger()  # rounds are counted here, and the learner may have learnt such numbers before
         self._replay = Replay(copy, learning, own_seed)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.contract.options import MEANINGS
-from onebit.contract.parameters import checked_flag, refuse_unknown
+from onebit.contract.parameters import checked_flag, require_known
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.blocks import numbered_lines
@@ -84,7 +84,7 @@ class Log:
 def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> Learner:
     """A new learner for the rounds of a log, with the floor that the service would give it."""
     common = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
-    refuse_unknown(rule.title, options, {**rule.parameters, **common})
+    require_known(rule.title, options, {**rule.parameters, **common})
     usual = {"exploration_floor": usual_floor(rule), "text": log.text}
     return Learner(rule, classes=log.classes, seed=seed, **{**usual, **options})
 

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
 from onebit.contract.rule import Rule
-from onebit.contract.validation import ClassName, listed
+from onebit.contract.validation import ClassName, join_names
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.decision import Decision
-from onebit.learner.feedback import checked_reward
+from onebit.learner.feedback import check_reward
 from onebit.learner.learner import Learner
 
 ROUNDING = 1e-6  # what logged probabilities may be off by
@@ -97,7 +97,7 @@ def _checked(number: int, one: Round, places: dict[ClassName, int]) -> Checked:
     label, place = _known(one.label, places)
     among, candidates = _candidates(one, places)
     if place not in candidates:
-        raise InputError(f"{brief(label)} was shown, which is none of the candidates {listed(among or ())}")
+        raise InputError(f"{brief(label)} was shown, which is none of the candidates {join_names(among or ())}")
     heard = _heard(one, label, places, candidates)
     logged = None if one.probabilities is None else _distribution(one.probabilities, places, candidates)
     if one.propensity is None:
@@ -124,7 +124,7 @@ def _known(given: Any, places: Mapping[ClassName, int]) -> tuple[ClassName, int]
     name = given.item() if isinstance(given, np.generic) else given
     place = None if isinstance(name, bool) or not isinstance(name, str | int) else places.get(name)
     if place is None:
-        raise InputError(f"there is no class {brief(name)}; the classes are {listed(places)}")
+        raise InputError(f"there is no class {brief(name)}; the classes are {join_names(places)}")
     return name, place
 
 
@@ -154,7 +154,7 @@ def _heard(one: Round, label: ClassName, places: Mapping[ClassName, int], candid
             raise InputError(
                 "a reward is given, and right or truth beside it: give one of them, and None for the others"
             )
-        return one._replace(reward=checked_reward(one.reward))
+        return one._replace(reward=check_reward(one.reward))
     if one.truth is None:
         if one.right is None:
             raise InputError("right is None, but must be True or False, or else there must be a reward or a truth")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from onebit.errors import OnebitError, nearest, short
+from onebit.errors import OnebitError, nearest, truncate
 
 MOST_IN_SENTENCE = 600  # characters
 KEPT = 150  # at either end of a longer one
@@ -24,7 +24,7 @@ class RequestError(OnebitError):
         # What was sent is in the sentence, and may be of any size. Its beginning says where, and its end what would be right.
         long = len(message) > MOST_IN_SENTENCE
         self.message = f"{message[:KEPT]} ... {message[-KEPT:]}" if long else message
-        self.field = None if field is None else short(field)
+        self.field = None if field is None else truncate(field)
         super().__init__(self.message)
 
 
@@ -50,7 +50,7 @@ class UnknownTaskError(NotFoundError):
     """There is no task of this name. The names of those that there are, are not for everybody."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
-        super().__init__(f"there is no task {short(name)!r}")
+        super().__init__(f"there is no task {truncate(name)!r}")
         self._name = name
         self._known = known
 

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from onebit.contract.validation import is_text
+from onebit.contract.validation import is_encodable
 from onebit.errors import brief
 from onebit.features.named import WORD
 from onebit.service.errors import InvalidError, TooLargeError
@@ -160,7 +160,7 @@ class Inputs:
 
 def is_storable(text: str) -> bool:
     """Return True if every store can hold this text: it has no NUL, and no half of a character."""
-    return "\0" not in text and is_text(text)
+    return "\0" not in text and is_encodable(text)
 
 
 def decode_numbers(stored: bytes) -> NDArray[np.float64]:

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from onebit.contract.parameters import refuse_unknown
-from onebit.contract.validation import ClassName, checked_classes, listed
+from onebit.contract.parameters import require_known
+from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.engine.stream import LABEL
 from onebit.errors import InputError, OnebitError, brief
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy.rounds import usual_floor
 from onebit.rules import rule_named
 from onebit.service.errors import InvalidError, RequestError
@@ -122,7 +122,7 @@ class TaskInfo:
         for index, name in enumerate(gone):
             if name not in playable or name in gone[:index]:
                 raise InvalidError(
-                    f"remove_classes has {name!r}, but the classes that are played are {listed(playable)}, and each can be retired once",
+                    f"remove_classes has {name!r}, but the classes that are played are {join_names(playable)}, and each can be retired once",
                     "remove_classes",
                 )
         if len(playable) - len(gone) < 2:
@@ -248,7 +248,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
     with blame_field("learner"):
         rule = rule_named(detail["learner"])
     with blame_field("parameters"):
-        refuse_unknown(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
+        require_known(rule.title, detail["parameters"], {**rule.parameters, **dict.fromkeys(OPTIONS)})
         own = {name: value for name, value in detail["parameters"].items() if name in rule.parameters}
         params, _ = rule.settle(len(classes), rule.plain(own))
         if detail["parameters"].get("kernel") and not isinstance(detail["parameters"].get("max_support"), int):
@@ -353,7 +353,7 @@ def class_texts(classes: list[ClassName]) -> list[str]:
 
 def warm(learner: Learner, inputs: Inputs) -> None:
     """Compile what deciding and learning will need, on a copy."""
-    copy = copy_of(learner)
+    copy = copy_learner(learner)
     copy.runtime.disable_ledger()
     row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]
     rows = inputs.stack(inputs.read([row]))

@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-from onebit.errors import OnebitError, short
+from onebit.errors import OnebitError, truncate
 from onebit.service.core.feedback_rows import refuse_forgotten
 from onebit.service.core.plan import HeavyWork
 from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
@@ -152,7 +152,7 @@ class TaskViews:
             async with self._long_reads:
                 logged = await self._inquiry.of(query) if is_storable(identity) else None
         if logged is None:
-            raise NotFoundError(f"there is no decision {short(identity)!r} in task {name!r}")
+            raise NotFoundError(f"there is no decision {truncate(identity)!r} in task {name!r}")
         return as_object(logged, served.texts)
 
     async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:

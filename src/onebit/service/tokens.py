@@ -28,7 +28,7 @@ from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from onebit.contract.files import owned_as_its_folder, write_atomically
+from onebit.contract.files import match_folder_owner, write_atomically
 from onebit.errors import InputError, OnebitError, brief, nearest
 from onebit.service.errors import ReadinessWarning, UnauthorizedError, UnavailableError
 from onebit.service.requests import TaskName
@@ -276,7 +276,7 @@ class Tokens:
         assert self._closed is not None
         with suppress(OSError):
             self._closed.touch(mode=0o600)
-            owned_as_its_folder(self._closed, self._closed.parent)
+            match_folder_owner(self._closed, self._closed.parent)
             self._marked = True
 
     def _read(self) -> list[Token]:
@@ -307,7 +307,7 @@ class Tokens:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-            owned_as_its_folder(lock, self.path.parent)
+            match_folder_owner(lock, self.path.parent)
         except OSError as error:
             raise InputError(f"{self.path} cannot be written: {error.strerror or error}") from None
         try:

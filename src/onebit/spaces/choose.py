@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.covariance import FITTING_MATRICES, Covariance, Order
-from onebit.contract.options import USUAL, Options
+from onebit.contract.options import DEFAULT_SUPPORT, Options
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief
 from onebit.spaces.dense import Dense
@@ -247,7 +247,7 @@ def choose(rule: Rule, options: Options) -> SpaceChoice:
     if bias and rule.composite:
         raise InputError(f"{rule.title} has a constant feature in every view, and takes no bias")
     if kernel is None:
-        if max_support != USUAL:
+        if max_support != DEFAULT_SUPPORT:
             raise InputError("max_support is for a kernel: give kernel as well")
         if rule.composite:
             return CompositeChoice(rule, bias, seed)
@@ -263,7 +263,7 @@ def choose(rule: Rule, options: Options) -> SpaceChoice:
 
 def _budget(rule: Rule, max_support: object) -> int:
     """The most rows that are stored; 0 for all."""
-    if isinstance(max_support, str) and max_support == USUAL:
+    if isinstance(max_support, str) and max_support == DEFAULT_SUPPORT:
         return 0 if rule.stores_rarely else USUAL_SUPPORT
     if max_support is None:
         return 0

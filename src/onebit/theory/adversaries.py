@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
-from onebit.contract.validation import MOST_RUNS, ClassName, checked_count, checked_seed
+from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.tables import Dataset
@@ -274,7 +274,7 @@ def adversary(
     >>> found.adversary.rounds, found.adaptive, found.held
     (32, (32, 32, 32, 32, 32), True)
     """
-    checked_count("runs", runs, MOST_RUNS)
+    checked_count("runs", runs, MAX_RUNS)
     first = checked_seed(seed)
     entry = entry_of(rule, options)
     opponent = Adversary(feedback or "full", kind, classes, ratio)

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.validation import ClassName, checked_count, checked_seed, listed
+from onebit.contract.validation import ClassName, checked_count, checked_seed, join_names
 from onebit.data.sources import source_of
 from onebit.data.tables import Csr
 from onebit.errors import InputError, brief, nearest
@@ -204,7 +204,7 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
         found.append(tuple(numbers))
     missing = [name for name, number in position.items() if number not in seen]
     if missing:
-        raise InputError(f"groups must have every class, and these are missing: {listed(missing)}")
+        raise InputError(f"groups must have every class, and these are missing: {join_names(missing)}")
     for number, one in enumerate(found):
         if len(one) > LARGEST_GROUP:
             raise InputError(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
-from onebit.contract.validation import MOST_RUNS, ClassName, checked_count, checked_seed
+from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.pages import facts
 from onebit.experiments.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
@@ -256,7 +256,7 @@ def bounds(
     >>> [(one.bound.name, one.held) for one in found.rows]
     [('Lemma 1', True), ('Theorem 3', True)]
     """
-    checked_count("runs", runs, MOST_RUNS)
+    checked_count("runs", runs, MAX_RUNS)
     first_seed = checked_seed(seed)
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
     if classes is not None:

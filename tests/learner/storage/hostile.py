@@ -26,7 +26,7 @@ import onebit
 from onebit.features.rows import SparseRow
 from onebit.learner import model_file
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from tests.golden.write import HERE
 from tests.slow import SLOW
 
@@ -348,7 +348,7 @@ def use(learner: Learner, path: Path) -> None:
         lambda: repr(learner),
         lambda: learner.add_class("one more"),
         *(partial(hear, x, "one more") for x in rows),
-        lambda: copy_of(learner),
+        lambda: copy_learner(learner),
         lambda: learner.save(path),
     ]
     if SLOW:  # which compiles once more for every rule

@@ -15,9 +15,9 @@ import pytest
 
 import onebit
 from onebit.auto import rule as auto_rule
-from onebit.learner.learner import Learner, copy_of, learner_on
+from onebit.learner.learner import Learner, copy_learner, wrap_runtime
 from onebit.learner.model_file import FORMAT, decode
-from onebit.learner.state import from_state, state_of
+from onebit.learner.state import dump_state, load_state
 from tests.learner.storage.hostile import content_of, require_sound, write_seeds
 from tests.slow import slow
 
@@ -73,7 +73,7 @@ def trained(name: str = "bpa", **options: Any) -> Learner:
 
 def refusal(tmp_path: Path, learner: Learner, alter: Callable[[dict[str, Any], dict[str, Any]], None]) -> str:
     """Why the file of a learner is refused once it is altered."""
-    manifest, arrays = state_of(learner.runtime)
+    manifest, arrays = dump_state(learner.runtime)
     manifest = json.loads(json.dumps(manifest))
     alter(manifest, arrays)
     path = tmp_path / "altered.onebit"
@@ -180,9 +180,9 @@ def test_a_manifest_that_says_what_cannot_be(tmp_path: Path, field: str, value: 
 
 
 def test_nothing_is_set_that_is_not_a_number_of_the_ledger(tmp_path: Path) -> None:
-    manifest, arrays = state_of(trained().runtime)
+    manifest, arrays = dump_state(trained().runtime)
     manifest["ledger"] = {**manifest["ledger"], "record": 1}
-    learner = learner_on(from_state(manifest, arrays))
+    learner = wrap_runtime(load_state(manifest, arrays))
     decision = learner.decide(X[0])
     learner.learn(decision, right=True)
     with pytest.raises(onebit.OnebitError):  # it is still remembered what was learnt
@@ -251,7 +251,7 @@ def test_a_refusal_shows_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
 def test_a_manifest_that_is_nested_deeply(tmp_path: Path) -> None:
     import safetensors.numpy
 
-    _, arrays = state_of(trained().runtime)
+    _, arrays = dump_state(trained().runtime)
     for depth in (900, 950, 980, 990, 1000, 100_000):
         text = f'{{"checksum": 1, "format": {FORMAT}, "x": ' + "[" * depth + "]" * depth + "}"
         path = tmp_path / "nested.onebit"
@@ -261,7 +261,7 @@ def test_a_manifest_that_is_nested_deeply(tmp_path: Path) -> None:
 
 
 def test_a_dtype_that_numpy_has_not(tmp_path: Path) -> None:
-    content = content_of(*state_of(trained().runtime))
+    content = content_of(*dump_state(trained().runtime))
     size = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + size])
     header["memory"] |= {"dtype": "BF16", "shape": [12]}
@@ -273,8 +273,8 @@ def test_a_dtype_that_numpy_has_not(tmp_path: Path) -> None:
 
 
 def test_numbers_that_have_run_out_are_a_sentence(tmp_path: Path) -> None:
-    manifest, arrays = state_of(trained().runtime)
-    learner = learner_on(from_state({**manifest, "next": 2**63 - 1}, arrays))
+    manifest, arrays = dump_state(trained().runtime)
+    learner = wrap_runtime(load_state({**manifest, "next": 2**63 - 1}, arrays))
     last = learner.decide(X[0])
     for ask in (lambda: learner.decide(X[0]), lambda: learner.decide_many(X), lambda: onebit.run(learner, X, [0] * 20)):
         with pytest.raises(onebit.OnebitError):
@@ -290,7 +290,7 @@ def test_names_that_were_read_and_not_learnt_are_saved(tmp_path: Path) -> None:
     learner.runtime.table(["three four five six seven eight nine ten"])
     learner.save(tmp_path / "read.onebit")
     assert onebit.load(tmp_path / "read.onebit").features == 10
-    assert copy_of(learner).features == 10
+    assert copy_learner(learner).features == 10
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, 0.0, 1e9])
@@ -321,7 +321,7 @@ FAR = [np.nan, np.inf, -np.inf, 1.7e308, -1.7e308, 1e30, -1.0, 0.0, 1e-320]
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_number_that_no_learner_has_is_refused_or_does_no_harm(name: str, options: dict[str, Any]) -> None:
     """Whatever number of a file is altered: a decision that comes of it has probabilities, and is JSON, as is its explanation."""
-    manifest, arrays = state_of(trained(name, **options).runtime)
+    manifest, arrays = dump_state(trained(name, **options).runtime)
     chance, refused = np.random.default_rng(8), 0
     numbers = [one for one in sorted(arrays) if arrays[one].dtype.kind == "f" and arrays[one].size]
     for case in range(40 * len(FAR)):
@@ -329,7 +329,7 @@ def test_a_number_that_no_learner_has_is_refused_or_does_no_harm(name: str, opti
         chosen = altered[numbers[case // len(FAR) % len(numbers)]]
         chosen.flat[int(chance.integers(chosen.size))] = FAR[case % len(FAR)]
         try:
-            learner = learner_on(from_state(*decode(content_of(manifest, altered))))
+            learner = wrap_runtime(load_state(*decode(content_of(manifest, altered))))
             require_sound(learner.decide(X[case % len(X)]))
             json.dumps(learner.explain(X[case % len(X)]).to_dict(), allow_nan=False)
         except onebit.OnebitError:

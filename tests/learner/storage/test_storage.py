@@ -225,7 +225,7 @@ def test_a_file_that_was_not_finished_is_not_there(tmp_path: Path, failure: Any)
     path.write_text("before")
 
     def fail() -> None:
-        with files.whole_file(path) as file:
+        with files.open_atomically(path) as file:
             file.write(b"half")
             raise failure
 
@@ -239,7 +239,7 @@ def test_a_file_takes_the_place_of_the_old_one_and_a_link_stays(tmp_path: Path) 
     path, link = tmp_path / ("é" * 125), tmp_path / "link"  # as long as a name may be
     path.write_text("before")
     link.symlink_to(path)
-    with files.whole_file(link) as file:
+    with files.open_atomically(link) as file:
         file.write(b"after")
         assert path.read_text() == "before"
     assert link.is_symlink()
@@ -254,7 +254,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
     found: list[bytes] = []
     reader = threading.Thread(target=lambda: found.append(path.read_bytes()))
     reader.start()
-    with files.whole_file(path) as file:
+    with files.open_atomically(path) as file:
         file.write(b"rows")
     reader.join()
     assert found == [b"rows"]
@@ -263,7 +263,7 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("where", ["", "nowhere/file"])
 def test_a_place_where_no_file_can_be_is_refused(tmp_path: Path, where: str) -> None:
-    with pytest.raises(onebit.OnebitError, match="cannot be written"), files.whole_file(tmp_path / where) as file:
+    with pytest.raises(onebit.OnebitError, match="cannot be written"), files.open_atomically(tmp_path / where) as file:
         file.write(b"rows")
     assert list(tmp_path.iterdir()) == []
 

@@ -18,9 +18,9 @@ import pytest
 from onebit.cli import main
 from onebit.client import Client
 from onebit.errors import OnebitError
-from onebit.learner.learner import learner_on
+from onebit.learner.learner import wrap_runtime
 from onebit.learner.model_file import read
-from onebit.learner.state import from_state
+from onebit.learner.state import load_state
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.statistics import Statistics
 from onebit.service.errors import RequestError, TaskQuarantinedError, UnavailableError
@@ -426,7 +426,7 @@ def test_a_snapshot_and_the_log_that_disagree(tmp_path: Path, caplog: pytest.Log
         paths = [one for one in snapshots_in(folder) if one.parent.name == str(number)]
         manifest, arrays = read(paths[-1])
         beside = manifest.pop("service")
-        learner = learner_on(from_state(manifest, arrays))
+        learner = wrap_runtime(load_state(manifest, arrays))
         learner.add_class("another")
         other = Snapshot(learner, 1, beside["position"], beside["revised"], beside["mark"], Statistics(4))
         for path in paths:

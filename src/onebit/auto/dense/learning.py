@@ -44,7 +44,7 @@ from onebit.auto.dense.scoring import correct, look_through_basis, waves_of_colu
 from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped
 from onebit.auto.dense.views import see, watch
 from onebit.contract.choices import softmax
-from onebit.contract.draws import LEARNING, Draws, key_of, uniform
+from onebit.contract.draws import LEARNING, Draws, seed_key, uniform
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows
 
@@ -53,7 +53,7 @@ REPLAYED_AT_ONCE = 64
 COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
 FEWEST_MISTAKES = 1e-3
 COARSER = 8.0  # times as much is left out by a member that has no share
-ANY_KEY = key_of(0)  # of the draws of what is left out: nobody need be unable to foresee them
+ANY_KEY = seed_key(0)  # of the draws of what is left out: nobody need be unable to foresee them
 
 
 def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, scale: float) -> None:

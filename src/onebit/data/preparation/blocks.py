@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError
-from onebit.features.features import refuse_what_is_no_table
+from onebit.features.features import require_table
 from onebit.features.rows import is_sparse
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -219,7 +219,7 @@ class SparseTable:
 
 def table_of(X: Any) -> DenseTable | SparseTable:
     """What is to be prepared, as a table of numbers."""
-    refuse_what_is_no_table(X)
+    require_table(X)
     if is_sparse(X):
         matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
         kinds = [part.dtype.kind for part in (matrix.data, matrix.indices, matrix.indptr)]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.installation import install_command
-from onebit.errors import InputError, OnebitError, lines_of
+from onebit.errors import InputError, OnebitError, clean_lines
 
 INITIAL = "Error at driver init"
 
@@ -81,7 +81,7 @@ def spoken() -> Iterator[None]:
 
 def gist(said: object, *beside: str) -> str:
     """The first line that says something, and has none of these words, which stand beside the cause."""
-    lines = (line.strip(" -") for line in lines_of(said))
+    lines = (line.strip(" -") for line in clean_lines(said))
     told = (line for line in lines if line and not any(words in line for words in beside))
     return next(told, "").rstrip(".: ")
 

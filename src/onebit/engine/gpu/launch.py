@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.draws import key_of
+from onebit.contract.draws import seed_key
 from onebit.engine.gpu.build import kernel_for, resident
 from onebit.engine.gpu.device import cuda, free_memory, spoken
 from onebit.engine.gpu.layout import Layout, Shape
@@ -215,7 +215,7 @@ class Replicates(NamedTuple):
             np.array(schedules, dtype=np.int32),
             np.array([shape.numbers(one) for one in params]).reshape(len(params), -1),
             np.array(memories),
-            np.array([key_of(seed) for seed in seeds], dtype=np.uint64),
+            np.array([seed_key(seed) for seed in seeds], dtype=np.uint64),
             np.array([shape.limits(*one) for one in zip(params, longest, strict=True)]),
         )
 

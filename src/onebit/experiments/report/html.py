@@ -16,7 +16,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from onebit.contract.files import whole_file
+from onebit.contract.files import open_atomically
 from onebit.contract.installation import install_command
 from onebit.errors import InputError
 from onebit.experiments.report import style
@@ -104,7 +104,7 @@ def save_page(page: Page, folder: str | Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         number = _number(page, folder)
         path, figures = folder / f"{PAGE}{number}.html", folder / f"{FIGURES}{number}"
-        with whole_file(path) as file:
+        with open_atomically(path) as file:
             file.write(page_html(page).encode(errors="replace"))
         if importlib.util.find_spec("matplotlib") is not None:
             for old in figures.glob("*.[ps][nv]g"):  # of an earlier page

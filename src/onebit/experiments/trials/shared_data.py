@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.contract.memory import refuse_beyond_memory
+from onebit.contract.memory import require_memory
 from onebit.data.sources import Source
 from onebit.data.streams import Stream
 from onebit.data.tables import Dataset
@@ -64,7 +64,7 @@ class Tables:
             needed = int(np.count_nonzero(values)) * (size + 4)
         else:
             needed = values.size * size if values.dtype != dtype else 0
-        refuse_beyond_memory(
+        require_memory(
             needed,
             f"a copy of all {self.data.rows:,} rows, {space} and in {dtype},",
             "take dtype and space as the rows have them, or fewer rows",
@@ -178,7 +178,7 @@ def refuse_what_does_not_fit(streams: Iterable[Stream], threads: int) -> None:
         stream, at_once = by_key[key], min(count, threads)
         shared, own = stream.least_bytes
         many = f", {at_once} runs of it at a time" if at_once > 1 and own else ""
-        refuse_beyond_memory(
+        require_memory(
             shared + at_once * own,
             f"{stream.name} with {stream.rounds:,} rounds{many}, {_why(stream)}",
             _instead(stream, at_once > 1 and own > 0),

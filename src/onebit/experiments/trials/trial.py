@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.options import MEANINGS
-from onebit.contract.parameters import refuse_unknown
+from onebit.contract.parameters import require_known
 from onebit.contract.rule import Rule
 from onebit.data.streams import Stream
 from onebit.data.tables import Dataset
 from onebit.engine.compile import code_mark
 from onebit.errors import InputError, OnebitError, brief
-from onebit.learner.learner import Learner, copy_of, learner_class
+from onebit.learner.learner import Learner, copy_learner, learner_class
 from onebit.rules import rule_named
 from onebit.version import VERSION
 
@@ -59,7 +59,7 @@ class ComparisonEntry:
     def settings(self) -> dict[str, Any]:
         """All parameters, those left to their defaults too; a bad one is refused."""
         assert isinstance(self.template, Rule)
-        refuse_unknown(self.rule.title, self.options, {**self.rule.parameters, **OPTIONS})
+        require_known(self.rule.title, self.options, {**self.rule.parameters, **OPTIONS})
         own = {name: value for name, value in self.options.items() if name in self.rule.parameters}
         common = {name: value for name, value in self.options.items() if name not in own}
         return {**self.rule.defaults, **self.rule.plain(own), **common}
@@ -83,7 +83,7 @@ class ComparisonEntry:
     def begin(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
         """A fresh learner; the rule may plan with what only a run knows: its length, and that of its rows."""
         if isinstance(self.template, Learner):
-            return copy_of(self.template, seed)
+            return copy_learner(self.template, seed)
         options = {"text": True, **self.options} if stream.source.text else self.options
         if self.template.plan is not None:
             length = longest(bool(options.get("bias")), options.get("kernel"))

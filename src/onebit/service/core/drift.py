@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from onebit.auto.change_detector import NUMBERS, SUM, USUAL, detects, initial
-from onebit.contract.validation import is_whole
+from onebit.contract.validation import is_whole_number
 from onebit.errors import InputError
 from onebit.service.store.clock import rfc3339
 
@@ -72,7 +72,7 @@ class DriftDetector:
         memory, alarms = kept["memory"], kept["alarms"]
         good = len(memory) in (0, NUMBERS) and all(_is_number(one) for one in memory)
         good = good and (not memory or 0.0 < memory[USUAL] < 1.0)
-        good = good and all(is_whole(kept[name], 0, LARGEST) for name in ("since", "wrong", "count"))
+        good = good and all(is_whole_number(kept[name], 0, LARGEST) for name in ("since", "wrong", "count"))
         good = good and len(alarms) == min(kept["count"], KEPT) and all(_is_alarm(one) for one in alarms)
         if not good:
             raise InputError("what the statistics know of drift cannot be: other lengths, or no numbers from 0 up")
@@ -96,6 +96,6 @@ def _is_alarm(one: Any) -> bool:
     return (
         isinstance(one, list)
         and len(one) == len(Alarm._fields)
-        and all(is_whole(one[place], 0, LARGEST) for place in (0, 2, 3))
+        and all(is_whole_number(one[place], 0, LARGEST) for place in (0, 2, 3))
         and all(isinstance(one[place], float) and abs(one[place]) <= LARGEST for place in (1, 4, 5))
     )

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from onebit.contract.validation import ClassName, listed
+from onebit.contract.validation import ClassName, join_names
 from onebit.errors import OnebitError
-from onebit.learner.feedback import checked_reward
+from onebit.learner.feedback import check_reward
 from onebit.service.core.served_task import ServedTask
 from onebit.service.errors import ConflictError, GoneError, InvalidError, NotFoundError
 from onebit.service.inputs import decode_indices
@@ -144,7 +144,7 @@ def compare_truth(
     candidates = None if record.among is None else decode_indices(record.among)
     # Where something else was shown than could be played here, nobody knows among which it was chosen.
     if candidates is not None and played in candidates and word.truth not in candidates:
-        offered = listed([info.classes[place] for place in candidates])
+        offered = join_names([info.classes[place] for place in candidates])
         raise InvalidError(
             f"{where}truth is {request.truth!r}, but the candidates of decision {request.id!r} were {offered}",
             f"{where}truth",
@@ -259,7 +259,7 @@ def parse_word(served: ServedTask, request: FeedbackRequest, where: str) -> Word
     reward = None
     if request.reward is not None:
         try:
-            reward = checked_reward(request.reward)
+            reward = check_reward(request.reward)
         except OnebitError as error:
             raise InvalidError(f"{where}{error}", f"{where}reward") from None
     right = reward == 1.0 if request.right is None else request.right
@@ -274,7 +274,7 @@ def _class(served: ServedTask, field: str, name: ClassName, where: str) -> int:
     place = served.class_indices.get(name)
     if place is None:
         raise InvalidError(
-            f"{where}{field} is {name!r}, but the classes are {listed(served.info.classes)}", f"{where}{field}"
+            f"{where}{field} is {name!r}, but the classes are {join_names(served.info.classes)}", f"{where}{field}"
         )
     return place
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from onebit.contract.candidates import packed
+from onebit.contract.candidates import pack_candidates
 from onebit.errors import InputError, OnebitError
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner
@@ -227,7 +227,7 @@ class LogFollower:
         choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
         right = np.array([event.right for event in events], dtype=bool)
         sets = [found for event in events if (found := event.candidates) is not None]
-        among = packed(sets, [bool(event.complete) for event in events]) if sets else None
+        among = pack_candidates(sets, [bool(event.complete) for event in events]) if sets else None
         graded = any(event.reward is not None for event in events)
         rewards = [event.worth for event in events] if graded else None
         truths = np.array([-1 if event.truth is None else event.truth for event in events], dtype=np.int64)

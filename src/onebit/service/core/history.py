@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.contract.validation import is_whole
+from onebit.contract.validation import is_whole_number
 from onebit.errors import InputError, brief
 
 WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
@@ -141,9 +141,9 @@ def _shares(parts: list[float], of: list[Any]) -> list[float | None]:
 
 def _fits(block: Any, whole: Any, opened: Any) -> bool:
     """Return True if these are the parts of a curve."""
-    if not is_whole(block, 1, MOST_COUNTED) or not isinstance(whole, list) or len(whole) >= MOST_POINTS:
+    if not is_whole_number(block, 1, MOST_COUNTED) or not isinstance(whole, list) or len(whole) >= MOST_POINTS:
         return False
-    if not isinstance(opened, list) or not opened or not is_whole(opened[0], 0, block - 1):
+    if not isinstance(opened, list) or not opened or not is_whole_number(opened[0], 0, block - 1):
         return False
     return _are_sums(opened[1:], opened[0]) and all(_are_sums(point, block) for point in whole)
 
@@ -152,7 +152,7 @@ def _are_sums(point: Any, count: int) -> bool:
     """Return True if these are sums over `count` feedbacks: each from 0 to that, and those of the sure ones no more than there are."""
     if not isinstance(point, list) or len(point) != len(SUMS):
         return False
-    counted = all(is_whole(point[place], 0, count) for place in (WRONG, ASKED, SURE))
+    counted = all(is_whole_number(point[place], 0, count) for place in (WRONG, ASKED, SURE))
     real = all(type(one) in (int, float) and math.isfinite(one) and 0 <= one <= count for one in point)
     return counted and real and point[SURE_WRONG] <= point[SURE] <= point[ASKED]
 
@@ -160,7 +160,7 @@ def _are_sums(point: Any, count: int) -> bool:
 def refuse_uncountable(name: str, thing: Any) -> None:
     """Refuse what is not made of whole numbers that counting can reach."""
     parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
-    if parts is None and not is_whole(thing, 0, MOST_COUNTED):
+    if parts is None and not is_whole_number(thing, 0, MOST_COUNTED):
         raise InputError(f"{name} of the statistics has {brief(thing)} in it, but must have whole numbers from 0 up")
     for part in parts or ():
         refuse_uncountable(name, part)

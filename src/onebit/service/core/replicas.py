@@ -14,9 +14,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.candidates import packed
+from onebit.contract.candidates import pack_candidates
 from onebit.contract.validation import ClassName
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.service.core.request_terms import Places, RequestTerms
 from onebit.service.errors import UnavailableError
 
@@ -49,7 +49,7 @@ class Replicas:
         self.copies = copies
         self._front = self._back = Copy(learner, threading.Lock())
         if copies > 1:
-            second = copy_of(learner)
+            second = copy_learner(learner)
             second.runtime.disable_ledger()
             self._back = Copy(second, threading.Lock())
 
@@ -141,7 +141,7 @@ def _decided(
         if any(places is not None for places in among):
             everything = range(len(learner.classes))
             flags = [known or places is None for known, places in zip(complete, among, strict=True)]
-            sets = packed([everything if places is None else places for places in among], flags)
+            sets = pack_candidates([everything if places is None else places for places in among], flags)
         limits = (math.nan if one is None else one for one in (sure, risk))
         return learner.runtime.decide_rows(rows, ids, sets, *limits)
     parts: list[NDArray[np.float64]] = []

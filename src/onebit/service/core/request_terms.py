@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from onebit.contract.validation import ClassName, listed
+from onebit.contract.validation import ClassName, join_names
 from onebit.service.errors import InvalidError
 from onebit.service.task import TaskInfo, check_sure_or_risk
 
@@ -63,7 +63,7 @@ def parse_terms(request: DecisionRequest, info: TaskInfo, places: Mapping[ClassN
         place = places.get(name)
         if place is None:
             raise InvalidError(
-                f"{where}among has {name!r}, but the classes are {listed(info.classes)}", f"{where}among"
+                f"{where}among has {name!r}, but the classes are {join_names(info.classes)}", f"{where}among"
             )
         if name not in retired:
             found.add(place)

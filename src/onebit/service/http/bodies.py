@@ -16,7 +16,7 @@ from pydantic import FailFast, TypeAdapter, ValidationError
 from pydantic_core import from_json
 from starlette.types import Receive, Scope
 
-from onebit.errors import nearest, short
+from onebit.errors import nearest, truncate
 from onebit.service.core.plan import HeavyWork
 from onebit.service.errors import InvalidError, RequestError, RequestTimeoutError, TooLargeError
 from onebit.service.http.messages import Location, message_of, shown_location
@@ -170,7 +170,9 @@ class QueryReader:
         found = {}
         for name, text in given.items():
             if name not in self._adapters:
-                raise InvalidError(f"{short(name)} is not known here; {nearest(name, self._adapters)}", short(name))
+                raise InvalidError(
+                    f"{truncate(name)} is not known here; {nearest(name, self._adapters)}", truncate(name)
+                )
             try:
                 found[name] = self._adapters[name].validate_strings(text)
             except ValidationError as error:

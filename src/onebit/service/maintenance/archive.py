@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onebit.contract.files import whole_file
+from onebit.contract.files import open_atomically
 from onebit.errors import InputError, OnebitError
 from onebit.service.maintenance.export import is_in_parquet, rows_in_parquet, write_parquet
 from onebit.service.maintenance.forget import ForgetOrder, forget
@@ -99,7 +99,7 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) ->
         if span is not None:
             rows = partial(_rows, reader, info, month, span, upto)
             path = _path(to, month, rows)
-            with whole_file(path) as file:
+            with open_atomically(path) as file:
                 count = write_parquet(file, rows(), info)
             if not is_in_parquet(path, rows(), info):
                 raise OnebitError(f"{path} has other rows than were written to it: nothing was taken out of the log")

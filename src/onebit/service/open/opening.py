@@ -20,7 +20,7 @@ except ImportError as _error:
         f"onebit.open needs {_error.name}, as the service does: {install_command('serve')}"
     ) from None
 
-from onebit.contract.validation import ClassName, checked_classes, checked_count, is_text
+from onebit.contract.validation import ClassName, checked_classes, checked_count, is_encodable
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.recovery import brought_up
 from onebit.service.core.task_changes import check_new, task_of
@@ -127,7 +127,7 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
 def _refuse_unusable(path: object, text: object, parameters: object, durable: object) -> None:
     """Refuse what no path, and no option, can be."""
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
-    if not isinstance(name, str) or not name or not is_text(name) or "\0" in name:
+    if not isinstance(name, str) or not name or not is_encodable(name) or "\0" in name:
         raise InputError(f"the path is {brief(name)}, but must be that of a folder, or the address postgresql://...")
     if ADDRESS.match(name) and not is_address(name):
         raise InputError(f"the path is {brief(name)}, but of databases only PostgreSQL can be used: postgresql://...")

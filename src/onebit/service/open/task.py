@@ -14,12 +14,12 @@ from typing import Any, Literal, NamedTuple, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
-from onebit.contract.files import whole_file
+from onebit.contract.files import open_atomically
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError
-from onebit.features.features import refuse_what_is_no_table
+from onebit.features.features import require_table
 from onebit.learner.decision import Decision
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Evaluation
 from onebit.rules import DEFAULT
 from onebit.service.core.answers import as_decision
@@ -91,7 +91,7 @@ class OpenTask:
     def learner(self) -> Learner:
         """A copy of the current learner."""
         with self._whole():
-            copy, _ = self._served.follower.replicas.look(copy_of)
+            copy, _ = self._served.follower.replicas.look(copy_learner)
             for name in self._served.info.retired:
                 copy.remove_class(name)
             return copy
@@ -141,7 +141,7 @@ class OpenTask:
         risk: float | None = None,
     ) -> list[Decision]:
         """Decide on each row of a matrix, or each dict or text of a list, all of them or none; `among` applies to all."""
-        refuse_what_is_no_table(X)
+        require_table(X)
         rows = list(X)
         if ids is not None and len(ids) != len(rows):
             raise InputError(f"there are {len(ids)} ids for {len(rows)} rows")
@@ -228,7 +228,7 @@ class OpenTask:
         """Write the log of the task to a file, as `onebit export` does; returns the number of decisions written."""
         if format not in ("ndjson", "parquet", "vw"):
             raise InputError(f"format is {format!r}, but must be 'ndjson', 'parquet' or 'vw'")
-        with self._copy() as log, whole_file(Path(path)) as file:
+        with self._copy() as log, open_atomically(Path(path)) as file:
             info = log.task(self.name)
             return write(file, format, log.logged(info), info)
 

@@ -13,12 +13,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from onebit.contract.files import owned_as_its_folder
-from onebit.contract.validation import ClassName, is_whole
+from onebit.contract.files import match_folder_owner
+from onebit.contract.validation import ClassName, is_whole_number
 from onebit.errors import InputError, OnebitError, brief
-from onebit.learner.learner import Learner, learner_on
-from onebit.learner.model_file import Arrays, decode, naming, read, write
-from onebit.learner.state import from_state, state_of
+from onebit.learner.learner import Learner, wrap_runtime
+from onebit.learner.model_file import Arrays, decode, name_file_in_errors, read, write
+from onebit.learner.state import dump_state, load_state
 from onebit.rules import rule_named
 from onebit.service.core.statistics import Statistics
 from onebit.service.store.reader import Mark, Reader
@@ -62,7 +62,7 @@ class Packed(NamedTuple):
 
 def packed(snapshot: Snapshot) -> Packed:
     """A copy of everything, which goes on being true while the learner learns."""
-    manifest, arrays = state_of(snapshot.learner.runtime)
+    manifest, arrays = dump_state(snapshot.learner.runtime)
     if snapshot.retired:
         manifest["retired"] = sorted(map(snapshot.learner.runtime.names.index, snapshot.retired))
     beside = {
@@ -83,7 +83,7 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
             "it is a learner, but no snapshot of a service: the field 'service' of its manifest is missing"
         )
     for name in ("generation", "position", "revised"):
-        if not is_whole(beside.get(name)):
+        if not is_whole_number(beside.get(name)):
             raise InputError(
                 f"the field 'service.{name}' of the manifest is {brief(beside.get(name))}, but must be a whole number"
             )
@@ -96,7 +96,7 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
     mark = beside.get("mark")
     if not isinstance(mark, list):
         raise InputError(f"the field 'service.mark' of the manifest is {brief(mark)}, but must be a list")
-    learner = learner_on(from_state(manifest, arrays))
+    learner = wrap_runtime(load_state(manifest, arrays))
     retired = tuple(learner.classes[place] for place in sorted(learner.runtime.names.retired))
     # Here the log says what is played, and the learner goes on hearing of what was played before it was retired.
     learner.runtime.names.retired = frozenset()
@@ -112,7 +112,7 @@ def _checked(
     manifest: dict[str, Any], arrays: Arrays, age_s: float, where: object, task: int, reader: Reader
 ) -> Snapshot:
     """A snapshot, whole and of this log."""
-    with naming(where):
+    with name_file_in_errors(where):
         found = _unpacked(manifest, arrays, age_s)
     mark = found.mark + [None] * (len(NAMES) - len(found.mark))  # before version 3 of the log there were no revisions
     if mark != reader.mark(task, found.position, found.revised):
@@ -203,7 +203,7 @@ class FolderShelf:
         try:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(parents=True, exist_ok=True)
-                owned_as_its_folder(folder, folder.parent)
+                match_folder_owner(folder, folder.parent)
         except OSError as error:
             raise InputError(f"{self.folder} cannot be made: {error.strerror or error}") from None
         write(manifest, arrays, self.folder / name)

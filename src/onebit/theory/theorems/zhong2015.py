@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.draws import DECIDING, LEARNING, Draws, key_of
+from onebit.contract.draws import DECIDING, LEARNING, Draws, seed_key
 from onebit.contract.rule import Choice, RuleInput
 from onebit.rules.pab import PAB, RULE
 from onebit.theory.bound import Bound
@@ -83,7 +83,7 @@ class Measured:
 
 def measured(setting: Setting, rounds: NDArray[np.int64], draws: int) -> Measured:
     """Every round drawn so often, with the scores that the first run had in it."""
-    params, trace, key = setting.record, setting.traces[0], key_of(setting.seed)
+    params, trace, key = setting.record, setting.traces[0], seed_key(setting.seed)
     found: list[list[list[float]]] = [[[] for _ in range(draws)] for _ in range(5)]
     across = 0.0
     with np.errstate(over="ignore"):

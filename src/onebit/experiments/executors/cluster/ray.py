@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.contract.installation import install_command
-from onebit.errors import InputError, MissingExtraError, NetworkError, brief, lines_of
+from onebit.errors import InputError, MissingExtraError, NetworkError, brief, clean_lines
 from onebit.experiments.executors.cluster.executor import WAIT_S, ClusterExecutor, WorkerLostError, require_server
 from onebit.experiments.executors.cluster.worker import PackedValue, run_batch
 from onebit.experiments.trials.cost import number_of
@@ -49,7 +49,7 @@ def _join(ray: Any, address: str | None) -> str:
     except ValueError:
         raise InputError(f"the address of Ray's cluster is {brief(named)}, but must be host:port") from None
     except Exception as error:  # Ray may fail in any way, at other versions of it or of Python and at what is no Ray
-        lines = lines_of(error) or [type(error).__name__]
+        lines = clean_lines(error) or [type(error).__name__]
         why = lines[-1 if "Traceback" in str(error) else 0]
         if named and "RAY_AUTH_TOKEN" not in os.environ:  # Ray itself does not say so here
             why += "; where it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as for `ray start`"

@@ -7,7 +7,7 @@ import os
 import re
 from pathlib import Path
 
-from onebit.contract.files import owned_as_its_folder
+from onebit.contract.files import match_folder_owner
 from onebit.errors import InputError
 
 LOCK = "lock"  # the name of its file
@@ -69,7 +69,7 @@ class FolderLock:
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            owned_as_its_folder(self._file, folder)
+            match_folder_owner(self._file, folder)
         except OSError as error:
             raise InputError(f"{folder} cannot be used: {error.strerror or error}") from None
         try:

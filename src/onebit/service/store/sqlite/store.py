@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
-from onebit.contract.files import owned_as_its_folder
+from onebit.contract.files import match_folder_owner
 from onebit.errors import InputError
 from onebit.service.settings import Settings
 from onebit.service.store.cache import DecisionCache
@@ -100,7 +100,7 @@ class SqliteStore:
         """What adds rows; the database is made where there is none yet. Readers find the last rows in memory."""
         appender = SqliteAppender(self._path, committed, self.cache)
         for one in self._folder.glob(f"{FILE}*"):
-            owned_as_its_folder(one, self._folder)
+            match_folder_owner(one, self._folder)
         return appender
 
     def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
