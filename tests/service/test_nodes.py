@@ -28,8 +28,7 @@ from onebit.service.service import Service
 from onebit.service.settings import Settings
 from onebit.service.store.postgres import appender, tail
 from onebit.service.store.postgres.database import translated
-from onebit.service.store.postgres.fence import Fence
-from onebit.service.store.postgres.schema import LOCKS, ORDERING, connected
+from onebit.service.store.postgres.schema import LOCKS, ORDERING, Fence, connected
 from onebit.service.store.postgres.store import PostgresStore
 from onebit.service.store.rows import NAMES
 from tests.service.driving import (

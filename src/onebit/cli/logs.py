@@ -138,7 +138,7 @@ def log_of(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
     """The log that was named, and the task."""
     try:
         from onebit.service.maintenance.log_reader import LogReader
-        from onebit.service.store.choose import is_address
+        from onebit.service.store.base import is_address
         from onebit.service.store.errors import in_words_of_input
     except ImportError as error:
         raise MissingExtraError(

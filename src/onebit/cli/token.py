@@ -86,7 +86,7 @@ def _tokens(chosen: argparse.Namespace) -> Tokens:
             "--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA), or --token-file FILE, or --log ADDRESS"
         )
     with needing_extra():
-        from onebit.service.store.choose import store_at
+        from onebit.service.store.base import store_at
         from onebit.service.tokens import Tokens
     if log is not None and file is None:
         return store_at(log).tokens(Settings(data=Path(), log=log))

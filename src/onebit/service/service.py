@@ -41,8 +41,7 @@ from onebit.service.maintenance.forget import ForgetOrder
 from onebit.service.replies import QuarantinedTask, Task
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.service.settings import Settings
-from onebit.service.store.base import Store
-from onebit.service.store.choose import store_at
+from onebit.service.store.base import Store, store_at
 from onebit.service.store.errors import LogError, TaskChangedError
 from onebit.service.store.health import LogHealth
 from onebit.service.store.reader import NO_END

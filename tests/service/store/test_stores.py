@@ -12,7 +12,7 @@ from onebit.service.errors import ConflictError, NotFoundError
 from onebit.service.maintenance.copy import _pages
 from onebit.service.service import Service
 from onebit.service.settings import Settings
-from onebit.service.store.choose import store_at
+from onebit.service.store.base import store_at
 from onebit.service.store.rows import NAMES
 from tests.service.driving import (
     ask,

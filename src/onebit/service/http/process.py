@@ -25,8 +25,7 @@ from onebit.service.http.app import App
 from onebit.service.http.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, guarded
 from onebit.service.service import Service
 from onebit.service.settings import Settings
-from onebit.service.store.base import Store
-from onebit.service.store.choose import store_at
+from onebit.service.store.base import Store, store_at
 from onebit.service.store.clock import rfc3339
 from onebit.service.tokens import Tokens
 

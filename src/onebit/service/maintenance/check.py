@@ -15,14 +15,12 @@ from typing import Any, NamedTuple
 from onebit.errors import InputError, OnebitError, brief
 from onebit.service.inputs import decode_indices
 from onebit.service.settings import Settings
-from onebit.service.store.base import Store
-from onebit.service.store.choose import is_address, store_at
-from onebit.service.store.database import Row
+from onebit.service.store.base import Store, is_address, store_at
 from onebit.service.store.errors import DamagedLogError, LogError
 from onebit.service.store.queries import CHANGES, HALF_SHOWN, StoredChange, select_list
 from onebit.service.store.reader import NO_END, PAGE, Reader
 from onebit.service.store.row_checks import Test
-from onebit.service.store.rows import NAMES, DecisionRow, FeedbackRow, RevisionRow, class_checks, plain_checks
+from onebit.service.store.rows import NAMES, DecisionRow, FeedbackRow, RevisionRow, Row, class_checks, plain_checks
 from onebit.service.store.task_history import fold
 from onebit.service.task import TaskInfo, read_detail
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from onebit.errors import InputError, brief
 from onebit.service.settings import Settings
-from onebit.service.store.choose import is_address, store_at
+from onebit.service.store.base import is_address, store_at
 from onebit.service.store.errors import LogError
 from onebit.service.store.queries import select_list
 from onebit.service.store.reader import PAGE, Reader

@@ -21,8 +21,7 @@ from onebit.service.core.threads import in_thread
 from onebit.service.errors import ConflictError, NotFoundError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.log_reader import LogReader
-from onebit.service.store.base import Appender, Inquiry, Store
-from onebit.service.store.choose import store_at
+from onebit.service.store.base import Appender, Inquiry, Store, store_at
 from onebit.service.store.errors import StaleError, in_words_of_input
 from onebit.service.store.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
 from onebit.service.store.reader import Reader

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from onebit.errors import InputError, brief, nearest
-from onebit.service.store.choose import store_at
+from onebit.service.store.base import store_at
 from onebit.service.store.errors import in_words_of_input
 from onebit.service.store.queries import Event, GenerationCount, Logged, TaskChange, check_events
 from onebit.service.store.reader import PAGE

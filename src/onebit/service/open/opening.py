@@ -32,7 +32,7 @@ from onebit.service.open.task import OpenTask
 from onebit.service.replies import Mode, Silence
 from onebit.service.requests import NewTask
 from onebit.service.settings import Settings
-from onebit.service.store.choose import is_address, store_at
+from onebit.service.store.base import is_address, store_at
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Assumptions

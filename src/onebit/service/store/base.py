@@ -1,17 +1,21 @@
-"""What keeps a log, and what belongs to it: all that a service knows of where its rows are."""
+"""What keeps a log, and what belongs to it: all that a service knows of where its rows are; and which store that is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Protocol, TypeVar
 
+from onebit.contract.installation import install_command
+from onebit.errors import MissingExtraError
 from onebit.service.settings import Settings
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import Clock
-from onebit.service.store.database import Row
 from onebit.service.store.forgetting import Forgetting, Forgotten
 from onebit.service.store.reader import Reader
+from onebit.service.store.rows import Row
 from onebit.service.store.snapshots import Snapshots
+from onebit.service.store.sqlite.store import SqliteStore
 from onebit.service.store.submission import Keys, Outcome, Submission
 from onebit.service.tokens import Tokens
 
@@ -129,3 +133,21 @@ class Store(Protocol):
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""
+
+
+def store_at(where: Path | str) -> Store:
+    """The store in a folder, or at the address of a database."""
+    if not is_address(str(where)):
+        return SqliteStore(Path(where))
+    try:
+        from onebit.service.store.postgres.store import PostgresStore
+    except ImportError as error:
+        raise MissingExtraError(
+            f"a log in PostgreSQL needs {error.name}, which is not here: {install_command('postgres')}"
+        ) from None
+    return PostgresStore(str(where))
+
+
+def is_address(where: str) -> bool:
+    """Whether this is the address of a database, and not a folder."""
+    return where.startswith(("postgresql://", "postgres://"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+HASH_BYTES = 16
 TABLES = ("revisions", "feedback", "decisions")
 # The rows of each table that go, where the numbers of the decisions are in a table `going`.
 OF_TABLE = {
@@ -47,6 +49,11 @@ class Forgotten(NamedTuple):
 
 class UnseenRowsError(Exception):
     """Some of the rows are later than the state that is to stay in their place, or than what was seen of them: look again."""
+
+
+def hash_ids(key: bytes, ids: Iterable[str]) -> list[bytes]:
+    """Return a keyed hash of each id: enough to know a forgotten one again, and nothing to read."""
+    return [hashlib.blake2b(identity.encode(), key=key, digest_size=HASH_BYTES).digest() for identity in ids]
 
 
 def told(decisions: int, rows: int, first: int, order: Forgetting) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Any, Protocol
 
 from onebit.service.store.cache import DecisionCache
-from onebit.service.store.database import Database
-from onebit.service.store.id_hash import hashed
+from onebit.service.store.forgetting import hash_ids
 from onebit.service.store.queries import (
     CHANGES,
     DECISIONS,
@@ -36,15 +35,35 @@ from onebit.service.store.queries import (
     select_list,
 )
 from onebit.service.store.row_checks import BadRecordError
-from onebit.service.store.rows import NAMES, DecisionRow, Expected, plain_checks
+from onebit.service.store.rows import NAMES, DecisionRow, Expected, Row, plain_checks
 from onebit.service.store.task_history import DamagedTask, folded
 from onebit.service.task import TaskInfo, read_detail
 
+Values = Sequence[Any] | Mapping[str, Any]
 Mark = list[list[float] | None]  # the seq and the time of the last row of each table
 NO_END = 2**62  # a seq that no row has
 MOST_BYTES = 2**18  # of x and the probabilities, in one look at the newest
 PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
 PAGE_BYTES = 2**22  # of x and the probabilities in them
+
+
+class Database(Protocol):
+    """A connection that reads. Used by one thread. What it cannot do now is a `LogError`.
+
+    Values stand for `?` or `:name`; texts that may be none are cast to BLOB. A text in the rows that is none, since the disk has changed it, is bytes.
+    """
+
+    def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
+        """The rows of a query, or what is taken of them."""
+
+    def last_seq(self) -> int:
+        """The number of the last row of the log; 0 where there is none."""
+
+    def last_time(self) -> float:
+        """The time of the last row of the log; 0 where there is none."""
+
+    def close(self) -> None:
+        """Let go of it."""
 
 
 class Reader:
@@ -278,7 +297,7 @@ class Reader:
         key = bytes(self.database.rows("SELECT key FROM erasure")[0][0])
         found = []
         for start in range(0, len(ids), PAGE):
-            hashes = dict(zip(hashed(key, ids[start : start + PAGE]), ids[start : start + PAGE], strict=True))
+            hashes = dict(zip(hash_ids(key, ids[start : start + PAGE]), ids[start : start + PAGE], strict=True))
             query = f"SELECT hash FROM forgotten WHERE task = ? AND hash IN ({', '.join('?' * len(hashes))})"
             found += [hashes[bytes(row[0])] for row in self.database.rows(query, (info.number, *hashes))]
         return found

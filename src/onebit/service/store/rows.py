@@ -115,6 +115,7 @@ class RevisionRow(NamedTuple):
     truth: ClassIndex | None
 
 
+Row = tuple[Any, ...]  # of a query, in the order of its columns
 LogRow = ChangeRow | DecisionRow | FeedbackRow | RevisionRow
 ROW_TYPES: Mapping[str, type[Any]] = {
     "changes": ChangeRow,

@@ -14,15 +14,12 @@ from contextlib import ExitStack
 import psycopg
 
 from onebit.service.store.cache import DecisionCache
-from onebit.service.store.database import Row
 from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError, StaleError
-from onebit.service.store.forgetting import Forgetting, Forgotten
-from onebit.service.store.id_hash import hashed
-from onebit.service.store.postgres.fence import Fence
+from onebit.service.store.forgetting import Forgetting, Forgotten, hash_ids
+from onebit.service.store.postgres.database import Watch
 from onebit.service.store.postgres.forgetting import erase, first_and_last, take_out
-from onebit.service.store.postgres.schema import CHANNEL, LOCKS, ORDERING, connected, in_our_words, log_error
-from onebit.service.store.postgres.watch import Watch
-from onebit.service.store.rows import ROW_TYPES
+from onebit.service.store.postgres.schema import CHANNEL, LOCKS, ORDERING, Fence, connected, in_our_words, log_error
+from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.submission import Outcome, Submission
 
 PATIENCE_S = 10.0  # for a transaction, the wait for a standby with it; then it is cancelled
@@ -191,7 +188,7 @@ class PostgresAppender:
                     "ON (ids.task, ids.id) = (wanted.task, wanted.id)",
                     columns,
                 )
-                gone = connection.execute(FORGOTTEN, (*columns, hashed(self._key, columns[1])))
+                gone = connection.execute(FORGOTTEN, (*columns, hash_ids(self._key, columns[1])))
             orphans = connection.execute(ORPHANS, (decisions, revised)) if decisions or revised else None
             if decisions:
                 said = connection.execute(

@@ -1,21 +1,31 @@
-"""Reading from the PostgreSQL database of a log."""
+"""Reading from the PostgreSQL database of a log, over connections that are watched."""
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import socket
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from functools import cache
+from typing import TypeVar
 
 import psycopg
 
-from onebit.service.store.database import Row, Values
 from onebit.service.store.errors import LogError
 from onebit.service.store.postgres.schema import connected, in_our_words
-from onebit.service.store.postgres.watch import Watch
+from onebit.service.store.reader import Reader, Values
+from onebit.service.store.rows import Row
 
 SILENCE_S = 30.0  # of the server, after which its connection is given up
+LOOK_S = 0.5
+THREADS = 4  # that ask for coroutines
 _BYTES = re.compile(r"CAST\((\w+) AS BLOB\)")
 _NAMED = re.compile(r"(?<![:\w]):(\w+)")
+T = TypeVar("T")
 # Ids are found in a table of their own.
 _BY_ID = re.compile(r"((?:d\.)?)task = (\S+) AND (?:d\.)?id (IN \([^)]*\)|= :id)")
 
@@ -27,6 +37,62 @@ def translated(query: str) -> str:
     query = _BY_ID.sub(r"\1seq IN (SELECT seq FROM ids WHERE task = \2 AND id \3)", query)
     query = _BYTES.sub(r"convert_to(\1, 'UTF8')", query)
     return _NAMED.sub(r"%(\1)s", query).replace("?", "%s")
+
+
+class Watch:
+    """The thread that cuts connections of a node whose server, or what is between, has said nothing for too long.
+
+    Where packets are dropped, the system finds that out. Where the server stands still, or a proxy before it, its connections are alive, and nobody does.
+    Time goes on with the looks of this thread, and not with the clock: where this process stood still (a compiler had the interpreter for that long, the
+    machine was asleep), it could not have heard an answer either, and that is no silence of the server.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0.0  # seconds, as it counts them
+        self._lock = threading.Lock()
+        self._waits: dict[int, tuple[float, psycopg.Connection]] = {}  # until when, and for what
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="onebit-watch", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._ending.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @contextmanager
+    def over(self, connection: psycopg.Connection, patience_s: float) -> Iterator[None]:
+        """Something is asked of a server, which has so long to answer."""
+        key = threading.get_ident()
+        with self._lock:
+            self._waits[key] = (self.now + patience_s, connection)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waits.pop(key, None)
+
+    def _run(self) -> None:
+        while not self._ending.wait(LOOK_S):
+            self.look()
+
+    def look(self) -> None:
+        """Cut what has been waited for too long, some time after the last look."""
+        with self._lock:
+            self.now += LOOK_S
+            for until, connection in self._waits.values():
+                if self.now > until:
+                    cut(connection)
+
+
+def cut(connection: psycopg.Connection) -> None:
+    """End a connection below whoever waits for it, who hears of it at once."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as one:
+        one.shutdown(socket.SHUT_RDWR)
 
 
 class PostgresDatabase:
@@ -77,3 +143,31 @@ class PostgresDatabase:
         if self._connection is None or self._connection.closed or self._connection.broken:
             self._connection = connected(self._address)
         return self._connection
+
+
+class ThreadedInquiry:
+    """Asks a log on another machine on a few threads, each with a reader of its own, so that nobody else waits for the answer."""
+
+    def __init__(self, address: str, watch: Watch) -> None:
+        self._address = address
+        self._watch = watch
+        self._own = threading.local()
+        self._readers: list[Reader] = []
+        self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry")
+
+    async def of(self, query: Callable[[Reader], T]) -> T:
+        """What a reader is asked for."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._asked, query)
+
+    def close(self) -> None:
+        """Ask no more."""
+        self._threads.shutdown(cancel_futures=True)
+        for reader in self._readers:
+            reader.close()
+
+    def _asked(self, query: Callable[[Reader], T]) -> T:
+        reader: Reader | None = getattr(self._own, "reader", None)
+        if reader is None:
+            reader = self._own.reader = Reader(PostgresDatabase(self._address, self._watch))
+            self._readers.append(reader)
+        return query(reader)

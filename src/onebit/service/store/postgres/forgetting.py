@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import psycopg
 
-from onebit.service.store.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, told
-from onebit.service.store.id_hash import hashed
+from onebit.service.store.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, hash_ids, told
 from onebit.service.store.postgres.schema import LOCKS, SNAPSHOTS
 from onebit.service.store.postgres.snapshots import POSITION
 from onebit.service.store.rows import ChangeRow
@@ -50,7 +49,7 @@ def take_out(connection: psycopg.Connection, order: Forgetting, seq: int, when: 
     )
     connection.execute(
         "INSERT INTO forgotten SELECT %s, unnest(%s::bytea[]) ON CONFLICT DO NOTHING",
-        (order.task, hashed(row[0], names)),
+        (order.task, hash_ids(row[0], names)),
     )
     if order.base is not None:
         connection.execute(

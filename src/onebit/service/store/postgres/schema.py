@@ -10,13 +10,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from onebit.errors import InputError
+from onebit.learner.model_file import platform_info
 from onebit.service.store.errors import LogError
-from onebit.service.store.postgres.fence import Fence
 
 # Keys of the advisory locks of a database; the first is that of all that onebit takes.
 LOCKS = 0x31626974  # "1bit"
@@ -181,6 +182,23 @@ _TRIGGERS = "".join(
 )
 SCHEMA = _TABLES + _TRIGGERS
 VERSION = 1
+PROTOCOL = 1  # of what nodes write and how they follow it; another where older nodes would not understand it
+
+
+class Fence(NamedTuple):
+    """What all nodes of a log have in common: they write the same rows, and compute the same of them."""
+
+    protocol: int
+    cpu: str
+
+    @classmethod
+    def of_this(cls) -> Fence:
+        """That of this node."""
+        return cls(PROTOCOL, platform_info()["cpu"])
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"protocol {self.protocol} on {self.cpu}"
 
 
 def shown_address(address: str) -> str:

@@ -12,16 +12,14 @@ from onebit.errors import InputError
 from onebit.service.settings import Settings
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import Clock, DatabaseClock
-from onebit.service.store.database import Row
 from onebit.service.store.errors import in_words_of_input
 from onebit.service.store.postgres.appender import PostgresAppender
-from onebit.service.store.postgres.database import PostgresDatabase
-from onebit.service.store.postgres.fence import Fence
-from onebit.service.store.postgres.filling import filled
-from onebit.service.store.postgres.inquiry import ThreadedInquiry
+from onebit.service.store.postgres.database import PostgresDatabase, ThreadedInquiry, Watch
 from onebit.service.store.postgres.schema import (
     LOCKS,
     NODES,
+    ORDERING,
+    Fence,
     connected,
     in_our_words,
     made,
@@ -31,9 +29,8 @@ from onebit.service.store.postgres.schema import (
 from onebit.service.store.postgres.snapshots import PostgresShelf
 from onebit.service.store.postgres.tail import Tail
 from onebit.service.store.postgres.tokens import PostgresTokens, TokenTable
-from onebit.service.store.postgres.watch import Watch
 from onebit.service.store.reader import Reader
-from onebit.service.store.rows import NAMES
+from onebit.service.store.rows import NAMES, ROW_TYPES, Row
 from onebit.service.store.snapshots import Snapshots, made_at
 from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
@@ -185,7 +182,24 @@ class PostgresStore:
 
     def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
         """Put rows of another log into this one, which must be empty."""
-        return filled(self.address, tables)
+        counts: dict[str, int] = {}
+        seq, time = 0, 0.0
+        with connected(self.address) as connection, in_our_words(), connection.transaction():
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
+            connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
+            found = connection.execute("SELECT seq FROM head").fetchone()
+            if found is None or found[0] != 0:
+                raise InputError(f"{self.name} has a log already: give a database in which there is none")
+            for table, pages in tables:
+                counts[table] = 0
+                for rows in pages:
+                    _write(connection, table, rows)
+                    counts[table] += len(rows)
+                    last = ROW_TYPES[table]._make(rows[-1])
+                    seq, time = max((seq, time), (last.seq, last.time))
+            connection.execute("INSERT INTO ids SELECT task, id, seq FROM decisions")
+            connection.execute("UPDATE head SET seq = %s, time = %s", (seq, time))
+        return counts
 
     def start(self) -> None:
         """Begin to tell of what is written."""
@@ -217,3 +231,9 @@ class PostgresStore:
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """The snapshots of a task, of which so many are kept."""
         return Snapshots(PostgresShelf(self.address, task), task, keep)
+
+
+def _write(connection: psycopg.Connection, table: str, rows: Sequence[Row]) -> None:
+    with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as stream:
+        for row in rows:
+            stream.write_row(row)

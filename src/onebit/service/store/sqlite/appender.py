@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.service.store.cache import DecisionCache
-from onebit.service.store.database import Row
 from onebit.service.store.errors import ForeignWriteError, LogError
 from onebit.service.store.forgetting import Forgetting, Forgotten
-from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow
+from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Row
 from onebit.service.store.sqlite.database import in_our_words
 from onebit.service.store.sqlite.forgetting import erase, first_and_last, take_out
 from onebit.service.store.sqlite.packing import pack_numbers, pack_probabilities

@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from onebit.service.store.database import Row, Values
 from onebit.service.store.errors import LogError
+from onebit.service.store.reader import Values
 from onebit.service.store.row_checks import is_utf8
+from onebit.service.store.rows import Row
 from onebit.service.store.sqlite.schema import is_damage, last_seq, last_time, opened, reason
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import sqlite3
 import time
 
-from onebit.service.store.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, told
-from onebit.service.store.id_hash import hashed
+from onebit.service.store.forgetting import OF_TABLE, TABLES, Forgetting, Forgotten, hash_ids, told
 from onebit.service.store.rows import ChangeRow
 
 ERASING_S = 10.0  # for which readers are waited for
@@ -46,7 +45,7 @@ def take_out(connection: sqlite3.Connection, order: Forgetting, seq: int, when: 
     for trigger in triggers:
         connection.execute(trigger)
     connection.executemany(
-        "INSERT OR IGNORE INTO forgotten VALUES (?, ?)", [(order.task, one) for one in hashed(key, names)]
+        "INSERT OR IGNORE INTO forgotten VALUES (?, ?)", [(order.task, one) for one in hash_ids(key, names)]
     )
     if order.base is not None:
         connection.execute("INSERT OR REPLACE INTO bases VALUES (?, ?, ?)", (order.task, *order.base))

@@ -12,8 +12,8 @@ from onebit.errors import InputError
 from onebit.service.settings import Settings
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import Clock
-from onebit.service.store.database import Row
 from onebit.service.store.reader import Reader
+from onebit.service.store.rows import Row
 from onebit.service.store.snapshots import FOLDER as SNAPSHOTS
 from onebit.service.store.snapshots import FolderShelf, Snapshots, refuse_lost_rows
 from onebit.service.store.sqlite.appender import SqliteAppender, filled
