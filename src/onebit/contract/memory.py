@@ -52,7 +52,7 @@ def require_memory(needed: int, what: str, instead: str) -> None:
 def format_bytes(number: int) -> str:
     """Format bytes for people.
 
-    >>> format_bytes(20_800_000_000), format_bytes(613_000_000), amount(1200)
+    >>> format_bytes(20_800_000_000), format_bytes(613_000_000), format_bytes(1200)
     ('20.8 GB', '613 MB', '0 MB')
     """
     return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:.0f} MB"

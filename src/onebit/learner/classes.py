@@ -14,8 +14,8 @@ from onebit.errors import InputError, OnebitError, brief
 def to_class_name(label: object) -> ClassName:
     """Return the class name for a label of another library: whole numbers and strings unchanged, others as Python prints them.
 
-    >>> to_class_name("no"), to_class_name(np.int64(3)), name_of(True), name_of(2.0), name_of(0.5)
-    ('no', 3, 'True', 2, '0.5')
+    >>> [to_class_name(label) for label in ("no", np.int64(3), True, 2.0, 0.5)]
+    ['no', 3, 'True', 2, '0.5']
     """
     plain = label.item() if isinstance(label, np.generic) else label
     if isinstance(plain, float) and plain.is_integer():
