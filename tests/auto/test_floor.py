@@ -110,7 +110,7 @@ def test_counts_are_unbiased_estimates_of_the_reward() -> None:
 @pytest.mark.parametrize("name", ["newtron", "perceptron", "arow", "second-order-perceptron"])
 def test_rules_that_cannot_have_a_floor_refuse_it(name: str) -> None:
     assert "takes no exploration_floor" in refused(lambda: Learner(name, classes=3, exploration_floor=0.1))
-    assert Learner(name, classes=3, exploration_floor=0.0).runtime.exploration_floor == 0.0
+    assert Learner(name, classes=3, exploration_floor=0.0).runtime.options.exploration_floor == 0.0
 
 
 @pytest.mark.parametrize("floor", [-0.1, 1.5, float("nan"), "much"])
@@ -123,7 +123,7 @@ def test_a_floor_is_saved_and_loaded(name: str, tmp_path: Path) -> None:
     learner, X = trained(name)
     learner.save(tmp_path / "learner.onebit")
     loaded = onebit.load(tmp_path / "learner.onebit")
-    assert loaded.runtime.exploration_floor == copy_learner(learner).runtime.exploration_floor == FLOOR
+    assert loaded.runtime.options.exploration_floor == copy_learner(learner).runtime.options.exploration_floor == FLOOR
     for x in X:
         one, other = learner.decide(x), loaded.decide(x)
         assert (one.label, one.propensity, one.weight) == (other.label, other.propensity, other.weight)

@@ -17,6 +17,7 @@ from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
 from onebit.checks import refused
+from onebit.contract.options import Options
 from onebit.data.preparation import STEPS, blocks, prepared, steps_of
 from onebit.data.tables import Csr
 from onebit.features.features import Features
@@ -108,7 +109,7 @@ def test_sparse_rows_are_prepared_like_dense_ones(steps: tuple[str, ...]) -> Non
         assert result.data.dtype == np.float32
         assert tuple(result.shape) == expected.shape
         assert np.abs(dense(result) - expected).max() < 1e-6
-        Features(result.shape[1], "sparse", "float32", False, None).table(result)  # what a run reads
+        Features(Options(features=result.shape[1], space="sparse")).table(result)  # what a run reads
 
 
 @pytest.mark.parametrize("steps", SPARSE, ids=",".join)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onebit.contract.options import Options
 from onebit.errors import InputError
 from onebit.features import named
 from onebit.features.features import Features
@@ -100,7 +101,7 @@ def rows(count: int) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("hash_bits", [None, 1, 20])
 def test_the_row_and_the_copy_of_a_dict_of_numbers_of_any_kind(hash_bits: int | None, dtype: str) -> None:
     """Also with fewer names, and with names in another order."""
-    features = Features(None, None, dtype, False, hash_bits)
+    features = Features(Options(dtype=dtype, hash_bits=hash_bits))
     features.settle({"a": 1.0})
     features.read(dict.fromkeys(NAMES, 1.0), grow=True)
     vocabulary = {name: column for column, name in enumerate(sorted(NAMES))}
@@ -166,7 +167,7 @@ def test_the_order_of_names_is_found_anew_as_the_vocabulary_grows() -> None:
 )
 def test_one_bad_name_or_number_among_good_ones_is_found(x: dict[Any, Any], sentence: str) -> None:
     for hash_bits in (None, 20):
-        features = Features(None, None, "float32", False, hash_bits)
+        features = Features(Options(hash_bits=hash_bits))
         features.settle({"a": 1.0})
         for _ in range(2):
             with pytest.raises(InputError, match=sentence):

@@ -55,7 +55,7 @@ def expected(learner: Learner) -> dict[str, Any]:
     """What a loaded learner must say."""
     examples: list[Any] = rows()[:3].tolist()
     if learner.runtime.features.named:
-        examples = ["word1 more", "nothing known"] if learner.runtime.features.text else [{"always": 1.0}, {"f2": 2.0}]
+        examples = ["word1 more", "nothing known"] if learner.runtime.options.text else [{"always": 1.0}, {"f2": 2.0}]
     decisions = [learner.decide(x, id=1000 + number) for number, x in enumerate(examples)]
     return {
         "learnt": learner.learnt,

@@ -23,6 +23,7 @@ from hypothesis import strategies as some
 import onebit
 from onebit.cli import main
 from onebit.contract.installation import install_command
+from onebit.contract.options import Options
 from onebit.features.features import Features
 from onebit.offpolicy import read_log, train
 from onebit.service.maintenance import export
@@ -225,7 +226,7 @@ def test_an_escaped_name_has_nothing_that_vowpal_wabbit_reads(name: str) -> None
 
 def test_words_have_the_values_that_a_learner_sees() -> None:
     text = "Der der Hund, der HUND beißt 12 Mal"
-    reader = Features(None, None, "float64", True, None)
+    reader = Features(Options(dtype="float64", text=True))
     reader.settle(text)
     _, row = reader.read(text, grow=True)
     assert isinstance(row, SparseRows)

@@ -105,8 +105,8 @@ def summed_norm(learner: Learner) -> float:
         stored_rows(learner).astype(np.float64),
         learner.runtime.support.coefficients.astype(np.float64),
     )
-    assert learner.runtime.kernel is not None
-    return float(np.sum(coefficients.T @ coefficients * Kernel.read(learner.runtime.kernel).matrix(rows, rows)))
+    assert learner.runtime.options.kernel is not None
+    return float(np.sum(coefficients.T @ coefficients * Kernel.read(learner.runtime.options.kernel).matrix(rows, rows)))
 
 
 def assert_same_steps(first: Learner, second: Learner, X: Any, Z: Any, y: Array, atol: float = 1e-9) -> None:

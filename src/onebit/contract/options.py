@@ -139,9 +139,6 @@ MEANINGS: dict[str, str] = {
     "classes": "the names of the classes (strings or whole numbers), or their number",
     **{name: option.meaning for name, option in OPTIONS.items()},
 }
-# Stored in a manifest under their own names. Options about features are stored as they turned out, by `Features`.
-STORED = ("seed", "bias", "exploration_floor")
-STORED_BY_KERNEL = ("kernel", "max_support")
 
 
 def check_options(options: object, **taken: str) -> dict[str, Any]:

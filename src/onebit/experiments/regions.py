@@ -55,7 +55,7 @@ def regions_of(
     grid = np.tile(base, (ACROSS * ACROSS, 1))
     grid[:, features[0]], grid[:, features[1]] = np.tile(x, ACROSS), np.repeat(down, ACROSS)
     inside = np.ones(len(grid), dtype=bool)
-    if (learner.runtime.kernel or "") == "rational":
+    if (learner.runtime.options.kernel or "") == "rational":
         inside = np.square(grid).sum(axis=1) <= 1.0  # elsewhere it has no opinion
     index = {name: number for number, name in enumerate(learner.classes)}
     labels = np.full(len(grid), np.nan)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.options import Options
 from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
 from onebit.features.frames import NamedRows, Names, column_names, has_names, is_frame, named_rows
@@ -40,25 +41,25 @@ from onebit.spaces.sparse import SparseRows
 
 GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
 
+USUAL_OPTIONS = Options()
+
 Kept = NDArray[Any] | SparseRow | dict[str, float] | str  # what a decision keeps of x
 
 
 class Features:
     """The features of a learner: the form of x, their number and their names."""
 
-    def __init__(self, size: int | None, space: str | None, dtype: str, text: bool, hash_bits: int | None) -> None:
-        self.dtype = np.dtype(dtype)
-        named = text or hash_bits is not None
-        if named and (space == "dense" or size is not None):
-            raise InputError("text and hash_bits are for named features, which are sparse and count themselves")
-        self.options = (size, space, dtype, text, hash_bits)  # learners with the same read a table in the same way
+    def __init__(self, options: Options = USUAL_OPTIONS) -> None:
+        self.options = options
+        self.dtype = np.dtype(options.dtype)
         self.largest = float(np.finfo(self.dtype).max)
-        self.text = text
-        self.hash_bits = hash_bits
+        named, hash_bits = options.text or options.hash_bits is not None, options.hash_bits
+        if named and (options.space == "dense" or options.features is not None):
+            raise InputError("text and hash_bits are for named features, which are sparse and count themselves")
         self.vocabulary: dict[str, int] | None = {} if named and hash_bits is None else None
-        self.space: str | None = "sparse" if named else space
-        self.size: int | None = size if hash_bits is None else 1 << hash_bits
-        self.named: bool | None = True if named else False if size is not None else None
+        self.space: str | None = "sparse" if named else options.space
+        self.size: int | None = options.features if hash_bits is None else 1 << hash_bits
+        self.named: bool | None = True if named else False if self.size is not None else None
         self._order = NameOrder()
         self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
 
@@ -71,7 +72,7 @@ class Features:
 
     def reset(self) -> None:
         """Forget what was taken from the first x."""
-        self.__init__(*self.options)  # type: ignore[misc]
+        self.__init__(self.options)  # type: ignore[misc]
 
     # --- fixing the form by the first x ---------------------------------------------------------------------------
 
@@ -97,7 +98,7 @@ class Features:
     @property
     def may_change_form(self) -> bool:
         """Whether rows may be treated in another form than that of the first x: nobody has said which, and they have columns, not names."""
-        return self.options[1] is None and self.named is False
+        return self.options.space is None and self.named is False
 
     @property
     def known(self) -> tuple[int, Names | None]:
@@ -169,9 +170,9 @@ class Features:
     def _read_text(self, x: Any) -> NamedRow:
         """Read an x that is no dict: a text, if the learner takes those."""
         if not isinstance(x, str):
-            what = "a string, or a dict" if self.text else "a dict"
+            what = "a string, or a dict" if self.options.text else "a dict"
             raise InputError(f"x is {_kind(x)}, but this learner takes {what} of feature name -> number")
-        if not self.text:
+        if not self.options.text:
             raise InputError("x is a string; a learner made with text=True takes those")
         if not is_encodable(x):
             raise InputError(f"x is {brief(x)}, but must be a string of Unicode characters")

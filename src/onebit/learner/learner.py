@@ -53,9 +53,10 @@ class Learner:
         if not isinstance(found, Rule):
             raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
         require_known(found.title, options, {**found.parameters, **MEANINGS})
-        common = Options(**{name: options.pop(name) for name in Options._fields if name in options})
+        common = Options(**{name: options.pop(name) for name in Options._fields if name in options}).checked()
         # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
         self.runtime = Runtime(found, classes, options, common)
+        self.runtime.allocate_early()
 
     def __dir__(self) -> list[str]:
         """What a user may call."""

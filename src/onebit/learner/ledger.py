@@ -10,6 +10,7 @@ from onebit.errors import InputError, brief
 
 LEARNT = "has been learnt already"
 NO_LOG = "a learner keeps no log, and cannot take back what it has learnt; `onebit serve` keeps one, and its feedback can be revised"
+COUNTS = ("moment", "watermark", "first_gap", "forgotten")  # what a file keeps of a ledger, beside its ids
 LIMIT = 100_000  # so many learnt ids are remembered one by one before the older half is forgotten
 
 

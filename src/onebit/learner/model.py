@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from onebit.contract.calibration import initial_state
+from onebit.contract.draws import seed_key
 from onebit.contract.memory import require_memory
+from onebit.contract.options import Options
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
 from onebit.engine.arguments import place_apart
@@ -65,7 +67,7 @@ class Model:
         "loop",
         "memory",
         "needs_labels",
-        "options",
+        "parameters",
         "params",
         "planned",
         "room",
@@ -84,18 +86,22 @@ class Model:
         self,
         rule: Rule,
         classes: int,
-        options: Mapping[str, Any],
+        parameters: Mapping[str, Any],
         features: Features,
         space_choice: SpaceChoice,
-        key: np.uint64,
+        options: Options,
     ) -> None:
-        self.rule, self.classes, self.options = rule, classes, options
-        self.features, self.space_choice, self.key = features, space_choice, key
-        self.params, self.memory = rule.settle(classes, options)
+        self.rule, self.classes, self.parameters = rule, classes, parameters
+        self.features, self.space_choice, self.key = features, space_choice, seed_key(options.seed)
+        self.params, self.memory = rule.settle(classes, parameters)
         self.calibration = np.array(initial_state())  # how confidence relates to being right, so far
         self.needs_labels = rule.has_full_information(self.params)
         self.learning = _learning_mode(rule, self.needs_labels)
-        self.exploration_floor = 0.0
+        self.exploration_floor = options.exploration_floor
+        if self.exploration_floor > 0.0 and (rule.notes_the_label or self.needs_labels):
+            exploring = "learns from full information, and does not explore"
+            why = "keeps a floor of its own" if rule.notes_the_label else exploring
+            raise InputError(f"{rule.title} {why}: it takes no exploration_floor")
         self.planned = 0  # for how many heads the space was planned; those added later do not change its kind
         self.routing: Routing | None = None  # where the form of the rows is not given, and the rule settles on one
         self.steps = 0  # taken one by one, before the arguments of the loop are laid out
@@ -145,7 +151,7 @@ class Model:
 
     def add_class(self) -> None:
         """Add a class of which nothing is known."""
-        params, memory = self.rule.settle(self.classes + 1, self.options)
+        params, memory = self.rule.settle(self.classes + 1, self.parameters)
         if len(memory) != len(self.memory):
             raise InputError(f"{self.rule.title} keeps something for each class, so that none can be added")
         self.params = params if self.space is None else self.space_choice.settled(params, self.space)
@@ -157,7 +163,7 @@ class Model:
     def reset(self) -> None:
         """Forget the space: the row for which it was made has been refused."""
         self.space, self.room, self.planned, self.routing = None, 0, 0, None
-        self.params, _ = self.rule.settle(self.classes, self.options)
+        self.params, _ = self.rule.settle(self.classes, self.parameters)
 
     def arrays(self) -> Arrays:
         """Return what has been learnt, beside the memory. Room for names that were seen but never learnt is no part of it."""
@@ -327,14 +333,14 @@ class Model:
 
     def size(self, classes: int, columns: int, dense: bool) -> int:
         """Return the bytes that the arrays would take at most, with so many classes and features."""
-        _, memory = self.rule.settle(classes, self.options)
+        _, memory = self.rule.settle(classes, self.parameters)
         layouts = [blueprint.layout for blueprint in self.blueprints(classes, columns, dense)]
         buffers = (engine.BUFFERS * max(layout.width, classes) * memory.itemsize for layout in layouts)
         return max(layout.nbytes + more for layout, more in zip(layouts, buffers, strict=True)) + memory.nbytes
 
     def blueprints(self, classes: int, columns: int, dense: bool) -> list[Blueprint]:
         """Plan the spaces that this learner may have with so many classes and features: now and, if it may change form, later."""
-        params, _ = self.rule.settle(classes, self.options)
+        params, _ = self.rule.settle(classes, self.parameters)
         heads, dense_forms = self.rule.heads(params), [dense]
         if self.space_choice.routes and dense and Routing("dense").may_move(columns):
             dense_forms.append(False)

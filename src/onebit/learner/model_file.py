@@ -27,13 +27,8 @@ from onebit.version import VERSION
 
 FORMAT = 4
 Arrays = dict[str, NDArray[Any]]
-_NO_FILE = (
-    TypeError,
-    ValueError,
-    LookupError,
-    AttributeError,
-    MemoryError,
-)  # shapes and dtypes that NumPy does not have
+# What safetensors raises of shapes and dtypes that NumPy does not have.
+_NO_FILE = (TypeError, ValueError, LookupError, AttributeError, MemoryError)
 
 
 def encode(manifest: dict[str, Any], arrays: Arrays) -> bytes:
@@ -61,25 +56,18 @@ def name_file_in_errors(path: Any) -> Iterator[None]:
 
 def read(path: Any) -> tuple[dict[str, Any], Arrays]:
     """Read the manifest and the arrays of a file, and check them against the checksum."""
-    import safetensors
-    import safetensors.numpy
-
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} is a folder, and not a file" if path.is_dir() else f"there is no file {path}")
     try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            text = (file.metadata() or {}).get("onebit")
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+        content = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (safetensors.SafetensorError, *_NO_FILE) as error:
-        raise InputError(f"{path} is not a learner, or not all of one: {error}") from None
-    return _checked(text, arrays, str(path))
+    return decode(content, str(path))
 
 
-def decode(content: bytes) -> tuple[dict[str, Any], Arrays]:
-    """Read the manifest and the arrays in the bytes of `encode`, and check them against the checksum."""
+def decode(content: bytes, source: str = "what was given") -> tuple[dict[str, Any], Arrays]:
+    """Read the manifest and the arrays in the bytes of `encode`, and check them against the checksum; errors name the source."""
     import safetensors
     import safetensors.numpy
 
@@ -88,8 +76,8 @@ def decode(content: bytes) -> tuple[dict[str, Any], Arrays]:
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
         text = header.get("__metadata__", {}).get("onebit")
     except (safetensors.SafetensorError, RecursionError, *_NO_FILE) as error:
-        raise InputError(f"these bytes are not a learner, or not all of one: {error}") from None
-    return _checked(text, arrays, "what was given")
+        raise InputError(f"{source} is not a learner, or not all of one: {error}") from None
+    return _checked(text, arrays, source)
 
 
 def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any], Arrays]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
-from onebit.contract.draws import hash_id, hash_ids, seed_key
+from onebit.contract.draws import hash_id, hash_ids
 from onebit.contract.options import Options
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName
@@ -42,18 +42,16 @@ class Runtime:
 
     # Slots, so that what is misspelt is an error.
     __slots__ = (
-        "bias",
         "features",
         "identity",
-        "kernel",
         "ledger",
         "lock",
         "model",
         "names",
+        "options",
         "parameters",
         "rewarded",
         "rule",
-        "seed",
         "space_choice",
         "taught",
     )
@@ -61,32 +59,22 @@ class Runtime:
     def __init__(
         self, rule: Rule, classes: int | Iterable[ClassName], parameters: dict[str, Any], options: Options
     ) -> None:
-        self.rule = rule
+        self.rule, self.options = rule, options
         self.names = Classes(classes)
         self.parameters = rule.plain(parameters)
-        options = options.checked()
-        self.seed, self.bias, self.kernel = options.seed, options.bias, options.kernel
         self.space_choice: SpaceChoice = choose(rule, options)
-        self.features = Features(options.features, options.space, options.dtype, options.text, options.hash_bits)
-        self.model = Model(
-            rule, len(self.classes), self.parameters, self.features, self.space_choice, seed_key(options.seed)
-        )
-        self.model.exploration_floor = self._checked_floor(options.exploration_floor)
+        self.features = Features(options)
+        self.model = Model(rule, len(self.classes), self.parameters, self.features, self.space_choice, options)
         self.identity = uuid.uuid4().hex  # which learner this is: it learns its own decisions
         self.ledger = Ledger()
         self.rewarded = False  # whether a reward between right and wrong was ever learnt
         self.taught = 0
         self.lock = threading.RLock()
+
+    def allocate_early(self) -> None:
+        """Allocate the weights where the options say all that is to be known of the features."""
         if self.features.size is not None and self.features.space is not None:
             self.model.allocate()
-
-    def _checked_floor(self, floor: float) -> float:
-        """Return the floor of exploration; rules that cannot have one refuse it."""
-        if floor > 0.0 and (self.rule.notes_the_label or self.needs_labels):
-            exploring = "learns from full information, and does not explore"
-            why = "keeps a floor of its own" if self.rule.notes_the_label else exploring
-            raise InputError(f"{self.rule.title} {why}: it takes no exploration_floor")
-        return floor
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -101,9 +89,9 @@ class Runtime:
         return self.model.needs_labels
 
     @property
-    def exploration_floor(self) -> float:
-        """With this probability any label is played."""
-        return self.model.exploration_floor
+    def seed(self) -> int:
+        """What decides all chance, together with the ids of the decisions."""
+        return self.options.seed
 
     @property
     def feature_names(self) -> Names | None:

@@ -10,18 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract import calibration
-from onebit.contract.options import MAX_FEATURES, OPTIONS, STORED, STORED_BY_KERNEL, Options
+from onebit.contract.options import MAX_FEATURES, OPTIONS, Options
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
 from onebit.contract.validation import is_encodable, is_whole_number
-from onebit.errors import InputError, OnebitError, brief
+from onebit.errors import InputError, brief
 from onebit.features.features import Features
 from onebit.features.frames import Names
+from onebit.learner.ledger import COUNTS
 from onebit.learner.model_file import FORMAT, Arrays, platform_info
 from onebit.learner.runtime import Runtime
 from onebit.rules import chosen_rules, rule_named
+from onebit.spaces.choose import KernelChoice
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
 from onebit.spaces.routing import ROWS, Routing
 from onebit.version import VERSION, is_version
+
+# The options that a manifest has under their own names. Those of a kernel have an object of their own, and those of features too, as they turned out.
+STORED = ("seed", "bias", "exploration_floor")
+STORED_OF_FEATURES = ("dtype", "text", "hash_bits")
+STORED_OF_KERNEL = ("kernel", "max_support")
 
 _JSON = ArraySpec((ANY,), np.uint8)
 # What is no part of the weights.
@@ -48,8 +55,8 @@ def dump_state(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
             "classes": list(runtime.classes),
             **({"retired": sorted(runtime.names.retired)} if runtime.names.retired else {}),
             **({"rewarded": True} if runtime.rewarded else {}),
-            **{name: getattr(runtime, name) for name in STORED},
-            **runtime.space_choice.manifest,
+            **{name: getattr(runtime.options, name) for name in STORED},
+            **_kernel_fields(runtime),
             "identity": runtime.identity,
             "planned": model.planned,
             **({} if model.routing is None else {"routing": model.routing._asdict()}),
@@ -59,16 +66,9 @@ def dump_state(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
                 "space": features.space,
                 "size": features.size,
                 "named": features.named,
-                "dtype": str(features.dtype),
-                "text": features.text,
-                "hash_bits": features.hash_bits,
+                **{name: getattr(runtime.options, name) for name in STORED_OF_FEATURES},
             },
-            "ledger": {
-                "moment": ledger.moment,
-                "watermark": ledger.watermark,
-                "first_gap": ledger.first_gap,
-                "forgotten": ledger.forgotten,
-            },
+            "ledger": {name: getattr(ledger, name) for name in COUNTS},
         }
         arrays: Arrays = {
             "memory": model.memory.copy(),
@@ -95,21 +95,17 @@ def load_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     for name in manifest["parameters"]:
         if name not in rule.parameters:
             raise InputError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
-    options = Options(**{name: manifest[name] for name in STORED}, **manifest.get("kernel", {}))
+    routing, read = _routing_of(manifest) if rule.composite else None, manifest["features"]
+    options = _options_of(manifest, space=None if routing else read["space"])
     runtime = Runtime(rule, manifest["classes"], manifest["parameters"], options)
     features, ledger, model = runtime.features, runtime.ledger, runtime.model
-    read = manifest["features"]
-    counted = read["hash_bits"] is None and not read["named"]
-    routing = _routing_of(manifest) if rule.composite else None
-    size, space = read["size"] if counted else None, None if read["named"] or routing else read["space"]
-    features.options = (size, space, read["dtype"], read["text"], read["hash_bits"])
-    features.reset()
     features.named, features.space = read["named"], read["space"]
-    absent = set() if _has_vocabulary(read) else {"vocabulary"}
+    has_vocabulary = read["named"] and options.hash_bits is None
+    absent = set() if has_vocabulary else {"vocabulary"}
     absent |= set() if "feature_names" in arrays else {"feature_names"}  # no frame was shown
-    beside = {name: one for name, one in BESIDE.items() if name not in absent}
+    beside = {name: spec for name, spec in BESIDE.items() if name not in absent}
     refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
-    if _has_vocabulary(read):
+    if has_vocabulary:
         features.vocabulary = _columns_of("vocabulary", arrays["vocabulary"])
     if "feature_names" in arrays:
         features.feature_names = _feature_names_of(arrays["feature_names"], features)
@@ -119,15 +115,38 @@ def load_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     ledger.next_id, runtime.taught = manifest["next"], manifest["taught"]
     model.memory = _remembered(arrays["memory"], rule, len(model.memory))
     model.calibration = _calibrated(arrays["calibration"])
-    for name in ("moment", "watermark", "first_gap", "forgotten"):
+    for name in COUNTS:
         setattr(ledger, name, manifest["ledger"][name])
     ledger.above = set(arrays["learnt_numbers"].tolist())
     ledger.strings = _strings_of(arrays["learnt_strings"])
     learnt = {name: array for name, array in arrays.items() if name not in BESIDE}
-    if learnt or features.hash_bits is not None:
+    if learnt or options.hash_bits is not None:
         model.restore(learnt, manifest["planned"])
         model.routing = routing
     return runtime
+
+
+def _kernel_fields(runtime: Runtime) -> dict[str, Any]:
+    """Return the options of a kernel for the manifest, with the budget that was chosen; empty without a kernel."""
+    choice = runtime.space_choice
+    if not isinstance(choice, KernelChoice):
+        return {}
+    return {"kernel": dict(zip(STORED_OF_KERNEL, (choice.text, choice.plan.budget or None), strict=True))}
+
+
+def _options_of(manifest: dict[str, Any], space: str | None) -> Options:
+    """Return the options of a learner, checked; names of features leave their number and form open."""
+    read = manifest["features"]
+    counted = read["hash_bits"] is None and not read["named"]
+    stored = {name: manifest[name] for name in STORED} | {name: read[name] for name in STORED_OF_FEATURES}
+    options = Options(
+        features=read["size"] if counted else None,
+        space=None if read["named"] else space,
+        **stored,
+        **manifest.get("kernel", {}),
+    ).checked()
+    _refuse_contradictions(read, options)
+    return options
 
 
 def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
@@ -219,10 +238,6 @@ def _from_text(name: str, array: NDArray[np.uint8]) -> list[Any]:
     return things
 
 
-def _has_vocabulary(read: dict[str, Any]) -> bool:
-    return bool(read["named"]) and read["hash_bits"] is None
-
-
 def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
     """Return the column of each name."""
     names = _from_text(array_name, array)
@@ -276,17 +291,14 @@ def _or_none(check: Check) -> Check:
     return lambda value: value is None or check(value)
 
 
+def _keys(*names: str) -> tuple[Check, str]:
+    """Return the check of an object of just these fields, in code and in words."""
+    return lambda value: isinstance(value, dict) and value.keys() == set(names), f"an object of {' and '.join(names)}"
+
+
 def _option(name: str) -> tuple[Check, str]:
-    """Return the check of an option, in code and in words."""
-
-    def fits(value: object) -> bool:
-        try:
-            OPTIONS[name].code(name, value)
-        except OnebitError:
-            return False
-        return True
-
-    return fits, OPTIONS[name].range
+    """Return that an option must be there; `Options.checked` says what it must be."""
+    return lambda value: True, OPTIONS[name].range
 
 
 _OBJECT: tuple[Check, str] = (lambda value: isinstance(value, dict), "an object")
@@ -310,25 +322,19 @@ FIELDS: dict[str, tuple[Check, str]] = {
     "features.space": (lambda value: value in (None, "dense", "sparse"), "dense, sparse or null"),
     "features.size": (_or_none(is_whole_number), "a whole number or null"),
     "features.named": (_or_none(_is_flag), "true, false or null"),
-    "features.dtype": (lambda value: value in ("float32", "float64"), "float32 or float64"),
-    "features.text": _FLAG,
-    "features.hash_bits": (_or_none(is_whole_number), "a whole number or null"),
+    **{f"features.{name}": _option(name) for name in STORED_OF_FEATURES},
     "ledger": _OBJECT,
-    "ledger.moment": _WHOLE,
-    "ledger.watermark": _WHOLE,
-    "ledger.first_gap": _WHOLE,
-    "ledger.forgotten": _WHOLE,
+    **{f"ledger.{name}": _WHOLE for name in COUNTS},
 }
 # Those of some.
 OPTIONAL: dict[str, tuple[Check, str]] = {
     "retired": (lambda value: isinstance(value, list) and all(map(is_whole_number, value)), "a list of whole numbers"),
     "rewarded": _FLAG,
-    "routing": _OBJECT,
+    "routing": _keys(*Routing._fields),
     "routing.came": (lambda value: value in ("dense", "sparse"), "dense or sparse"),
     "routing.rows": _WHOLE,
     "routing.filled": _WHOLE,
-    "kernel": _OBJECT,
-    **{f"kernel.{name}": _option(name) for name in STORED_BY_KERNEL},
+    "kernel": _keys(*STORED_OF_KERNEL),
 }
 
 
@@ -339,11 +345,6 @@ def require_manifest(manifest: dict[str, Any]) -> None:
     for field, (check, wanted) in OPTIONAL.items():
         if field.partition(".")[0] in manifest:
             _require_field(manifest, field, check, wanted)
-    for field in ("kernel", "routing"):
-        for name in manifest.get(field, {}):
-            if f"{field}.{name}" not in OPTIONAL:
-                raise InputError(f"the field '{field}' of the manifest has {brief(name)}, which is unknown")
-    _refuse_contradictions(manifest["features"])
 
 
 def _require_field(manifest: dict[str, Any], field: str, check: Check, wanted: str) -> None:
@@ -356,13 +357,13 @@ def _require_field(manifest: dict[str, Any], field: str, check: Check, wanted: s
         raise InputError(f"the field {brief(field)} of the manifest is {brief(value)}, but must be {wanted}")
 
 
-def _refuse_contradictions(features: dict[str, Any]) -> None:
+def _refuse_contradictions(features: dict[str, Any], options: Options) -> None:
     """Refuse fields about features that do not go together: names are sparse and count themselves, columns are counted."""
-    named, size, bits = features["named"], features["size"], features["hash_bits"]
+    named, size, bits = features["named"], features["size"], options.hash_bits
     if named:
-        fits = features["space"] == "sparse" and (size is None if bits is None else size == 1 << min(bits, 64))
+        fits = features["space"] == "sparse" and (size is None if bits is None else size == 1 << bits)
     else:
-        fits = not features["text"] and bits is None and (size is None) == (named is None)
+        fits = not options.text and bits is None and (size is None) == (named is None)
     if not fits:
         raise InputError(
             f"the field 'features' of the manifest is {brief(features)}, which no learner has: named features are sparse "

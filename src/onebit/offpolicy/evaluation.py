@@ -370,7 +370,7 @@ class _Walk:
         return Evaluation(
             learner.runtime.rule.name,
             learner.runtime.parameters,
-            learner.runtime.exploration_floor,
+            learner.runtime.options.exploration_floor,
             rounds,
             self._learning,
             self._learnt,

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.covariance import Covariance, Matrices, Order
@@ -94,6 +94,6 @@ RULE = Rule(
 
 def model_for(learner: Learner) -> Learner:
     """A model that reads x as this learner does."""
-    features, space, dtype, text, hash_bits = learner.runtime.features.options
-    options: dict[str, Any] = {"features": features, "space": space, "dtype": dtype, "text": text}
-    return Learner(RULE, classes=learner.classes, hash_bits=hash_bits, **options)
+    options = learner.runtime.options._asdict()
+    reading = {name: options[name] for name in ("features", "space", "dtype", "text", "hash_bits")}
+    return Learner(RULE, classes=learner.classes, **reading)

@@ -6,7 +6,6 @@ the rows is known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -105,11 +104,6 @@ class SpaceChoice:
         """Why scores have no variance; None where they have."""
         return "keeps no covariance"
 
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """What was said of a kernel, to be written down; nothing where there is none."""
-        return {}
-
     def weights(self, space: Any, known: int) -> NDArray[Any]:
         """One line for each head, one column for each known feature, the bias last."""
         matrix: NDArray[Any] = space.matrix()
@@ -204,11 +198,6 @@ class KernelChoice(SpaceChoice):
     def slack(self) -> float:
         """Inside a kernel a constant feature cannot be told apart."""
         return float(self.bias) if self.plan.kernel.code == LINEAR else 0.0
-
-    @property
-    def manifest(self) -> Mapping[str, Any]:
-        """The two options."""
-        return {"kernel": {"kernel": self.text, "max_support": self.plan.budget or None}}
 
 
 @dataclass(frozen=True)

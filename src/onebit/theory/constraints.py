@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
+from onebit.contract.options import Options
 from onebit.errors import InputError, MissingExtraError, OnebitError
 from onebit.features.features import Features
 from onebit.features.rows import squared_lengths
@@ -50,7 +51,7 @@ class MarginRows:
     @classmethod
     def read(cls, X: Any, bias: bool) -> MarginRows:
         """From what a user gives; what is no table of finite numbers is refused."""
-        features = Features(None, None, "float64", text=False, hash_bits=None)
+        features = Features(Options(dtype="float64"))
         features.settle(X)
         table = features.table(X)
         longest = float(np.sqrt(squared_lengths(table).max() + bias))

@@ -169,7 +169,7 @@ class Launched(NamedTuple):
 def shape_of(learner: Learner, features: int, late: bool = False, sparse: bool = False) -> Shape:
     """The shape of the kernel for a learner and rows without their constant feature."""
     params, memory, _ = learner.runtime.model.beginning
-    return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.bias, late, sparse)
+    return Shape.of(learner.runtime.rule, params, len(memory), features + learner.runtime.options.bias, late, sparse)
 
 
 def on_gpu(
@@ -177,7 +177,7 @@ def on_gpu(
 ) -> Launched:
     """Walk all of them together, each a replicate; the first launch is over so many rounds."""
     first, features = learners[0], problems[0].values.shape[1]
-    form = launch.is_late(problems[0].schedule), first.runtime.features.options[1] == "sparse"
+    form = launch.is_late(problems[0].schedule), first.runtime.options.space == "sparse"
     shape = shape_of(first, features, *form)
     assert all(shape_of(one, features, *form) == shape for one in learners)
     layout = layout or layout_for(shape)
@@ -192,9 +192,11 @@ def on_gpu(
     with _recorded(first_rounds, loop_of(shape)) as launches:
         device_rows: launch.DeviceRows | launch.DeviceSparseRows
         if shape.sparse:
-            device_rows = launch.DeviceSparseRows([stored_values(table) for table in tables], first.runtime.bias)
+            device_rows = launch.DeviceSparseRows(
+                [stored_values(table) for table in tables], first.runtime.options.bias
+            )
         else:
-            device_rows = launch.DeviceRows(tables, first.runtime.bias, layout.padded(shape))
+            device_rows = launch.DeviceRows(tables, first.runtime.options.bias, layout.padded(shape))
         schedules = launch.DeviceSchedules(
             device_rows, [(table, one.schedule) for table, one in enumerate(different.values())]
         )
@@ -205,7 +207,7 @@ def on_gpu(
     if isinstance(device_rows, launch.DeviceSparseRows):  # feature by feature, the bias first
         stored = held["weights"][: len(learners)].reshape(len(learners), shape.features, shape.heads)
         stored = stored[:, device_rows.numbers]
-        stored = np.roll(stored.transpose(0, 2, 1), -first.runtime.bias, axis=2)
+        stored = np.roll(stored.transpose(0, 2, 1), -first.runtime.options.bias, axis=2)
     lines = stored[:, :, : shape.features]
     weights = lines[:, : shape.heads] * held["scales"][: len(learners), :1, None]
     return Launched(counts, weights, lines[:, shape.heads :], held, [(one["start"], one["stop"]) for one in launches])

@@ -298,7 +298,7 @@ def rows_for(learner: Learner) -> list[Any]:
     """Rows that a learner reads."""
     if learner.runtime.features.named:
         texts = ["word1 and more", "nothing known", "word2 word3"]
-        return texts if learner.runtime.features.text else [{"a": 1.0, "f2": -0.5}, {"b": 0.25}, {"always": 0.1}]
+        return texts if learner.runtime.options.text else [{"a": 1.0, "f2": -0.5}, {"b": 0.25}, {"always": 0.1}]
     size = learner.features or 3
     if learner.runtime.features.space == "sparse":
         columns = np.array([0, size - 1], dtype=np.int32)[: min(size, 2)]
@@ -344,7 +344,7 @@ def use(learner: Learner, path: Path) -> None:
         lambda: learner.learn_many(learner.decide_many(rows), labels=[names[0]] * len(rows)),
         lambda: str(learner.describe()),
         lambda: learner.settings,
-        lambda: learner.weights if learner.runtime.kernel is None else learner.runtime.support,
+        lambda: learner.weights if learner.runtime.options.kernel is None else learner.runtime.support,
         lambda: repr(learner),
         lambda: learner.add_class("one more"),
         *(partial(hear, x, "one more") for x in rows),

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.memory import require_memory
+from onebit.contract.options import Options
 from onebit.data.sources import Source
 from onebit.data.streams import Stream
 from onebit.data.tables import Dataset
@@ -45,7 +46,7 @@ class Tables:
         if learner.runtime.features.named:  # a learner's vocabulary is its own
             return learner.runtime.table(self.data.given)
         space = learner.runtime.table_form(self.data.given)
-        form = (*learner.runtime.features.options, space, learner.runtime.feature_names)
+        form = (learner.runtime.features.dtype, learner.runtime.features.size, space, learner.runtime.feature_names)
         with self._lock:
             if form not in self._rows:
                 self._refuse_copy(learner.runtime.features.dtype, space)
@@ -82,7 +83,7 @@ class Tables:
                 values = self.data.X.data if is_sparse(self.data.X) else self.data.X
                 held = str(getattr(values, "dtype", "float64"))  # of what may be larger than memory no copy is made
                 texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
-                features = Features(None, None, held if held == "float32" else "float64", texts, None)
+                features = Features(Options(dtype=held if held == "float32" else "float64", text=texts))
                 features.settle(self.data.X)
                 self._longest = float(squared_lengths(features.table(self.data.X)).max())
             return self._longest

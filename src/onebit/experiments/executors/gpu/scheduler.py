@@ -136,7 +136,7 @@ class StreamScheduler:
         """The rows of a seed as they are; None where they are refused or named, of which threads say more."""
         try:
             tables, schedule = SharedData(self._by_seed[seed][0], self._fixed).made()
-            features = Features(None, None, "float32", False, None)
+            features = Features()
             features.settle(tables.data.X)
         except OnebitError:
             return None
@@ -156,7 +156,9 @@ class StreamScheduler:
             return 1
         for case in cases:
             stride = case.layout.padded(case.shape)
-            self._strides[case.learner.runtime.bias] = max(stride, self._strides.get(case.learner.runtime.bias, 0))
+            self._strides[case.learner.runtime.options.bias] = max(
+                stride, self._strides.get(case.learner.runtime.options.bias, 0)
+            )
         rows = sum(self._row_bytes(first, bias) for bias in self._strides)
         shared, own = (rows, 0) if self._stream.source.fixed else (0, rows)
         own += 8 * (first.schedule.steps + 2) * (2 if is_late(first.schedule) else 1)
@@ -221,7 +223,7 @@ class StreamScheduler:
                 self._beginnings.clear()
             learner = trial.entry.begin(trial.stream, of.tables.data, trial.seed, of.tables.longest)
             params, memory, _ = learner.runtime.model.beginning
-            features, late = of.features.columns + learner.runtime.bias, is_late(of.schedule)
+            features, late = of.features.columns + learner.runtime.options.bias, is_late(of.schedule)
             shape = Shape.of(trial.entry.rule, params, len(memory), features, late, of.features.space == "sparse")
             self._beginnings[key] = learner, shape, layout_for(shape)
         return self._beginnings[key]
@@ -237,7 +239,7 @@ class StreamScheduler:
                 self._leave(self._by_seed[seed], REFUSED)
                 continue
             for case in self._cases(self._by_seed[seed], one.seed, self._leave):
-                if case.layout.padded(case.shape) <= self._strides.get(case.learner.runtime.bias, 0):
+                if case.layout.padded(case.shape) <= self._strides.get(case.learner.runtime.options.bias, 0):
                     cases.append(case)
                 else:  # it was refused with the first seed, when room was made
                     self._leave([case.trial], LEARNER)
@@ -245,7 +247,7 @@ class StreamScheduler:
         for bias in self._strides:
             kernels: dict[tuple[Shape, Layout], list[_Case]] = {}
             for case in cases:
-                if case.learner.runtime.bias == bias:
+                if case.learner.runtime.options.bias == bias:
                     kernels.setdefault((case.shape, case.layout), []).append(case)
             if not kernels:
                 continue
