@@ -21,7 +21,7 @@ from onebit.errors import InputError
 from onebit.service.errors import UnavailableError, UnfinishedError
 from onebit.service.service import Service
 from onebit.service.settings import Settings
-from onebit.service.store.postgres import appender, database, tail, watch
+from onebit.service.store.postgres import appender, database, tail
 from onebit.service.store.postgres.schema import connected
 from tests.service.driving import PATIENCE_S, Client, decided, heard, new_task, outcome, run, until
 from tests.service.postgres import Server, needs_postgres, rows_in
@@ -168,11 +168,11 @@ def test_a_node_that_is_cut_off_says_so_and_goes_on_by_itself(
 def test_a_node_that_stood_still_itself_takes_no_server_for_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     """While a compiler has the interpreter, nobody hears an answer: only looks count, each of which gives whoever waits a turn."""
     given_up: list[Any] = []
-    monkeypatch.setattr(watch, "cut", given_up.append)
-    one, connection = watch.Watch(), cast("Any", "a connection")
+    monkeypatch.setattr(database, "cut", given_up.append)
+    one, connection = database.Watch(), cast("Any", "a connection")
     monkeypatch.setattr(time, "monotonic", lambda: 1e9)  # an hour later, or a year
     with one.over(connection, 10.0):
-        for _ in range(int(10.0 / watch.LOOK_S)):
+        for _ in range(int(10.0 / database.LOOK_S)):
             one.look()
         assert given_up == []
         one.look()
