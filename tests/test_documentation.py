@@ -222,7 +222,7 @@ def test_every_name_of_the_client_is_documented(name: str) -> None:
 
 @pytest.mark.parametrize("kind", [onebit.client.Client, onebit.client.TaskHandle])
 def test_every_call_of_the_client_is_documented(kind: type) -> None:
-    for name in vars(kind):
+    for name in dir(kind):
         if not name.startswith("_") and name != "close":
             assert re.search(rf"`(Client\.)?{name}\(", PAGES["service.md"]), f"{name} is not documented"
 

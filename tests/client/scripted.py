@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from onebit.client import AsyncClient, Client, asynchronous, blocking
+from onebit.client import AsyncClient, Client, connection
 
 URL = "http://service.test"
 TOKEN = "secret-token-of-this-test"
@@ -106,8 +106,8 @@ def follow(
     async def nap(seconds: float) -> None:
         script.slept.append(seconds)
 
-    monkeypatch.setattr(blocking, "time", SimpleNamespace(sleep=script.slept.append))
-    monkeypatch.setattr(asynchronous, "asyncio", SimpleNamespace(sleep=nap))
+    monkeypatch.setattr(connection, "time", SimpleNamespace(sleep=script.slept.append))
+    monkeypatch.setattr(connection, "asyncio", SimpleNamespace(sleep=nap))
 
     async def without_blocking() -> Any:
         async with AsyncClient(URL, TOKEN, transport=transport, **options) as client:

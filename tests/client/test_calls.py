@@ -19,6 +19,8 @@ import numpy as np
 import pytest
 
 from onebit.client import (
+    AsyncClient,
+    AsyncTaskHandle,
     Client,
     DecisionReply,
     LoggedDecision,
@@ -122,7 +124,7 @@ UNSENT = {"task", "ready", "close", "aclose", "from_env"}  # ready is asked once
 
 
 def public(kind: type) -> set[str]:
-    return {name for name in vars(kind) if not name.startswith("_")}
+    return {name for base in kind.__mro__ for name in vars(base) if not name.startswith("_")}
 
 
 def test_the_list_of_calls_is_whole() -> None:
@@ -683,11 +685,11 @@ def test_the_environment_says_where_and_who(monkeypatch: pytest.MonkeyPatch) -> 
         Client.from_env()
     monkeypatch.setenv("ONEBIT_URL", URL)
     with Client.from_env(attempts=2) as client:
-        assert "Authorization" not in client._http.headers
+        assert "Authorization" not in client._connection.http.headers
         assert client._calls.attempts == 2
     monkeypatch.setenv("ONEBIT_TOKEN", TOKEN)
     with Client.from_env() as client:
-        assert client._http.headers["Authorization"] == f"Bearer {TOKEN}"
+        assert client._connection.http.headers["Authorization"] == f"Bearer {TOKEN}"
 
 
 def test_ids_made_here_are_all_different_and_sort_by_time() -> None:
@@ -721,7 +723,7 @@ def test_values_have_the_fields_of_the_services_replies(name: str, described: di
         (Client.create_task, "NewTask", {"exist_ok"}),
         (TaskHandle.change, "Change", set()),
         (TaskHandle.switch, "NewLearner", set()),
-        (TaskHandle.forget, "Forget", set()),
+        (TaskHandle.forget, "ForgetRequest", set()),
         (TaskHandle.decide, "DecideRequest", set()),
         (TaskHandle.feedback, "FeedbackRequest", set()),
     ],
@@ -758,3 +760,14 @@ def test_without_httpx_it_says_what_to_install() -> None:
 def test_importing_the_client_loads_no_compiler() -> None:
     program = "import sys, onebit.client; sys.exit(any(name in sys.modules for name in ('numba', 'scipy', 'pydantic', 'starlette')))"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_an_operation_is_a_function_or_a_coroutine_function_of_the_same_signature() -> None:
+    for blocking, asynchronous in (
+        (Client.create_task, AsyncClient.create_task),
+        (TaskHandle.decide, AsyncTaskHandle.decide),
+    ):
+        assert not inspect.iscoroutinefunction(blocking)
+        assert inspect.iscoroutinefunction(asynchronous)
+        assert inspect.signature(blocking) == inspect.signature(asynchronous)
+    assert inspect.signature(TaskHandle.decide).return_annotation == "DecisionReply"

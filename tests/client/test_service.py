@@ -173,7 +173,7 @@ def test_a_task_from_its_beginning_to_its_end(service: Process, talk: Callable[.
         assert (gone.forgotten, gone.erased) == (1, True)
         with pytest.raises(ServiceError, match="was forgotten"):
             await news.decision(seen)
-        with pytest.raises(InputError, match="give ids, or before"):
+        with pytest.raises(InputError, match="give either ids or before"):
             await news.forget()
         assert (await news.delete()).deleted
         with pytest.raises(ServiceError, match="no task 'news'"):

@@ -16,8 +16,7 @@ try:
 except ImportError:
     raise MissingExtraError(f"the client of the service needs HTTPX: {install_command('client')}") from None
 
-from onebit.client.asynchronous import AsyncClient, AsyncTaskHandle
-from onebit.client.blocking import Client, TaskHandle
+from onebit.client.clients import AsyncClient, AsyncTaskHandle, Client, TaskHandle
 from onebit.client.errors import ServiceError, UnreachableError
 from onebit.service.replies import (
     DecisionReply,

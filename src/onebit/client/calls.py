@@ -17,7 +17,7 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from onebit.client.bodies import batches, encoded
+from onebit.client.bodies import batches, encode
 from onebit.client.errors import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.errors import InputError, brief
@@ -43,19 +43,21 @@ class Calls:
 
     def post(self, path: str, body: dict[str, Any], read: Callable[[Any], T]) -> Steps[T]:
         """Send a decision or a feedback, which may be sent again: it has an id."""
-        reply, _ = yield from attempted(Send("POST", path, encoded(body)), self.attempts)
+        reply, _ = yield from attempted(Send("POST", path, encode(body)), self.attempts)
         return _value(reply, read)
 
-    def post_many(self, path: str, items: Iterable[bytes], read: Callable[[Any], T], *, rows_of: str) -> Steps[list[T]]:
+    def post_many(
+        self, path: str, items: Iterable[dict[str, Any]], read: Callable[[Any], T], *, rows_of: str
+    ) -> Steps[list[T]]:
         """Send decisions or feedbacks in as many requests as it takes; `rows_of` is what an error counts."""
         done: list[T] = []
-        for batch in batches(items):
+        for batch in batches(map(encode, items)):
             done += yield from self._batch(path, batch, read, rows_of, len(done))
         return done
 
     def order(self, method: str, path: str, body: dict[str, Any] | None, read: Callable[[Any], T]) -> Steps[T]:
         """Send what must not be done twice, and may take as long as compiling a learner or writing the log anew."""
-        content, patience_s = (None, 0.0) if body is None else (encoded(body), COMPILING_S)
+        content, patience_s = (None, 0.0) if body is None else (encode(body), COMPILING_S)
         send = Send(method, path, content, patience_s=patience_s)
         reply, _ = yield from attempted(send, self.attempts, repeatable=False)
         return _value(reply, read)
@@ -72,8 +74,8 @@ class Calls:
 
     def create(self, wanted: dict[str, Any], *, exist_ok: bool) -> Steps[Task]:
         """Create a task; it is fine if it is there already, and as wanted, where the first attempt may have made it."""
-        path = path_of(wanted["name"])
-        send, doubt = Send("POST", "/v1/tasks", encoded(wanted), patience_s=COMPILING_S), exist_ok
+        path = task_path(wanted["name"])
+        send, doubt = Send("POST", "/v1/tasks", encode(wanted), patience_s=COMPILING_S), exist_ok
         for _ in range(self.attempts):
             reply, repeated = yield from attempted(send, self.attempts)
             doubt = doubt or repeated
@@ -90,7 +92,7 @@ class Calls:
 
     def change(self, path: str, wanted: dict[str, Any]) -> Steps[Task]:
         """Change a task; a refusal is fine where the attempt before may have done it, and the task is as wanted."""
-        reply, doubt = yield from attempted(Send("PATCH", path, encoded(wanted), patience_s=COMPILING_S), self.attempts)
+        reply, doubt = yield from attempted(Send("PATCH", path, encode(wanted), patience_s=COMPILING_S), self.attempts)
         if doubt and not reply.good:
             there = yield from self.look(path, Task.read)
             named = {name: value for name, value in wanted.items() if name not in ("add_classes", "remove_classes")}
@@ -117,7 +119,7 @@ class Calls:
             raise ServiceError(message, status=error.status, code=error.code, field=error.field) from None
 
 
-def path_of(task: str) -> str:
+def task_path(task: str) -> str:
     """The path of a task, whose name must be one."""
     if not isinstance(task, str) or not TASK.fullmatch(task):
         raise InputError(

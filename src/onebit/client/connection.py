@@ -1,21 +1,25 @@
-"""What a client needs of HTTPX, whether it blocks or not: the address, the token, and what its errors mean."""
+"""How requests travel: the address and the token, what errors of HTTPX mean, and the blocking and the asynchronous connection."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import ssl
+import time
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 
-from onebit.client.plan import Lost, Reply, Send
+from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.errors import InputError, brief
 from onebit.version import VERSION
 
 CONNECTIONS = 100  # at once; more requests than that wait for their turn, as long as it takes
+
+T = TypeVar("T")
 
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
@@ -29,7 +33,7 @@ class Address:
 
     @classmethod
     def checked(cls, url: str, timeout_s: float) -> Self:
-        """What the user gave, or a sentence on what is wrong with it."""
+        """Return the address that the user gave; InputError where it is none."""
         try:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, TypeError):
@@ -45,7 +49,7 @@ class Address:
         return cls(str(parsed).rstrip("/"), timeout_s)
 
     def options(self, token: str | None) -> dict[str, Any]:
-        """How HTTPX is to be set up. The token is kept there alone."""
+        """Return the options of a client of HTTPX, which alone keeps the token."""
         headers = {"User-Agent": f"onebit/{VERSION}", "Content-Type": "application/json"}
         if token is not None:
             if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):  # or HTTPX would show it in its error
@@ -59,11 +63,11 @@ class Address:
         }
 
     def timeout(self, send: Send) -> httpx.Timeout:
-        """How long to wait for a connection, and for each next part of the reply to this."""
+        """Return how long to wait for a connection, and for each next part of the reply."""
         return httpx.Timeout(self.timeout_s, read=max(self.timeout_s, send.patience_s), pool=None)
 
     def lost(self, send: Send, error: httpx.RequestError) -> Lost:
-        """What it means that HTTPX could not send a request, or got no reply."""
+        """Return why there is no reply, and whether the service may have done the request."""
         if isinstance(error, httpx.TimeoutException):
             waited = self.timeout(send).read if isinstance(error, httpx.ReadTimeout) else self.timeout_s
             reason = f"no reply from {self.url} within {waited:g} s"
@@ -76,18 +80,69 @@ class Address:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Whom to believe. Reading it takes as long as hundreds of requests, so that all clients share one."""
+    """Return the trusted certificates. Reading them takes as long as hundreds of requests, so all clients share them."""
     return httpx.create_ssl_context()
 
 
-def reply_of(response: httpx.Response) -> Reply:
-    """What came back, without HTTPX."""
+class BlockingConnection:
+    """A connection that waits for each reply."""
+
+    def __init__(self, address: Address, token: str | None, transport: httpx.BaseTransport | None) -> None:
+        self.address = address
+        self.http = httpx.Client(transport=transport, **address.options(token))
+
+    def run(self, steps: Steps[T]) -> T:
+        """Send what the steps yield until they return a result."""
+        try:
+            send = next(steps)
+            while True:
+                time.sleep(send.wait_s)
+                send = steps.send(self._exchange(send))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _exchange(self, send: Send) -> Reply | Lost:
+        try:
+            timeout = self.address.timeout(send)
+            return _reply(self.http.request(send.method, send.path, content=send.body, timeout=timeout))
+        except httpx.RequestError as error:
+            return self.address.lost(send, error)
+
+
+class AsyncConnection:
+    """A connection of an event loop."""
+
+    def __init__(self, address: Address, token: str | None, transport: httpx.AsyncBaseTransport | None) -> None:
+        self.address = address
+        self.http = httpx.AsyncClient(transport=transport, **address.options(token))
+
+    async def run(self, steps: Steps[T]) -> T:
+        """Send what the steps yield until they return a result."""
+        try:
+            send = next(steps)
+            while True:
+                await asyncio.sleep(send.wait_s)
+                send = steps.send(await self._exchange(send))
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    async def _exchange(self, send: Send) -> Reply | Lost:
+        try:
+            timeout = self.address.timeout(send)
+            return _reply(await self.http.request(send.method, send.path, content=send.body, timeout=timeout))
+        except httpx.RequestError as error:
+            return self.address.lost(send, error)
+
+
+def _reply(response: httpx.Response) -> Reply:
     headers = response.headers
     return Reply(response.status_code, response.content, headers.get("Retry-After"), headers.get("Location"))
 
 
-def from_environment() -> tuple[str, str | None]:
-    """The address and the token that the environment has."""
+def read_environment() -> tuple[str, str | None]:
+    """Return the address and the token of the environment."""
     url = os.environ.get("ONEBIT_URL")
     if not url:
         raise InputError("ONEBIT_URL is not set; it is the address of the service, like 'http://127.0.0.1:8000'")

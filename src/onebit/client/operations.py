@@ -1,20 +1,19 @@
-# Written by tools/clients.py from asynchronous.py. Do not edit: change that file, and run it again.
-"""The client that waits for each answer."""
+"""What can be asked of the service, each stated once: a blocking handle waits for the result, an asynchronous one is awaited."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping
-from types import TracebackType
-from typing import Any, Literal, Protocol, Self, TypeVar
+import inspect
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from functools import wraps
+from types import MethodType
+from typing import Any, ClassVar, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 from urllib.parse import quote
 
-import httpx
-
 from onebit.client import bodies
-from onebit.client.calls import Calls, path_of, read_decisions, read_deleted, read_tasks
-from onebit.client.connection import Address, from_environment, reply_of
-from onebit.client.plan import Lost, Reply, Send, Steps
+from onebit.client.calls import Calls, read_decisions, read_deleted, read_tasks, task_path
+from onebit.client.connection import AsyncConnection, BlockingConnection
+from onebit.client.plan import Steps
 from onebit.contract.validation import ClassName, checked_count
 from onebit.service.replies import (
     DecisionReply,
@@ -31,31 +30,67 @@ from onebit.service.replies import (
     Version,
 )
 
+P = ParamSpec("P")
 T = TypeVar("T")
+ConnectionT = TypeVar("ConnectionT", BlockingConnection, AsyncConnection)
+TaskT = TypeVar("TaskT")
 
 
-class _Run(Protocol):
-    """Takes the steps of a call, one after the other."""
+class Caller(Generic[ConnectionT]):
+    """What has operations, and the connection on which they run."""
 
-    def __call__(self, steps: Steps[T]) -> T: ...
+    _is_asynchronous: ClassVar[bool] = False
+    _connection: ConnectionT
 
 
-class TaskHandle:
-    """One task of the service."""
+class operation(Generic[P, T]):  # noqa: N801 - a decorator
+    """A method that is written as steps, and called as one that returns their result, or a coroutine of it."""
 
-    def __init__(self, name: str, calls: Calls, run: _Run) -> None:
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        @wraps(steps)
+        def blocking(self: Caller[BlockingConnection], *args: P.args, **kwargs: P.kwargs) -> T:
+            return self._connection.run(steps(self, *args, **kwargs))
+
+        @wraps(steps)
+        async def asynchronous(self: Caller[AsyncConnection], *args: P.args, **kwargs: P.kwargs) -> T:
+            return await self._connection.run(steps(self, *args, **kwargs))
+
+        signature = inspect.signature(steps)
+        result = str(signature.return_annotation).removeprefix("Steps[").removesuffix("]")
+        for function in (blocking, asynchronous):  # what users see does not name the steps
+            function.__annotations__ = {**steps.__annotations__, "return": result}
+            function.__signature__ = signature.replace(return_annotation=result)  # type: ignore[union-attr]
+        self._blocking, self._asynchronous = blocking, asynchronous
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, instance: Caller[BlockingConnection], owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, instance: Caller[AsyncConnection], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, instance: Any, owner: type[Caller[Any]]) -> Any:
+        function = self._asynchronous if owner._is_asynchronous else self._blocking
+        return function if instance is None else MethodType(function, instance)
+
+
+class TaskOperations(Caller[ConnectionT]):
+    """The operations on one task."""
+
+    def __init__(self, name: str, calls: Calls, connection: ConnectionT) -> None:
         self.name = name
-        self._path = path_of(name)
+        self._path = task_path(name)
         self._calls = calls
-        self._run = run
+        self._connection = connection
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
 
-    def info(self) -> Task:
+    @operation
+    def info(self) -> Steps[Task]:
         """The current state of the task."""
-        return self._run(self._calls.look(self._path, Task.read))
+        return self._calls.look(self._path, Task.read)
 
+    @operation
     def decide(
         self,
         x: Any,
@@ -65,7 +100,7 @@ class TaskHandle:
         complete: bool = False,
         sure: float | None = None,
         risk: float | None = None,
-    ) -> DecisionReply:
+    ) -> Steps[DecisionReply]:
         """Decide on one x: a row of numbers, a dict of names and numbers, or a text. The service logs the decision.
 
         The same id gives the same answer again; without one, the client makes one up before it sends the request. `among`
@@ -73,8 +108,9 @@ class TaskHandle:
         `unsure` below a confidence of `sure`, or of what keeps the `risk`; the defaults are those of the task.
         """
         body = bodies.build_decide(x, id, among, bodies.build_terms(complete, sure, risk))
-        return self._run(self._calls.post(f"{self._path}/decide", body, DecisionReply.read))
+        return self._calls.post(f"{self._path}/decide", body, DecisionReply.read)
 
+    @operation
     def decide_many(
         self,
         X: Any,
@@ -84,14 +120,15 @@ class TaskHandle:
         complete: bool = False,
         sure: float | None = None,
         risk: float | None = None,
-    ) -> list[DecisionReply]:
+    ) -> Steps[list[DecisionReply]]:
         """Decide on each row of a matrix, or each dict or text of a list. Many rows take several requests.
 
         `among` is one list of classes for all rows, or one for each (None: all classes).
         """
-        asks = bodies.encode_decides(X, ids, among, bodies.build_terms(complete, sure, risk))
-        return self._run(self._calls.post_many(f"{self._path}/decide", asks, DecisionReply.read, rows_of="X"))
+        items = bodies.build_decides(X, ids, among, bodies.build_terms(complete, sure, risk))
+        return self._calls.post_many(f"{self._path}/decide", items, DecisionReply.read, rows_of="X")
 
+    @operation
     def feedback(
         self,
         id: str | DecisionReply,  # noqa: A002
@@ -102,7 +139,7 @@ class TaskHandle:
         reward: float | None = None,
         truth: ClassName | None = None,
         revise: bool = False,
-    ) -> FeedbackReply:
+    ) -> Steps[FeedbackReply]:
         """Report whether a decision (or the decision with this id) was right. The service learns from it.
 
         Or its reward, from 0 to 1, or the class that would have been right (`truth`): one of the three. In shadow mode `shown` is the
@@ -110,8 +147,9 @@ class TaskHandle:
         `revise` this replaces earlier feedback, or silence.
         """
         body = bodies.build_feedback(id, (right, reward, truth), shown, shown_propensity, revise)
-        return self._run(self._calls.post(f"{self._path}/feedback", body, FeedbackReply.read))
+        return self._calls.post(f"{self._path}/feedback", body, FeedbackReply.read)
 
+    @operation
     def feedback_many(
         self,
         ids: Iterable[str | DecisionReply],
@@ -122,44 +160,51 @@ class TaskHandle:
         rewards: Iterable[float | None] | None = None,
         truths: Iterable[ClassName | None] | None = None,
         revise: bool = False,
-    ) -> list[FeedbackReply]:
-        """Report for each decision whether it was right; with `revise` this replaces what was said before.
+    ) -> Steps[list[FeedbackReply]]:
+        """Report for each decision whether it was right; `revise` replaces earlier feedback.
 
-        Or what each was worth, or which class would have been right; where several are given, each decision has one
+        Or the reward of each, or the class that would have been right. Where several are given, each decision has one
         of them, and None of the others. An unknown id or a conflict is reported in the answer, not raised.
         """
-        hints = bodies.encode_feedbacks(ids, (right, rewards, truths), shown, shown_propensity, revise)
-        return self._run(self._calls.post_many(f"{self._path}/feedback", hints, FeedbackReply.read, rows_of="ids"))
+        items = bodies.build_feedbacks(ids, (right, rewards, truths), shown, shown_propensity, revise)
+        return self._calls.post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
 
-    def withdraw(self, id: str | DecisionReply) -> FeedbackReply:  # noqa: A002
+    @operation
+    def withdraw(self, id: str | DecisionReply) -> Steps[FeedbackReply]:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
-        return self._run(self._calls.post(f"{self._path}/feedback", bodies.build_withdrawal(id), FeedbackReply.read))
+        return self._calls.post(f"{self._path}/feedback", bodies.build_withdrawal(id), FeedbackReply.read)
 
-    def withdraw_many(self, ids: Iterable[str | DecisionReply]) -> list[FeedbackReply]:
+    @operation
+    def withdraw_many(self, ids: Iterable[str | DecisionReply]) -> Steps[list[FeedbackReply]]:
         """Withdraw the feedback on each decision. An unknown id or a conflict is reported in the answer, not raised."""
-        items = bodies.encode_withdrawals(ids)
-        return self._run(self._calls.post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids"))
+        items = map(bodies.build_withdrawal, bodies.each(ids, "ids"))
+        return self._calls.post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
 
-    def stats(self, window: int = 1000) -> Stats:
+    @operation
+    def stats(self, window: int = 1000) -> Steps[Stats]:
         """Errors, rates, delays and classes; the error is that of the last `window` feedbacks."""
-        return self._run(self._calls.look(f"{self._path}/stats?window={window:d}", Stats.read))
+        return self._calls.look(f"{self._path}/stats?window={window:d}", Stats.read)
 
-    def decisions(self, limit: int = 50, before: int | None = None) -> list[LoggedDecision]:
+    @operation
+    def decisions(self, limit: int = 50, before: int | None = None) -> Steps[list[LoggedDecision]]:
         """The newest decisions of the log, or the newest before a `seq`."""
         older = "" if before is None else f"&before={before:d}"
-        path = f"{self._path}/decisions?limit={limit:d}{older}"
-        return self._run(self._calls.look(path, read_decisions))
+        return self._calls.look(f"{self._path}/decisions?limit={limit:d}{older}", read_decisions)
 
-    def decision(self, id: str | DecisionReply) -> LoggedDecision:  # noqa: A002
+    @operation
+    def decision(self, id: str | DecisionReply) -> Steps[LoggedDecision]:  # noqa: A002
         """One decision of the log, with its feedback if there is any."""
-        name = quote(bodies.identity(id), safe="").replace(".", "%2E")  # an id of two dots is no way out of this folder
-        return self._run(self._calls.look(f"{self._path}/decisions/{name}", LoggedDecision.read))
+        # An id of two dots must not lead out of this folder.
+        name = quote(bodies.identity(id), safe="").replace(".", "%2E")
+        return self._calls.look(f"{self._path}/decisions/{name}", LoggedDecision.read)
 
-    def explain(self, id: str | DecisionReply, top: int = 10) -> ExplanationReply:  # noqa: A002
+    @operation
+    def explain(self, id: str | DecisionReply, top: int = 10) -> Steps[ExplanationReply]:  # noqa: A002
         """Which features or words speak for the label of a decision, according to the current learner; the `top` largest."""
         path = f"{self._path}/explanation?id={quote(bodies.identity(id), safe='')}&top={checked_count('top', top)}"
-        return self._run(self._calls.look(path, ExplanationReply.read))
+        return self._calls.look(path, ExplanationReply.read)
 
+    @operation
     def change(
         self,
         *,
@@ -171,16 +216,17 @@ class TaskHandle:
         revise_within: float | Literal["keep"] | None = bodies.KEEP,
         sure: float | Literal["keep"] | None = bodies.KEEP,
         risk: float | Literal["keep"] | None = bodies.KEEP,
-    ) -> Task:
+    ) -> Steps[Task]:
         """Change the settings that are given; the others stay. None removes a deadline, `revise_within`, `sure` or `risk`.
 
         Classes that are removed are never played again; what was learnt about them is kept. A `sure` takes the
         place of a `risk`, and the other way round.
         """
         bounds = {"deadline_s": deadline_s, "revise_within": revise_within, "sure": sure, "risk": risk}
-        wanted = bodies.build_changes(add_classes, mode, silence, remove_classes, bounds)
-        return self._run(self._calls.change(self._path, wanted))
+        body = bodies.build_changes(add_classes, mode, silence, remove_classes, bounds)
+        return self._calls.change(self._path, body)
 
+    @operation
     def switch(
         self,
         learner: str,
@@ -188,61 +234,43 @@ class TaskHandle:
         parameters: Mapping[str, Any] | None = None,
         exploration_floor: float | None = None,
         seed: int | None = None,
-    ) -> Task:
+    ) -> Steps[Task]:
         """Train another learner from the log, which then takes over by itself; `info().training` shows its progress."""
-        wanted = bodies.build_switch(learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed)
-        return self._run(self._calls.order("POST", f"{self._path}/learner", wanted, Task.read))
+        body = bodies.without_none(
+            learner=learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed
+        )
+        return self._calls.order("POST", f"{self._path}/learner", body, Task.read)
 
+    @operation
     def forget(
         self, ids: Iterable[str | DecisionReply] | None = None, *, before: float | None = None, unlearn: bool = False
-    ) -> ForgetReply:
-        """Have decisions forgotten, with their feedback: those with some ids, or those made before a time, in seconds since 1970.
+    ) -> Steps[ForgetReply]:
+        """Delete decisions and their feedback from the log: those with these ids, or those made before a time, in seconds since 1970.
 
         What was learnt from them is kept unless `unlearn` is set, or rows are in the state of the learner. Needs a token with the scope `admin`.
         """
-        wanted = bodies.build_forget(ids, before, unlearn)
-        return self._run(self._calls.order("POST", f"{self._path}/forget", wanted, ForgetReply.read))
+        body = bodies.build_forget(ids, before, unlearn)
+        return self._calls.order("POST", f"{self._path}/forget", body, ForgetReply.read)
 
-    def delete(self) -> Task | QuarantinedTask:
+    @operation
+    def delete(self) -> Steps[Task | QuarantinedTask]:
         """Delete the task. Its rows stay in the log, and its name is free again."""
-        return self._run(self._calls.order("DELETE", self._path, None, read_deleted))
+        return self._calls.order("DELETE", self._path, None, read_deleted)
 
 
-class Client:
-    """A connection to `onebit serve`; safe to use from several threads.
+class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT]):
+    """The operations on the service as a whole."""
 
-    An attempt waits `timeout_s` for a connection, and for each next part of the reply; at least two minutes for that
-    where the service may have to compile a learner first. Temporary failures are retried, `attempts` times in all, with
-    random pauses that grow. `transport` is HTTPX's, for a Unix socket
-    or for tests.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        token: str | None = None,
-        *,
-        timeout_s: float = 10.0,
-        attempts: int = 4,
-        transport: httpx.BaseTransport | None = None,
-    ) -> None:
-        self._calls = Calls(attempts)
-        self._address = Address.checked(url, timeout_s)
-        self._http = httpx.Client(transport=transport, **self._address.options(token))
-
-    @classmethod
-    def from_env(cls, *, timeout_s: float = 10.0, attempts: int = 4) -> Self:
-        """A client for the address in ONEBIT_URL, with the token in ONEBIT_TOKEN if that is set."""
-        url, token = from_environment()
-        return cls(url, token, timeout_s=timeout_s, attempts=attempts)
+    _calls: Calls
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._address.url!r})"
+        return f"{type(self).__name__}({self._connection.address.url!r})"
 
-    def task(self, name: str) -> TaskHandle:
+    @abstractmethod
+    def task(self, name: str) -> TaskT:
         """A task by name; nothing is sent yet."""
-        return TaskHandle(name, self._calls, self._run)
 
+    @operation
     def create_task(
         self,
         name: str,
@@ -262,16 +290,16 @@ class Client:
         display: Mapping[str, Any] | None = None,
         items: str | None = None,
         exist_ok: bool = False,
-    ) -> TaskHandle:
+    ) -> Steps[TaskT]:
         """Create a task. For whatever is not given, the defaults of the service apply.
 
         `features` is how many numbers x has, "dict", "text", or all of it: {"kind": "text", "hash_bits": 20}.
         With `exist_ok`, a task that already exists with the same settings is not an error.
         """
-        wanted = bodies.build_task(
-            name,
-            classes,
-            features,
+        body = bodies.without_none(
+            name=name,
+            classes=bodies.class_list(classes),
+            features=bodies.feature_settings(features),
             learner=learner,
             parameters=parameters,
             exploration_floor=exploration_floor,
@@ -285,46 +313,20 @@ class Client:
             display=display,
             items=items,
         )
-        self._run(self._calls.create(wanted, exist_ok=exist_ok))
+        yield from self._calls.create(body, exist_ok=exist_ok)
         return self.task(name)
 
-    def tasks(self) -> list[Task]:
+    @operation
+    def tasks(self) -> Steps[list[Task]]:
         """All tasks that the token may see."""
-        return self._run(self._calls.look("/v1/tasks", read_tasks))
+        return self._calls.look("/v1/tasks", read_tasks)
 
-    def version(self) -> Version:
+    @operation
+    def version(self) -> Steps[Version]:
         """What the service runs on."""
-        return self._run(self._calls.look("/version", Version.read))
+        return self._calls.look("/version", Version.read)
 
-    def ready(self) -> Readiness:
+    @operation
+    def ready(self) -> Steps[Readiness]:
         """Whether the service accepts requests at the moment, and if not, why."""
-        return self._run(self._calls.ready())
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _run(self, steps: Steps[T]) -> T:
-        try:
-            send = next(steps)
-            while True:
-                time.sleep(send.wait_s)
-                send = steps.send(self._sent(send))
-        except StopIteration as end:
-            value: T = end.value
-            return value
-
-    def _sent(self, send: Send) -> Reply | Lost:
-        try:
-            timeout = self._address.timeout(send)
-            return reply_of(self._http.request(send.method, send.path, content=send.body, timeout=timeout))
-        except httpx.RequestError as error:
-            return self._address.lost(send, error)
+        return self._calls.ready()
