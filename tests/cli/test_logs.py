@@ -19,6 +19,7 @@ from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.maintenance.replay import rounds_of
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.service.service import Service
+from onebit.service.store.queries import Event
 from onebit.service.task import TaskInfo
 from tests.cli.call import Call
 from tests.service.logs import ROUNDS, fill, served
@@ -105,16 +106,21 @@ def test_rounds_are_the_answered_decisions_in_the_order_of_the_answers(folder: P
     assert {len(row["probabilities"]) for row in rows.values()} == {3, 4}, "a class was added on the way"
 
 
+def among(event: Event, places: list[int], complete: int = 0) -> Event:
+    return event._replace(decision=event.decision._replace(among=encode_indices(places), complete=complete))
+
+
 def test_a_round_has_the_candidates_and_what_was_heard(folder: Path) -> None:
     """As the log says them: of two rounds the rows are changed on the way."""
     with LogReader(folder) as log:
         info = log.task("places")
         first, second, third, *_ = log.events(info)
-        places = [one for one in range(3) if one != (first.label + 1) % 3]
+        label = third.decision.label
+        places = [one for one in range(3) if one != (first.decision.label + 1) % 3]
         changed = [
-            first._replace(among=encode_indices(places), complete=1, reward=0.25),
-            second._replace(among=encode_indices([second.label]), truth=second.label, right=1),
-            third._replace(among=encode_indices([(third.label + 1) % 3]), shown=third.label, shown_propensity=0.5),
+            among(first, places, complete=1)._replace(reward=0.25),
+            among(second, [second.decision.label])._replace(truth=second.decision.label, right=1),
+            among(third, [(label + 1) % 3])._replace(shown=label, shown_propensity=0.5),
         ]
 
         class Changed:

@@ -254,6 +254,8 @@ def test_a_log_of_large_rows_is_read_a_little_at_a_time(site: Site) -> None:
         events, more = reader.events(task.expected, 0, NO_END, 1000)
         reader.close()
         assert more
-        assert sum(len(event.probabilities) + 8 * len(event.x) for event in events) < PAGE_BYTES + 10_000 * 8 + 8
-        assert [event.id for event in log.events(task)] == [ask["id"] for ask in asks]
+        assert (
+            sum(len(event.decision.probabilities) + 8 * len(event.x) for event in events) < PAGE_BYTES + 10_000 * 8 + 8
+        )
+        assert [event.decision.id for event in log.events(task)] == [ask["id"] for ask in asks]
         assert {ask["id"] for ask in asks} <= {one.id for one in log.logged(task)}

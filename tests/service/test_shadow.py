@@ -10,6 +10,7 @@ import pytest
 from onebit.errors import InputError
 from onebit.service.core.shadow import ShadowRounds
 from onebit.service.store.queries import Event
+from onebit.service.store.rows import DecisionRow
 from tests.service.driving import Where, crash_image, decided, followed, heard, new_task, run, service_in, visible
 
 CLASSES = ("a", "b", "c")
@@ -18,8 +19,9 @@ CLASSES = ("a", "b", "c")
 def event(probabilities: list[float], shown: int, propensity: float, right: bool, truth: int | None = None) -> Event:
     """A feedback in shadow mode, of which nothing but this matters here."""
     blank = dict.fromkeys(Event._fields)
+    decision = DecisionRow(**{**dict.fromkeys(DecisionRow._fields), "probabilities": np.array(probabilities).tobytes()})  # type: ignore[arg-type]
     told = {"late": 0, "right": int(right), "shown": shown, "shown_propensity": propensity, "truth": truth}
-    return Event(**{**blank, **told, "probabilities": np.array(probabilities).tobytes()})  # type: ignore[arg-type]
+    return Event(**{**blank, **told, "decision": decision})  # type: ignore[arg-type]
 
 
 def test_the_estimate_is_that_of_a_plain_sum() -> None:

@@ -228,8 +228,8 @@ def test_a_token_is_refused_at_the_next_look_and_that_is_several_times_a_second(
 OLDER = """
 import sys
 from onebit.cli import main
-from onebit.service.store.postgres import fence
-fence.PROTOCOL -= 1
+from onebit.service.store.postgres import schema
+schema.PROTOCOL -= 1
 sys.exit(main(["serve", "--port", "0", "--log-format", "json", "--log", sys.argv[1]]))
 """
 

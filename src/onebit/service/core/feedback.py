@@ -25,7 +25,7 @@ from onebit.service.errors import NotFoundError, UnavailableError
 from onebit.service.requests import FeedbackRequest
 from onebit.service.store.cache import CachedDecision, Word
 from onebit.service.store.errors import RowsTakenError
-from onebit.service.store.queries import DueDecision
+from onebit.service.store.rows import DecisionHead
 
 if TYPE_CHECKING:
     from onebit.service.core.serving_core import ServingCore
@@ -176,7 +176,7 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     assert info.deadline_s is not None
     assumptions, now = served.assumptions._replace(lease=lease), core.clock.now()
     before, after = now - info.deadline_s, served.swept
-    due: list[DueDecision] = yield LookUp(
+    due: list[DecisionHead] = yield LookUp(
         lambda reader: reader.due(info.expected, after, before, SWEPT, core.clock.made)
     )
     if not due:

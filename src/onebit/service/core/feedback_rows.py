@@ -16,12 +16,11 @@ from onebit.service.core.served_task import ServedTask
 from onebit.service.errors import ConflictError, GoneError, InvalidError, NotFoundError
 from onebit.service.inputs import decode_indices
 from onebit.service.requests import FeedbackRequest
-from onebit.service.store.cache import CachedDecision, DecisionHead, GivenFeedback, Word
+from onebit.service.store.cache import CachedDecision, GivenFeedback, Word
 from onebit.service.store.clock import Clock
-from onebit.service.store.queries import DueDecision
 from onebit.service.store.reader import Reader
 from onebit.service.store.row_checks import BadRecordError
-from onebit.service.store.rows import DecisionRow, FeedbackRow, RevisionRow
+from onebit.service.store.rows import DecisionHead, DecisionRow, FeedbackRow, RevisionRow
 from onebit.service.store.submission import Assumptions, Revision, Submission
 from onebit.service.task import TaskInfo
 
@@ -70,7 +69,7 @@ class FeedbackSubmission(Submission):
         self._add(info, decision, now, "caller", word, status == "late")
 
     def note_silence(
-        self, info: TaskInfo, due: Sequence[DueDecision], known: Mapping[str, CachedDecision | None], now: float
+        self, info: TaskInfo, due: Sequence[DecisionHead], known: Mapping[str, CachedDecision | None], now: float
     ) -> int:
         """Note what silence means for decisions whose deadline has passed; return up to which of them that was done."""
         word, swept = Word(info.silence == "right"), 0
@@ -113,11 +112,11 @@ def look_up(info: TaskInfo, ids: Sequence[str], reader: Reader, clock: Clock) ->
     """Return what the log has to say of decisions."""
     found: dict[str, CachedDecision] = {}
     for one in reader.found(info, ids):
-        decision = found.get(one.id)
+        head = one.decision
+        decision = found.get(head.id)
         if decision is None:
-            when = clock.made(one.seq, one.time)
-            head = DecisionHead(one.seq, info.number, one.id, when, one.mode, one.label, one.among)
-            decision = found[one.id] = CachedDecision(head)
+            head = head._replace(time=clock.made(head.seq, head.time))
+            decision = found[head.id] = CachedDecision(head)
         if one.feedback is None or one.feedback_time is None:
             continue
         said = (one.shown, one.shown_propensity, one.reward, one.truth)

@@ -212,9 +212,9 @@ class LogFollower:
 
     def _is_own(self, event: Event) -> bool:
         """Return True if the notes of the decision are those of this learner, for the label that was played."""
-        if event.generation != self.replicas.generation:
+        if event.decision.generation != self.replicas.generation:
             return False
-        return event.shown in (None, event.label) or not self.replicas.resting.runtime.rule.notes_the_label
+        return event.shown in (None, event.decision.label) or not self.replicas.resting.runtime.rule.notes_the_label
 
     def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
         """Return what teaches these events; it gives the number of those that were refused."""
@@ -223,11 +223,11 @@ class LogFollower:
         if len(events) == 1 and self.replicas.copies == 1:  # for two, x is read once in a batch
             return lambda learner: self._learn_one(learner, events[0])
         rows = self.inputs.stack([event.x for event in events])
-        ids = [event.id for event in events]
+        ids = [event.decision.id for event in events]
         choices = np.array([_choice(event) for event in events], dtype=np.float64)  # None becomes NaN
         right = np.array([event.right for event in events], dtype=bool)
         sets = [found for event in events if (found := event.candidates) is not None]
-        among = pack_candidates(sets, [bool(event.complete) for event in events]) if sets else None
+        among = pack_candidates(sets, [bool(event.decision.complete) for event in events]) if sets else None
         graded = any(event.reward is not None for event in events)
         rewards = [event.worth for event in events] if graded else None
         truths = np.array([-1 if event.truth is None else event.truth for event in events], dtype=np.int64)
@@ -255,8 +255,8 @@ class LogFollower:
         (x,) = self.inputs.stack([event.x])
         runtime = learner.runtime
         decision = Decision(
-            *(event.id, classes[label], propensity, classes[greedy], weight, (note, second_note), x),
-            *(runtime.ledger.moment, runtime.identity, among, bool(event.complete), None, *surety),
+            *(event.decision.id, classes[label], propensity, classes[greedy], weight, (note, second_note), x),
+            *(runtime.ledger.moment, runtime.identity, among, bool(event.decision.complete), None, *surety),
         )
         try:
             if event.truth is not None:
@@ -331,7 +331,11 @@ class LogFollower:
 def _choice(event: Event) -> tuple[Any, ...]:
     """A choice as `learn_rows` takes it. What was shown instead of the label was played with a probability of its own."""
     label, propensity = event.played
-    weight = event.weight if event.shown is None else propensity
+    weight = event.decision.weight if event.shown is None else propensity
     # How sure the learner was, it was of its own label.
-    surety = (event.raw, event.confidence, event.sure) if label == event.label else (None, None, None)
-    return label, event.greedy, weight, event.note, event.second_note, propensity, *surety
+    surety = (
+        (event.decision.raw, event.decision.confidence, event.decision.sure)
+        if label == event.decision.label
+        else (None, None, None)
+    )
+    return label, event.decision.greedy, weight, event.decision.note, event.decision.second_note, propensity, *surety

@@ -71,7 +71,7 @@ def _scored(events: Sequence[Event], classes: int) -> Scores:
     count = len(events)
     target, offered = np.zeros((count, classes)), np.ones((count, classes), dtype=bool)
     for row, event in enumerate(events):
-        known = decode_numbers(event.probabilities)
+        known = decode_numbers(event.decision.probabilities)
         target[row, : len(known)] = known  # a class that came later could not be played
         among = event.candidates
         if among is not None:

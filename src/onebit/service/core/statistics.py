@@ -84,10 +84,12 @@ class Statistics:
     def heard(self, events: Sequence[Event]) -> None:
         """Count feedbacks. What was withdrawn is only counted as such; the delay is that of the first feedback."""
         heard = [event for event in events if event.right is not None]
-        delays = [event.time - event.decided for event in heard if event.source == "caller"]
+        delays = [event.time - event.decision.time for event in heard if event.source == "caller"]
         counted = [event for event in heard if not event.late]
         right = np.array([event.right for event in counted], dtype=bool)
-        labels = np.array([event.label if event.shown is None else event.shown for event in counted], dtype=np.int64)
+        labels = np.array(
+            [event.decision.label if event.shown is None else event.shown for event in counted], dtype=np.int64
+        )
         with self._lock:
             np.add.at(self._delays, np.searchsorted(BOUNDS_S, delays), 1)
             self._counts["late"] += len(heard) - len(counted)
@@ -108,9 +110,12 @@ class Statistics:
             for number, event in enumerate(counted, start=before + 1):
                 self.drift.hear(event.seq, event.time, event.worth, self.classes, number)
             # How sure it was, it was of its own label.
-            asked = [event.sure is not None and event.shown in (None, event.label) for event in counted]
+            asked = [
+                event.decision.sure is not None and event.shown in (None, event.decision.label) for event in counted
+            ]
             sure = [
-                one and not is_unsure(event.confidence, event.sure) for one, event in zip(asked, counted, strict=True)
+                one and not is_unsure(event.decision.confidence, event.decision.sure)
+                for one, event in zip(asked, counted, strict=True)
             ]
             self._curve.add([not event.right for event in counted], [event.worth for event in counted], asked, sure)
 

@@ -126,7 +126,12 @@ def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
         found = event.candidates
         among = None if found is None else [learner.classes[place] for place in found]
         decision = learner.from_log(
-            x, learner.classes[label], min(propensity, 1.0), event.id, among=among, complete=bool(event.complete)
+            x,
+            learner.classes[label],
+            min(propensity, 1.0),
+            event.decision.id,
+            among=among,
+            complete=bool(event.decision.complete),
         )
         if event.truth is not None:
             learner.learn(decision, truth=learner.classes[event.truth])

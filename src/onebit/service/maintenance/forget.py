@@ -61,7 +61,7 @@ def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> No
     possible, known = [one for one in ids if is_storable(one)], set[str]()
     for start in range(0, len(possible), AT_ONCE):
         some = possible[start : start + AT_ONCE]
-        known |= {one.id for one in reader.found(info, some)} | set(reader.forgotten(info, some))
+        known |= {one.decision.id for one in reader.found(info, some)} | set(reader.forgotten(info, some))
     for one in ids:
         if one not in known:
             raise NotFoundError(f"there is no decision {brief(one)} in task {info.name!r}", "ids")

@@ -33,17 +33,17 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
         probabilities = None
         if event.shown is None:
             probabilities = np.zeros(len(task.classes))  # a class that came later could not be shown
-            known = decode_numbers(event.probabilities)
+            known = decode_numbers(event.decision.probabilities)
             probabilities[: len(known)] = known
         yield Round(
-            id=event.id,
+            id=event.decision.id,
             x=task.inputs.stack([event.x])[0],
             label=task.classes[label],
             right=bool(event.right) if event.reward is None else None,
             propensity=propensity,
             probabilities=probabilities,
             among=None if found is None else [task.classes[place] for place in found],
-            complete=bool(event.complete),
+            complete=bool(event.decision.complete),
             reward=event.reward,
             truth=None if event.truth is None else task.classes[event.truth],
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onebit.service.store.queries import Event, Played
-from onebit.service.store.rows import DecisionRow, Expected, FeedbackRow
+from onebit.service.store.rows import DecisionHead, DecisionRow, Expected, FeedbackRow
 
 if TYPE_CHECKING:
     from onebit.service.store.submission import Submission, Ticket
@@ -40,18 +40,6 @@ class Word(NamedTuple):
     def worth(self) -> float:
         """The reward: 1 for right and 0 for wrong, where nobody says another number."""
         return float(self.right) if self.reward is None else self.reward
-
-
-class DecisionHead(NamedTuple):
-    """What must be known of a decision when its feedback comes; fields of `DecisionRow`."""
-
-    seq: int
-    task: int
-    id: str
-    time: float
-    mode: str
-    label: int
-    among: bytes | None
 
 
 class CachedDecision:
@@ -209,23 +197,7 @@ def event_of(decision: DecisionRow, feedback: FeedbackRow, x: Any) -> Event:
         reward=feedback.reward,
         truth=feedback.truth,
         revision=None,
-        decision=feedback.decision,
-        task=decision.task,
-        id=decision.id,
-        decided=decision.time,
-        generation=decision.generation,
-        label=decision.label,
-        greedy=decision.greedy,
-        weight=decision.weight,
-        note=decision.note,
-        second_note=decision.second_note,
-        propensity=decision.propensity,
-        among=decision.among,
-        complete=decision.complete,
-        raw=decision.raw,
-        confidence=decision.confidence,
-        sure=decision.sure,
-        probabilities=decision.probabilities,
+        decision=decision,
         x=x,
     )
 

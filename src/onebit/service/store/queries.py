@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +12,17 @@ from numpy.typing import NDArray
 from onebit.contract.validation import ClassName
 from onebit.service.core.request_terms import is_unsure
 from onebit.service.inputs import decode_indices, decode_numbers
-from onebit.service.store.row_checks import BadRecordError
+from onebit.service.store.row_checks import BadRecordError, Test
 from onebit.service.store.rows import (
-    Candidates,
     ClassIndex,
-    Count,
+    DecisionHead,
+    DecisionRow,
     Expected,
-    FeedbackRow,
     Flag,
-    Generation,
-    Id,
-    ModeName,
-    Number,
-    Probabilities,
     Probability,
+    RevisionRow,
     Reward,
+    Row,
     SourceName,
     Time,
     class_checks,
@@ -34,6 +30,7 @@ from onebit.service.store.rows import (
 )
 from onebit.service.task import TaskInfo
 
+T = TypeVar("T")
 # The last revision r of a feedback f up to a position, and what is said then.
 REVISED_UPTO = (
     "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
@@ -43,6 +40,7 @@ LAST_WORD = {
     for name in ("right", "shown", "shown_propensity", "reward", "truth")
 }
 NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
+UNLEARNT = ("mode", "learnt", "probabilities")  # of a decision: where these are damaged, it can be learnt all the same
 HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
 WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
 
@@ -50,6 +48,18 @@ WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew
 def select_list(kind: type[Any], expressions: Mapping[str, str] | None = None, table: str = "d") -> str:
     """Return what to select for a type of rows: the columns of a table, or these expressions."""
     return ", ".join((expressions or {}).get(name, f"{table}.{name}") for name in kind._fields)
+
+
+def select_with_decision(kind: type[Any], expressions: Mapping[str, str], seq: str = "d.seq") -> str:
+    """Return what to select for a type of rows that has a decision in it, whose number is another expression."""
+    of_decision = select_list(get_type_hints(kind)["decision"], {"seq": seq})
+    return f"{', '.join(expressions[name] for name in kind._fields if name in expressions)}, {of_decision}"
+
+
+def read_with_decision(kind: Callable[..., T], decision: type[Any], row: Row) -> T:
+    """Return what `select_with_decision` has selected as a value of that type."""
+    width = len(row) - len(decision._fields)
+    return kind(*row[:width], decision._make(row[width:]))
 
 
 class StoredChange(NamedTuple):
@@ -95,24 +105,8 @@ class Event(NamedTuple):
     reward: Reward | None
     truth: ClassIndex | None
     revision: int | None  # which says the last word, where that is not the first
-    decision: int
-    task: int  # of the decision
-    id: Id
-    decided: Time
-    generation: Generation
-    label: ClassIndex
-    greedy: ClassIndex
-    weight: Probability
-    note: Number
-    second_note: Number
-    propensity: Probability
-    among: Candidates | None
-    complete: Flag
-    raw: Number | None
-    confidence: Probability | None
-    sure: Probability | None
-    probabilities: bytes
-    x: Any  # as `Inputs.read` gives it
+    decision: DecisionRow
+    x: Any = None  # of the decision, as `Inputs.read` gives it
 
     @property
     def counts(self) -> bool:
@@ -122,9 +116,9 @@ class Event(NamedTuple):
     @property
     def candidates(self) -> NDArray[np.int64] | None:
         """The classes that it is learnt among: those of the decision, and all (None) where something else was shown."""
-        if self.among is None:
+        if self.decision.among is None:
             return None
-        found = decode_indices(self.among)
+        found = decode_indices(self.decision.among)
         return found if self.played[0] in found else None
 
     @property
@@ -136,7 +130,7 @@ class Event(NamedTuple):
     def played(self) -> tuple[int, float]:
         """What the world answered to, and with which probability it was played: the label, or what was shown instead."""
         if self.shown is None:
-            return self.label, self.propensity
+            return self.decision.label, self.decision.propensity
         assert self.shown_propensity is not None
         return self.shown, self.shown_propensity
 
@@ -144,12 +138,6 @@ class Event(NamedTuple):
 class FoundDecision(NamedTuple):
     """What must be known of a decision to judge what is said of it: once for each of its feedbacks, or once where there is none."""
 
-    seq: int
-    id: Id
-    time: Time
-    mode: ModeName
-    label: ClassIndex
-    among: Candidates | None
     feedback: int | None
     feedback_time: Time | None
     late: int | None
@@ -160,29 +148,7 @@ class FoundDecision(NamedTuple):
     shown_propensity: float | None
     reward: float | None
     truth: int | None
-
-
-class DueDecision(NamedTuple):
-    """A decision whose deadline may have passed."""
-
-    seq: int
-    id: Id
-    mode: ModeName
-    time: Time
-
-
-class FoundRevision(NamedTuple):
-    """A revision, and the task of its feedback."""
-
-    seq: int
-    feedback: int
-    task: int | None
-    time: Time
-    right: Flag | None
-    shown: int | None
-    shown_propensity: Probability | None
-    reward: Reward | None
-    truth: int | None
+    decision: DecisionHead
 
 
 class TouchedRow(NamedTuple):
@@ -203,25 +169,6 @@ class GenerationCount(NamedTuple):
 class LoggedRow(NamedTuple):
     """A decision with the last word on it, as it is stored."""
 
-    seq: int
-    id: Id
-    time: Time
-    mode: ModeName
-    generation: Generation
-    learnt: Count
-    label: ClassIndex
-    greedy: ClassIndex
-    weight: Probability
-    note: Number
-    second_note: Number
-    propensity: Probability
-    probabilities: Probabilities
-    x: bytes
-    among: Candidates | None
-    complete: Flag
-    raw: Number | None
-    confidence: Probability | None
-    sure: Probability | None
     feedback_time: Time | None
     late: Flag | None
     source: SourceName | None
@@ -232,6 +179,7 @@ class LoggedRow(NamedTuple):
     truth: ClassIndex | None
     revision: int | None
     revised_time: Time | None
+    decision: DecisionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,52 +223,48 @@ class Logged:
 
 
 _OF_FEEDBACK = {"feedback_time": "f.time", "late": "f.late", "source": "f.source", "revision": "r.seq", **LAST_WORD}
-_OF_EVENT = {
-    **{name: f"f.{name}" for name in FeedbackRow._fields if name in Event._fields and name != "task"},
-    **_OF_FEEDBACK,
-    "decided": "d.time",
-}
+_OF_EVENT = {"seq": "f.seq", "time": "f.time", "learn": "f.learn", **_OF_FEEDBACK}
 CHANGES = (  # texts that may be none
     "SELECT "
     + select_list(StoredChange, {name: f"CAST({name} AS BLOB)" for name in ("kind", "detail")}, "changes")
     + " FROM changes"
 )
 EVENTS = f"""
-SELECT {select_list(Event, _OF_EVENT)}
+SELECT {select_with_decision(Event, _OF_EVENT, "f.decision")}
 FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end="revised")}
 WHERE f.task = :task AND f.seq > :after AND f.seq <= :upto ORDER BY f.seq LIMIT :most
 """
 DECISIONS = f"""
-SELECT {select_list(LoggedRow, {**_OF_FEEDBACK, "revised_time": "r.time"})}
+SELECT {select_with_decision(LoggedRow, {**_OF_FEEDBACK, "revised_time": "r.time"})}
 FROM decisions d LEFT JOIN feedback f ON f.seq =
      (SELECT seq FROM feedback WHERE decision = d.seq AND seq <= :upto ORDER BY late LIMIT 1)
 {REVISED_UPTO.format(end="upto")}
 """
 FOUND = (
-    f"SELECT {select_list(FoundDecision, {**_OF_FEEDBACK, 'feedback': 'f.seq'})} FROM decisions d "
+    f"SELECT {select_with_decision(FoundDecision, {**_OF_FEEDBACK, 'feedback': 'f.seq'})} FROM decisions d "
     f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')}"
 )
 REVISIONS = f"""
-SELECT {select_list(FoundRevision, {"task": "f.task"}, "r")} FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
+SELECT {select_list(RevisionRow, {"task": "f.task"}, "r")} FROM revisions r LEFT JOIN feedback f ON f.seq = r.feedback
 WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
 """
 
 
 def check_events(of: Expected, events: Sequence[Event], classes: int | None = None) -> None:
     """Refuse events that no feedback and decision of the task can be; with `classes`, those that name a class beyond so many."""
-    tests = plain_checks(Event) if classes is None else class_checks(Event, classes)
-    of.check("feedback", events, {name: test for name, test in tests.items() if name in FeedbackRow._fields})
-    of.check(
-        "decisions", events, {name: test for name, test in tests.items() if name not in FeedbackRow._fields}, "decision"
-    )
+    for table, rows in (("feedback", events), ("decisions", [event.decision for event in events])):
+        if rows:
+            kind: Any = type(rows[0])
+            tests = plain_checks(kind) if classes is None else class_checks(kind, classes)
+            of.check(table, rows, {name: test for name, test in tests.items() if name not in UNLEARNT})
 
 
 def check_pairs(of: Expected, events: Sequence[Event]) -> None:
     """Refuse events whose decision is no decision of the task, or that have half of what was shown."""
     for event in events:
         wrong = None
-        if event.task != of.task:
-            wrong = f"it is for row {event.decision}, which is no decision of this task"
+        if event.decision.task != of.task:
+            wrong = f"it is for row {event.decision.seq}, which is no decision of this task"
         elif (event.shown is None) is not (event.shown_propensity is None):
             wrong = HALF_SHOWN
         elif event.right is None and event.revision is None:
@@ -329,7 +273,7 @@ def check_pairs(of: Expected, events: Sequence[Event]) -> None:
             raise BadRecordError(of.name, "feedback", event.seq, wrong)
 
 
-def check_revisions(of: Expected, rows: Sequence[FoundRevision]) -> None:
+def check_revisions(of: Expected, rows: Sequence[RevisionRow]) -> None:
     """Refuse revisions whose feedback is none of the task before it, or that have half of what was shown."""
     for row in rows:
         if row.task != of.task or row.feedback >= row.seq:
@@ -337,42 +281,55 @@ def check_revisions(of: Expected, rows: Sequence[FoundRevision]) -> None:
             raise BadRecordError(of.name, "revisions", row.seq, wrong)
         if (row.shown is None) is not (row.shown_propensity is None):
             raise BadRecordError(of.name, "revisions", row.seq, HALF_SHOWN)
-    of.check("revisions", rows, plain_checks(FoundRevision))
+    of.check("revisions", rows, plain_checks(RevisionRow))
 
 
-def check_decisions(info: TaskInfo, kind: Any, rows: Sequence[Any]) -> None:
-    """Refuse rows of a type that no decision of the task can have; x is read with `Expected.read`."""
-    info.expected.check("decisions", rows, {**plain_checks(kind), **class_checks(kind, len(info.classes))})
+def check_decisions(info: TaskInfo, rows: Sequence[DecisionRow | DecisionHead]) -> None:
+    """Refuse rows that no decision of the task can be; x is read with `Expected.read`."""
+    if rows:
+        info.expected.check("decisions", rows, _all_checks(type(rows[0]), info))
+
+
+def check_answered(info: TaskInfo, rows: Sequence[LoggedRow] | Sequence[FoundDecision]) -> None:
+    """Refuse rows that no decision of the task with what was said of it can be."""
+    check_decisions(info, [row.decision for row in rows])
+    if rows:
+        info.expected.check("decisions", rows, _all_checks(type(rows[0]), info), "decision.seq")
+
+
+def _all_checks(kind: Any, info: TaskInfo) -> dict[str, Test]:
+    return {**plain_checks(kind), **class_checks(kind, len(info.classes))}
 
 
 def logged(info: TaskInfo, row: LoggedRow, read: Any) -> Logged:
     """Return a decision of the log, whose x was read, in names."""
+    decision, names = row.decision, info.classes
     is_answered = row.right is not None  # else no feedback has come, or it was withdrawn
     return Logged(
-        seq=row.seq,
-        id=row.id,
-        time=row.time,
-        mode=row.mode,
-        version=f"{row.generation}.{row.learnt}",
-        label=info.classes[row.label],
-        greedy=info.classes[row.greedy],
-        weight=row.weight,
-        notes=(row.note, row.second_note),
-        propensity=row.propensity,
-        probabilities=tuple(decode_numbers(row.probabilities).tolist()),
+        seq=decision.seq,
+        id=decision.id,
+        time=decision.time,
+        mode=decision.mode,
+        version=f"{decision.generation}.{decision.learnt}",
+        label=names[decision.label],
+        greedy=names[decision.greedy],
+        weight=decision.weight,
+        notes=(decision.note, decision.second_note),
+        propensity=decision.propensity,
+        probabilities=tuple(decode_numbers(decision.probabilities).tolist()),
         x=info.inputs.to_json(read),
         right=bool(row.right) if is_answered else None,
         feedback_time=row.feedback_time if is_answered else None,
         late=bool(row.late) and is_answered,
         source=(row.source if row.revision is None else "caller") if is_answered else None,
-        shown=None if row.shown is None else info.classes[row.shown],
+        shown=None if row.shown is None else names[row.shown],
         shown_propensity=row.shown_propensity,
         reward=row.reward,
-        truth=None if row.truth is None else info.classes[row.truth],
+        truth=None if row.truth is None else names[row.truth],
         revised_time=row.revised_time,
-        among=None if row.among is None else [info.classes[one] for one in decode_indices(row.among)],
-        complete=bool(row.complete),
-        raw=row.raw,
-        confidence=row.confidence,
-        sure=row.sure,
+        among=None if decision.among is None else [names[one] for one in decode_indices(decision.among)],
+        complete=bool(decision.complete),
+        raw=decision.raw,
+        confidence=decision.confidence,
+        sure=decision.sure,
     )

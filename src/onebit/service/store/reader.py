@@ -16,10 +16,8 @@ from onebit.service.store.queries import (
     NOT_WITHDRAWN,
     REVISED_UPTO,
     REVISIONS,
-    DueDecision,
     Event,
     FoundDecision,
-    FoundRevision,
     GenerationCount,
     Logged,
     LoggedRow,
@@ -27,15 +25,17 @@ from onebit.service.store.queries import (
     StoredChange,
     TaskChange,
     TouchedRow,
+    check_answered,
     check_decisions,
     check_events,
     check_pairs,
     check_revisions,
     logged,
+    read_with_decision,
     select_list,
 )
 from onebit.service.store.row_checks import BadRecordError
-from onebit.service.store.rows import NAMES, DecisionRow, Expected, Row, plain_checks
+from onebit.service.store.rows import NAMES, DecisionHead, DecisionRow, Expected, RevisionRow, Row, plain_checks
 from onebit.service.store.task_history import DamagedTask, folded
 from onebit.service.task import TaskInfo, read_detail
 
@@ -158,7 +158,8 @@ class Reader:
 
         def page(rows: Iterator[Any]) -> list[Any]:
             nonlocal more
-            taken: list[Any] = list(_within_bytes(map(Event._make, rows), PAGE_BYTES))
+            events = (read_with_decision(Event, DecisionRow, row) for row in rows)
+            taken: list[Any] = list(_within_bytes(events, PAGE_BYTES))
             more = len(taken) == most or next(rows, None) is not None
             return taken
 
@@ -168,7 +169,7 @@ class Reader:
             return [], False
         check_pairs(of, found)
         check_events(of, found)
-        xs = of.read(found, "decision")
+        xs = of.read([event.decision for event in found])
         return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
 
     def found(self, info: TaskInfo, ids: Sequence[str]) -> list[FoundDecision]:
@@ -178,13 +179,13 @@ class Reader:
             f"{FOUND} WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)})",
             {"task": info.number, "upto": NO_END, **names},
         )
-        found = list(map(FoundDecision._make, rows))
-        check_decisions(info, FoundDecision, found)
+        found = [read_with_decision(FoundDecision, DecisionHead, row) for row in rows]
+        check_answered(info, found)
         return found
 
-    def revised(self, of: Expected, after: int, upto: int, most: int) -> list[FoundRevision]:
+    def revised(self, of: Expected, after: int, upto: int, most: int) -> list[RevisionRow]:
         """A task's revisions after a position."""
-        found = list(map(FoundRevision._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
+        found = list(map(RevisionRow._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
         check_revisions(of, found)
         return found
 
@@ -197,21 +198,21 @@ class Reader:
         """The rows of the decisions with these ids."""
         query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = ? AND id IN ({_marks(ids)})"
         found = list(map(DecisionRow._make, self.database.rows(query, (info.number, *ids))))
-        check_decisions(info, DecisionRow, found)
+        check_decisions(info, found)
         return found
 
     def due(
         self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
-    ) -> list[DueDecision]:
+    ) -> list[DecisionHead]:
         """The decisions after a seq, up to the first that was not made before a time. `made` says when one was."""
 
         def page(rows: Iterator[Any]) -> list[Any]:
-            found = map(DueDecision._make, rows)
+            found = map(DecisionHead._make, rows)
             return list(takewhile(lambda one: made(one.seq, one.time) <= decided_before, found))
 
-        query = f"SELECT {select_list(DueDecision)} FROM decisions d WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?"
+        query = f"SELECT {select_list(DecisionHead)} FROM decisions d WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?"
         found: list[Any] = self.database.rows(query, (of.task, after, most), page)
-        of.check("decisions", found, plain_checks(DueDecision))
+        of.check("decisions", found, plain_checks(DecisionHead))
         return found
 
     def first_unanswered(self, task: int, after: int) -> int | None:
@@ -326,11 +327,11 @@ class Reader:
 
     def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[Logged]:
         def page(rows: Iterator[Any]) -> list[Any]:
-            return list(_within_bytes(map(LoggedRow._make, rows), most_bytes))
+            return list(_within_bytes((read_with_decision(LoggedRow, DecisionRow, row) for row in rows), most_bytes))
 
         found: list[Any] = self.database.rows(query, values, page)
-        check_decisions(info, LoggedRow, found)
-        xs = info.expected.read(found)
+        check_answered(info, found)
+        xs = info.expected.read([row.decision for row in found])
         return [logged(info, row, x) for row, x in zip(found, xs, strict=True)]
 
 
@@ -340,7 +341,7 @@ def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:
     for row in rows:
         yield row
         # Where there is no decision, there is neither: that is looked at later.
-        size += len(row.probabilities or b"") + len(row.x or b"")
+        size += len(row.decision.probabilities or b"") + len(row.decision.x or b"")
         if size > most:
             return
 

@@ -84,6 +84,18 @@ class DecisionRow(NamedTuple):
     sure: Probability | None
 
 
+class DecisionHead(NamedTuple):
+    """What must be known of a decision when its feedback comes."""
+
+    seq: int
+    task: int
+    id: Id
+    time: Time
+    mode: ModeName
+    label: ClassIndex
+    among: Candidates | None
+
+
 class FeedbackRow(NamedTuple):
     """What was said of a decision for the first time, or too late, or what silence stands for."""
 
@@ -158,7 +170,7 @@ class Expected:
     inputs: Inputs
 
     def check(self, table: str, rows: Sequence[Any], tests: Mapping[str, Test], seq: str = "seq") -> None:
-        """Refuse rows of which a field fails its test, as the row of a table whose number is in the field `seq`.
+        """Refuse rows of which a field fails its test, as the row of a table whose number is in this field.
 
         Whole columns are tested, since a follower reads a thousand rows at a time; only where one fails is every row looked at.
         """
@@ -169,9 +181,9 @@ class Expected:
                 value = getattr(row, name)
                 if not test.holds([value]):
                     wrong = f"{name} is {brief(value)}, but must be {test.wanted}"
-                    raise BadRecordError(self.name, table, getattr(row, seq), wrong)
+                    raise BadRecordError(self.name, table, attrgetter(seq)(row), wrong)
 
-    def read(self, rows: Sequence[Any], seq: str = "seq") -> list[Any]:
+    def read(self, rows: Sequence[DecisionRow]) -> list[Any]:
         """Return the x of rows of decisions, as `Inputs.table` takes them."""
         try:
             return self.inputs.read([row.x for row in rows])
@@ -180,5 +192,5 @@ class Expected:
                 try:
                     self.inputs.read([row.x])
                 except ValueError as error:
-                    raise BadRecordError(self.name, "decisions", getattr(row, seq), f"x {error}") from None
+                    raise BadRecordError(self.name, "decisions", row.seq, f"x {error}") from None
             raise
