@@ -134,7 +134,7 @@ import json, sys
 import numpy as np
 from onebit.checks import rows, state
 from onebit.experiments.run import run
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 
 X, Y = rows(60)
 labels = [int(label) for label in Y]

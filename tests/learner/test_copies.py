@@ -38,7 +38,7 @@ def trained(**options: Any) -> Learner:
         lambda learner: Learner.from_bytes(learner.to_bytes()),
         copy_learner,
     ],
-    ids=["pickle", "deepcopy", "copy", "bytes", "copy_of"],
+    ids=["pickle", "deepcopy", "copy", "bytes", "copy_learner"],
 )
 @pytest.mark.parametrize("options", [{}, {"kernel": "rbf:0.5"}, {"space": "sparse"}], ids=str)
 def test_a_copy_goes_on_alike_and_apart(copied: Any, options: dict[str, Any]) -> None:

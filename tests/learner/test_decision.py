@@ -432,7 +432,7 @@ import numpy as np
 from onebit.checks import state
 from onebit.learner.decision import Decision
 from onebit.errors import InputError
-from onebit.learner.learner import Learner, copy_of
+from onebit.learner.learner import Learner, copy_learner
 
 for options, first, altered in json.loads(sys.argv[1]):
     for x in altered:

@@ -728,7 +728,7 @@ def test_memory_that_is_not_there_is_told_of(tmp_path: Path, monkeypatch: pytest
         assert site.ask("POST", "/v1/tasks", json=NEW).status_code == 201
         places = {
             "onebit.spaces.dense.np.zeros": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
-            "onebit.service.core.replicas.copy_of": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
+            "onebit.service.core.replicas.copy_learner": ("POST", "/v1/tasks", {**NEW, "name": "b"}),
             "onebit.service.core.task_changes.build_learner": ("PATCH", "/v1/tasks/fruit", {"add_classes": ["new"]}),
             "onebit.service.core.replicas.Replicas.decide": ("POST", "/v1/tasks/fruit/decide", {"x": [1, 2, 3]}),
         }

@@ -120,7 +120,7 @@ def test_what_is_not_possible_now_may_be_tried_again(site: Site, monkeypatch: py
     assert answer.status_code == 503
     assert error_in(answer.content) == {"code": "unavailable", "message": "the disk is full", "field": None}
     assert int(answer.headers["retry-after"]) > 0
-    monkeypatch.setattr(type(site.service), "ready", "the disk is full")
+    monkeypatch.setattr(type(site.service), "failing", "the disk is full")
     ready = site.ask("GET", "/readyz")
     assert ready.status_code == 503
     assert ready.json() == {"ready": False, "reason": "the disk is full", "quarantined": [], "warnings": []}
