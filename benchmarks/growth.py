@@ -26,7 +26,7 @@ import numpy as np
 
 import onebit
 from benchmarks.measuring import Table
-from onebit.data.tables import Csr
+from onebit.data.dataset import Csr
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError

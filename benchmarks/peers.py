@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks.measuring import Contender, Outcome, PeerMissingError
 from benchmarks.workloads import SEED, Workload
 from onebit.contract.draws import seed_key
-from onebit.data.tables import Csr
+from onebit.data.dataset import Csr
 
 EPSILON = 0.05
 

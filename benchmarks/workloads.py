@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measuring import Contender, Outcome
+from onebit.data.dataset import Csr
 from onebit.data.streams import stream
 from onebit.data.synthetic import synsep10
-from onebit.data.tables import Csr
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.learner.learner import Learner

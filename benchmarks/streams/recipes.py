@@ -19,11 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data import real
-from onebit.data.files import arrays_of
+from onebit.data.dataset import Csr, Dataset
 from onebit.data.preparation import prepared
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import Csr, Dataset
+from onebit.data.user_files import arrays_of
 from onebit.engine.fingerprint import code_of
 from onebit.errors import OnebitError
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from benchmarks.streams.recipes import Drawn, Recipe, as_csr, dense, generator_of, held, resampled, zipf
 from onebit.data import real
-from onebit.data.files import arrays_of
 from onebit.data.real import SEXES
+from onebit.data.user_files import arrays_of
 from onebit.errors import OnebitError
 
 HALF_DISTANCE = 1.126  # of two means with unit deviations: the normal distribution has 13 % beyond it

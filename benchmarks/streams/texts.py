@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.streams.recipes import Drawn, Maker, Recipe, dense, generator_of, held, sparse, zipf
 from benchmarks.streams.stress import TOPICS, topics
 from onebit.data import real
-from onebit.data.files import arrays_of
+from onebit.data.user_files import arrays_of
 
 NEWS, GROUPS = "20newsgroups", 20
 COMMON = 0.1  # words in a larger share of all messages are left out of the short ones

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from onebit.data.files import read_file
+from onebit.data.dataset import Dataset
 from onebit.data.reading import Reading
-from onebit.data.tables import Dataset
+from onebit.data.user_files import read_file
 
 
 def read(

@@ -13,9 +13,9 @@ import pytest
 
 from onebit.contract.candidates import candidates_at, is_complete_at
 from onebit.data import streams, synthetic
-from onebit.data.candidates import CandidateDraws, CandidateSets, ListedCandidates
+from onebit.data.candidate_sets import CandidateDraws, CandidateSets, ListedCandidates
+from onebit.data.dataset import most_rewarded
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import most_rewarded
 from onebit.engine.schedule import Schedule
 from onebit.errors import InputError
 

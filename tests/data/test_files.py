@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from onebit.checks import refused
 from onebit.contract.installation import install_command
 from onebit.data.delimited import BLOCK
-from onebit.data.files import ENDINGS, is_data_file
+from onebit.data.user_files import ENDINGS, is_data_file
 from onebit.errors import OnebitWarning
 from tests.data.reading import read
 

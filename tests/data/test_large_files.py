@@ -19,7 +19,7 @@ import pytest
 
 from onebit.checks import refused
 from onebit.data import large
-from onebit.data.tables import Csr, Dataset
+from onebit.data.dataset import Csr, Dataset
 from tests.data.reading import read
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is in the extra `experiments`")

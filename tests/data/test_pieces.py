@@ -12,10 +12,10 @@ import pytest
 
 import onebit
 from onebit.data import label_changes, plane, streams, synthetic
+from onebit.data.dataset import Dataset
 from onebit.data.preparation import prepared
 from onebit.data.sources import GENERATORS, source_of
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
 from onebit.engine.stream import EVENT
 from onebit.errors import InputError

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from onebit.checks import refused
 from onebit.contract.options import Options
-from onebit.data.preparation import STEPS, blocks, prepared, steps_of
-from onebit.data.tables import Csr
+from onebit.data import row_blocks as blocks
+from onebit.data.dataset import Csr
+from onebit.data.preparation import STEPS, prepared, steps_of
 from onebit.features.features import Features
 from onebit.spaces.kernels import Kernel
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from onebit.checks import refused
 from onebit.data import source_of, stream
+from onebit.data.dataset import labelled
 from onebit.data.sources import GENERATORS
 from onebit.data.synthetic import (
     synnonsep9,
@@ -22,7 +23,6 @@ from onebit.data.synthetic import (
     synsep10,
     synsep10_released,
 )
-from onebit.data.tables import labelled
 from tests.data.reading import read
 
 ROUNDS = 20_000

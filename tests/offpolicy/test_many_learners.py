@@ -13,7 +13,7 @@ import onebit
 from onebit import rules
 from onebit.cli import main
 from onebit.offpolicy import evaluate, evaluate_many, read_log
-from onebit.offpolicy.logs import learner_for
+from onebit.offpolicy.log_files import learner_for
 from onebit.rules import rule_named
 from tests.test_own_rules import BESIDE, RULE
 

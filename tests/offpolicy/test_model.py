@@ -11,7 +11,7 @@ import pytest
 from onebit.checks import check_learner
 from onebit.learner.learner import Learner
 from onebit.offpolicy.estimates import Trust
-from onebit.offpolicy.model import RULE, model_for
+from onebit.offpolicy.rightness import RULE, model_for
 from tests.offpolicy.logs import Array, gaussians
 
 

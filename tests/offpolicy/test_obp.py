@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 import onebit
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round, evaluate
-from onebit.offpolicy.model import model_for
+from onebit.offpolicy.rightness import model_for
 from tests.offpolicy.logs import drawn, gaussians
 
 Array = NDArray[np.float64]

@@ -11,7 +11,7 @@ import onebit
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import evaluate
 from onebit.offpolicy.estimates import Replay
-from onebit.offpolicy.rounds import checked_rounds
+from onebit.offpolicy.logged_rounds import checked_rounds
 from tests.offpolicy.logs import Array, Labels, drawn_log, gaussians, greedy_chances, played_log
 
 

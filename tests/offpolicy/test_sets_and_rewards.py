@@ -14,7 +14,7 @@ from onebit.errors import OnebitError
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round, evaluate, train
 from onebit.offpolicy.estimates import Replay, Scores, counted, doubly_robust, ips, snips
-from onebit.offpolicy.rounds import checked_rounds
+from onebit.offpolicy.logged_rounds import checked_rounds
 from tests.offpolicy.logs import gaussians, played_log, scores_of
 
 CLASSES = ("a", "b", "c")

@@ -18,7 +18,7 @@ import pytest
 import onebit
 from onebit.cli import main
 from onebit.errors import InputError
-from onebit.offpolicy.logs import read_log
+from onebit.offpolicy.log_files import read_log
 from onebit.service.errors import GoneError
 from onebit.service.maintenance.archive import Month, archive
 from onebit.service.maintenance.check import check

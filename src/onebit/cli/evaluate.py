@@ -140,7 +140,7 @@ def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
 def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """Evaluate several learners on the log in a file, and print a table, the best first."""
     from onebit.offpolicy import evaluate_many, read_log
-    from onebit.offpolicy.logs import learner_for
+    from onebit.offpolicy.log_files import learner_for
 
     log = read_log(chosen.folder, **reading(chosen))
     made = [learner_for(log, rule_named(name), options, chosen.seed) for name, options in learners]

@@ -113,7 +113,7 @@ def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
     """Open the log that was named, a file or that of a task, with a new learner as the service would make it for the task."""
     chosen.learner = chosen.learner or own_or(chosen)
     if is_log_file(chosen):
-        from onebit.offpolicy.logs import learner_for, read_log
+        from onebit.offpolicy.log_files import learner_for, read_log
 
         log = read_log(chosen.folder, **reading(chosen))
         learner = learner_for(log, rule_named(chosen.learner), settings(chosen.set), chosen.seed)
@@ -169,7 +169,7 @@ def asked_for(chosen: argparse.Namespace) -> dict[str, Any]:
 
 def is_log_file(chosen: argparse.Namespace) -> bool:
     """Whether the log that is named is a file, or a folder of them, and not the folder of a service."""
-    from onebit.offpolicy.logs import ENDINGS, is_archive
+    from onebit.offpolicy.log_files import ENDINGS, is_archive
 
     path = Path(chosen.folder)
     if not is_archive(path) and (path.is_dir() or not (path.is_file() or path.name.lower().endswith(ENDINGS))):

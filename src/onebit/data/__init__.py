@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onebit.data.dataset import Dataset
 from onebit.data.sources import Source, names, source_of
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import Dataset
 
 __all__ = ["Dataset", "Source", "Stream", "names", "source_of", "stream"]

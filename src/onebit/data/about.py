@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import join_names
-from onebit.data.tables import Dataset, best_constant
+from onebit.data.dataset import Dataset, best_constant
 from onebit.errors import brief
 
 _ORDERS = {"file": "in the order of the file", "shuffle": "shuffled", "resample": "drawn with replacement"}

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from onebit.contract.validation import ClassName
-from onebit.data.blocks import Memory, assembled, fill
+from onebit.data.array_stores import MemoryStore
 from onebit.data.columns import BATCH, TEXTS, Columns
+from onebit.data.dataset import Dataset, coded
+from onebit.data.file_blocks import assemble_dataset, fill
 from onebit.data.kinds import Kind, inner_type, is_number_type, is_text_type
 from onebit.data.reading import Reading
-from onebit.data.tables import Dataset, coded
 from onebit.errors import InputError, OnebitError, OnebitWarning, brief
 from onebit.features.frames import narwhals_frame
 
@@ -60,7 +61,6 @@ class ArrowTable(Columns):
             yield self._as_numbers(batch), done
 
     def place(self, row: int) -> str:
-        """Where a row is, counted from 0, for a sentence."""
         return f"row {row + 1}"
 
     def label_names(self) -> list[Any]:
@@ -173,8 +173,8 @@ def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName
     """The data of a frame; its labels are one of its columns, or `y`."""
     if y is not None and reading.label is not None:
         raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
-    store, table = Memory(), FrameTable(frame, y, reading, classes)
+    store, table = MemoryStore(), FrameTable(frame, y, reading, classes)
     known, width = fill(store, table, "reading the frame", None)
     if table.note:
         warnings.warn(table.note, OnebitWarning, stacklevel=2)
-    return assembled(store.array, store.has, known, width, table.columns)
+    return assemble_dataset(store.finish(), known, width, table.columns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -11,18 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
-from onebit.data.blocks import (
-    CHUNK,
-    MOST_CLASSES,
-    Again,
-    ArrayBlock,
-    BlockStore,
-    Codes,
-    TooManyError,
-    named_classes,
-    renumber,
-)
-from onebit.data.candidates import ListedCandidates
+from onebit.data.array_stores import ArrayBlock, ArrayStore
+from onebit.data.candidate_sets import ListedCandidates
+from onebit.data.dataset import most_rewarded
+from onebit.data.file_blocks import CHUNK, MOST_CLASSES, Again, Codes, FileReader, TooManyError
 from onebit.data.kinds import LEFT_OUT, NUMBER, Kind, kind_of, sentence
 from onebit.data.reading import (
     Reading,
@@ -33,17 +25,15 @@ from onebit.data.reading import (
     refuse_bad_header,
     usual_labels,
 )
-from onebit.data.tables import most_rewarded
 from onebit.data.texts import Encoder, Entries, block_of
 from onebit.errors import InputError, brief, nearest
-from onebit.features.frames import Names
 
 MOST_CATEGORIES = 1000  # values of a column that get one of their own each; more are hashed
 BATCH = 1 << 20  # cells of a batch, or so
 TEXTS = 1 << 12  # rows with texts that are cut into words at a time
 
 
-class Columns(ABC):
+class Columns(FileReader):
     """A table with named columns.
 
     Without text X is dense: the features in their order, categories as one 0/1 column for each value. With text, or with categories of
@@ -53,11 +43,11 @@ class Columns(ABC):
     texts_are_cells: ClassVar[bool] = False  # whether a text may be a number that was written down wrong
 
     def __init__(self, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None) -> None:
-        self.path, self.note = path, ""
-        self.columns: Names | None = None
         refuse_bad_header(path, names)
         self.rewards = RewardColumns.of(path, names, reading, classes) if reading.rewards else None
         self.label = None if self.rewards else label_column(path, names, reading.label)
+        too_many = f"the column {self.label!r} of {path} has more than {MOST_CLASSES:,} values: is it the label?"
+        super().__init__(path, classes, too_many)
         self.candidates = None if reading.candidates is None else known_column(path, names, reading.candidates)
         self._answering = [] if self.label is None else [self.label]  # read, and no features
         self._answering += self.rewards.columns if self.rewards else []
@@ -65,7 +55,6 @@ class Columns(ABC):
             if self.candidates in self._answering:
                 self._refuse_as_well(self.candidates, "candidates")
             self._answering.append(self.candidates)
-        self.classes = None if classes is None else list(classes)
         self._listed = self._no_candidates()
         self.reading = reading
         self.kinds: dict[str, Kind] = {}  # of the features, once they are settled
@@ -94,7 +83,6 @@ class Columns(ABC):
         self.features: list[str] = []
         self.categories: dict[str, Codes] = {}
         self._encoder: Encoder | None = None
-        self.labels = self._no_labels()
 
     @abstractmethod
     def sample(self) -> Any:
@@ -103,10 +91,6 @@ class Columns(ABC):
     @abstractmethod
     def batches(self) -> Iterator[tuple[Any, int]]:
         """Arrow's record batches, each with the bytes read so far."""
-
-    @abstractmethod
-    def place(self, row: int) -> str:
-        """Where a row is, counted from 0, for a sentence: as a user counts."""
 
     def label_names(self) -> list[Any]:
         """The labels as a user knows them, in the order of their codes.
@@ -122,7 +106,6 @@ class Columns(ABC):
         return texts
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        """The file block by block, each with the bytes read so far."""
         if not self.kinds:
             self._settle()
         row = stored = 0
@@ -176,7 +159,7 @@ class Columns(ABC):
         if not texts and (reading.vectorizer is not None or reading.ngrams is not None):
             what = "vectorizer" if reading.vectorizer is not None else "ngrams"
             raise InputError(f"{what} is for text, and no column of {self.path} is text: name those that are, as text")
-        self.labels, self._listed = self._no_labels(), self._no_candidates()
+        self.labels, self._listed = self.labels.emptied(), self._no_candidates()
         self.categories, self._encoder = {}, None
         if texts or self._hashed:
             numbers = len(self._of(Kind.NUMBER))
@@ -185,10 +168,6 @@ class Columns(ABC):
         too_many = f"{self.path} has a column of more than {MOST_CATEGORIES:,} categories"
         self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._of(Kind.CATEGORY)}
         self.columns = None if self.categories else tuple(self.features)
-
-    def _no_labels(self) -> Codes:
-        many = f"the column {self.label!r} of {self.path} has more than {MOST_CLASSES:,} values: is it the label?"
-        return Codes(MOST_CLASSES, many)
 
     def _no_candidates(self) -> ListedCandidates:
         return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.place)
@@ -274,8 +253,7 @@ class Columns(ABC):
             entries.append(encoder.texts(name, number, texts))
         return block_of(entries, rows)
 
-    def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
-        """Put the arrays into their final form; the classes, and the number of features."""
+    def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         classes = self._finish_answers(store)
         if self._encoder is not None:
             self._encoder.renumber(store.array("indices"))
@@ -285,15 +263,13 @@ class Columns(ABC):
         widths = [len(self.categories[name].values) if name in self.categories else 1 for name in self.features]
         if self.categories:
             narrow = store.array("X")
-            self._spread(narrow, store.replaced("X", (len(narrow), sum(widths))), widths)
+            self._spread(narrow, store.replace("X", (len(narrow), sum(widths))), widths)
         return classes, sum(widths)
 
-    def _finish_answers(self, store: BlockStore) -> tuple[ClassName, ...]:
+    def _finish_answers(self, store: ArrayStore) -> tuple[ClassName, ...]:
         """Labels, and candidates, as numbers of classes; these."""
         if self.rewards is None:
-            what = f"the label column {self.label!r} of {self.path}"
-            classes, mapping = named_classes(self.labels, self.label_names(), self.classes, what, self.place)
-            renumber(store.array("y"), mapping)
+            classes = self.finish_labels(store, self.label_names(), f"the label column {self.label!r} of {self.path}")
         else:
             classes = self.rewards.classes
         sets = None

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from onebit.contract.validation import ClassName
-from onebit.data.blocks import opened, text_lines
 from onebit.data.columns import Columns
+from onebit.data.file_blocks import opened, text_lines
 from onebit.data.kinds import NUMBER, Kind
 from onebit.data.reading import Reading
 from onebit.errors import InputError
@@ -98,7 +98,6 @@ class Delimited(Columns):
         return InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}")
 
     def place(self, row: int) -> str:
-        """Where a row is, counted from 0, for a sentence."""
         for number, (line, _) in enumerate(self._records()):
             if number == row + 1:
                 return _place(row, line)

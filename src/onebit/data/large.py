@@ -15,22 +15,20 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
-from numpy.typing import NDArray
 
-from onebit.data.blocks import ArrayBlock, FileProgress, FileReader, assembled, fill
+from onebit.data.array_stores import FileStore, no_space
+from onebit.data.dataset import Csr, Dataset
+from onebit.data.file_blocks import FileProgress, FileReader, assemble_dataset, fill
 from onebit.data.preparation import prepared
-from onebit.data.tables import Csr, Dataset
 from onebit.engine import code_cache
-from onebit.errors import InputError, OnebitError, brief
+from onebit.errors import InputError, brief
 
 LARGE = 256 << 20  # bytes of a text file that is not held in memory
 LARGE_COMPRESSED = 64 << 20  # the same of a compressed one
 LARGE_PARQUET = 128 << 20
-RESERVE = 256 << 20  # bytes that a conversion leaves free on the disk
 _FORMAT = 2  # of what is written below; another number, and all is converted anew
 
 
@@ -68,78 +66,12 @@ def converted(
                     _convert(reader(), folder, progress)
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise _no_space(path) from None
+                raise no_space(cached_data(), f"to convert {path}") from None
             raise InputError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
     facts = json.loads((folder / "facts.json").read_text())
     columns = None if facts["columns"] is None else tuple(facts["columns"])
-    data = assembled(
-        lambda name: np.load(folder / f"{name}.npy", mmap_mode="r"),
-        lambda name: (folder / f"{name}.npy").exists(),
-        tuple(facts["classes"]),
-        facts["width"],
-        columns,
-    )
-    return data, facts["note"]
-
-
-class Disk:
-    """A store in a folder: one .npy file for each array, whose header is written again when its length is known."""
-
-    def __init__(self, folder: Path, path: Path) -> None:
-        self._folder = folder
-        self._path = path
-        self._files: dict[str, IO[bytes]] = {}
-        self._dtypes: dict[str, np.dtype[Any]] = {}
-        self._shapes: dict[str, tuple[int, ...]] = {}
-
-    def clear(self) -> None:
-        """Forget all arrays."""
-        for name in list(self._files):
-            self._files.pop(name).close()
-            (self._folder / f"{name}.npy").unlink()
-
-    def append(self, block: ArrayBlock) -> None:
-        """Add to the end of each array."""
-        self._refuse_full(sum(part.nbytes for part in block.values()))
-        for name, part in block.items():
-            if name not in self._files:
-                self._files[name] = (self._folder / f"{name}.npy").open("w+b")
-                self._dtypes[name], self._shapes[name] = part.dtype, (0, *part.shape[1:])
-                self._write_header(name)
-            self._shapes[name] = (self._shapes[name][0] + len(part), *part.shape[1:])
-            self._files[name].write(np.ascontiguousarray(part).data)
-
-    def array(self, name: str) -> NDArray[Any]:
-        """An array, complete and writable."""
-        self._close(name)
-        return npy.open_memmap(self._folder / f"{name}.npy", mode="r+")
-
-    def replaced(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """A new array that takes the place of another; whoever has mapped that one keeps it."""
-        self._close(name)
-        self._refuse_full(int(np.prod(shape)) * self._dtypes[name].itemsize)
-        (self._folder / f"{name}.npy").unlink()
-        return npy.open_memmap(self._folder / f"{name}.npy", mode="w+", dtype=self._dtypes[name], shape=shape)
-
-    def close(self) -> None:
-        """Finish all files."""
-        for name in list(self._files):
-            self._close(name)
-
-    def _close(self, name: str) -> None:
-        if name in self._files:
-            self._files[name].seek(0)
-            self._write_header(name)
-            self._files.pop(name).close()
-
-    def _write_header(self, name: str) -> None:
-        # NumPy leaves room in it for the first number of the shape to grow.
-        about = {"descr": npy.dtype_to_descr(self._dtypes[name]), "fortran_order": False, "shape": self._shapes[name]}
-        npy.write_array_header_1_0(self._files[name], about)
-
-    def _refuse_full(self, coming: int) -> None:
-        if shutil.disk_usage(self._folder).free < coming + RESERVE:
-            raise _no_space(self._path)
+    arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}
+    return assemble_dataset(arrays, tuple(facts["classes"]), facts["width"], columns), facts["note"]
 
 
 def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) -> None:
@@ -148,15 +80,15 @@ def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) ->
         shutil.rmtree(leftover, ignore_errors=True)
     part = folder.with_name(folder.name + ".part")
     part.mkdir()
-    store = Disk(part, reader.path)
+    store = FileStore(part, f"to convert {reader.path}")
     try:
         classes, width = fill(store, reader, f"converting {reader.path.name}", progress)
-        store.close()
+        store.finish()
         facts = {"file": str(reader.path), "classes": classes, "width": width}
         (part / "facts.json").write_text(json.dumps({**facts, "columns": reader.columns, "note": reader.note}))
         part.rename(folder)
     except BaseException:
-        store.close()
+        store.clear()
         shutil.rmtree(part, ignore_errors=True)
         raise
     for former in folder.parent.glob(f"{same_file}-*"):
@@ -183,13 +115,6 @@ def _folder(path: Path, how: object) -> Path:
     return cached_data() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:16] for part in parts)
 
 
-def _no_space(path: Path) -> OnebitError:
-    return InputError(
-        f"there is not enough space in {cached_data()} to convert {path}: make room, or let ONEBIT_CACHE name a folder "
-        "on another disk"
-    )
-
-
 def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
     """The rows after all steps, in memory where X is, and mapped where X is mapped."""
     home = _home(X)
@@ -203,21 +128,13 @@ def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
         if not facts.exists():  # written last: what has it is whole
             shape = prepared(X, steps, folder).shape
             facts.write_text(json.dumps({"steps": steps, "shape": [int(size) for size in shape]}))
-    if (folder / "X.npy").exists():
-        return _load(folder, "X")
-    return Csr(
-        _load(folder, "data"),
-        _load(folder, "indices"),
-        _load(folder, "indptr"),
-        tuple(json.loads(facts.read_text())["shape"]),
-    )
+    arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}
+    if "X" in arrays:
+        return arrays["X"]
+    return Csr(**arrays, shape=tuple(json.loads(facts.read_text())["shape"]))
 
 
 def _home(X: Any) -> Path | None:
     """The folder of the file that rows are mapped from, if they are."""
     values = X.data if hasattr(X, "indptr") else X
     return Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
-
-
-def _load(folder: Path, name: str) -> Any:
-    return np.load(folder / f"{name}.npy", mmap_mode="r")

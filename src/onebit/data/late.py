@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.candidates import CandidateSets
+from onebit.data.candidate_sets import CandidateSets
+from onebit.data.dataset import Dataset
 from onebit.data.label_changes import DrawsInTurn
-from onebit.data.tables import Dataset
 from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
 from onebit.errors import InputError, brief, nearest
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.candidates import whole
+from onebit.data.candidate_sets import whole
+from onebit.data.dataset import REWARD, refuse_out_of_range
 from onebit.data.kinds import NUMBER
-from onebit.data.tables import REWARD, refuse_out_of_range
 from onebit.data.texts import Ngrams
 from onebit.errors import InputError, brief, closest
 

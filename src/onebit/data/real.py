@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.blocks import FileProgress
-from onebit.data.files import arrays_of, dataset_of, require
+from onebit.data.dataset import Dataset
+from onebit.data.file_blocks import FileProgress
 from onebit.data.large import cached_data
-from onebit.data.tables import Dataset
+from onebit.data.user_files import arrays_of, dataset_of, require
 from onebit.errors import InputError, NetworkError, OnebitError, brief, nearest
 
 Parts = dict[str, NDArray[Any]]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from onebit.contract.validation import ClassName
-from onebit.data.blocks import numbered_lines
 from onebit.data.columns import TEXTS, Columns
+from onebit.data.file_blocks import numbered_lines
 from onebit.data.kinds import Kind
 from onebit.data.reading import Reading
 from onebit.errors import InputError, brief
@@ -72,7 +72,6 @@ class RowTable(Columns):
             row += len(block)
 
     def place(self, row: int) -> str:
-        """Where a row is, counted from 0, for a sentence."""
         line = next((line for line, _, _ in islice(self._rows(), row, None)), None)
         return f"row {row + 1}" if line is None else f"row {row + 1} (line {line} of the file)"
 

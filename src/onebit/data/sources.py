@@ -14,12 +14,12 @@ import numpy as np
 
 from onebit.contract.memory import require_memory
 from onebit.contract.validation import ClassName
-from onebit.data import files, plane, real, synthetic
-from onebit.data.blocks import FileProgress
+from onebit.data import plane, real, synthetic, user_files
+from onebit.data.dataset import Dataset, labelled, refuse_unmatched, rewarded
+from onebit.data.file_blocks import FileProgress
 from onebit.data.large import prepared_rows
 from onebit.data.preparation import columns_after, prepared, steps_of
 from onebit.data.reading import Reading
-from onebit.data.tables import Dataset, labelled, refuse_unmatched, rewarded
 from onebit.data.texts import checked_texts, matrix_of
 from onebit.errors import InputError, brief, nearest
 from onebit.features.features import require_table
@@ -157,16 +157,16 @@ def source_of(
     if "://" in str(X):
         raise InputError(f"{brief(str(X))} is an address: download the file, and give its path")
     path = Path(X)
-    if not files.is_data_file(path.name) and not path.exists():
+    if not user_files.is_data_file(path.name) and not path.exists():
         raise InputError(
-            f"there is no data {brief(str(X))}, nor is it the path of a {', '.join(files.USUAL)} or .npz file; "
+            f"there is no data {brief(str(X))}, nor is it the path of a {', '.join(user_files.USUAL)} or .npz file; "
             f"{nearest(str(X), names())}"
         )
     if of_texts:
         raise InputError(
             f"text=True is for rows that are texts themselves; of {path} it names columns: text=['subject', 'body']"
         )
-    data = files.read_file(path, reading, classes, progress)
+    data = user_files.read_file(path, reading, classes, progress)
     about = path.stat()
     made = {} if vectorizer is None else {"content": _content(data)}
     said = {
@@ -225,7 +225,7 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
         )
 
     if is_frame(X) and not of_texts and (y is None or reading.given is not None or not is_numeric_frame(X)):
-        files.require("pyarrow", "a frame that is not all numbers")
+        user_files.require("pyarrow", "a frame that is not all numbers")
         from onebit.data.arrow_table import read_frame
 
         return source("frame", read_frame(X, y, reading, classes))

@@ -11,7 +11,7 @@ import numpy as np
 from onebit.contract.candidates import candidates_at
 from onebit.contract.draws import REVEALING, Draws, seed_key, uniform
 from onebit.contract.validation import ClassName
-from onebit.data.tables import Dataset
+from onebit.data.dataset import Dataset
 from onebit.engine.schedule import Schedule
 from onebit.features.rows import SparseRow, is_sparse
 

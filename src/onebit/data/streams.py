@@ -21,12 +21,12 @@ from onebit.contract.memory import require_memory
 from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
 from onebit.data.about import about_rows, long_runs_said
-from onebit.data.candidates import CandidateDraws, CandidateSets, checked_size
+from onebit.data.candidate_sets import CandidateDraws, CandidateSets, checked_size
+from onebit.data.dataset import Dataset
 from onebit.data.label_changes import Drift, Renaming, UniformNoise
 from onebit.data.late import Delay, Lateness, LateParts
 from onebit.data.sources import LABEL_BYTES, Source, source_of
 from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, row_of, table_of
-from onebit.data.tables import Dataset
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, StreamPart, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest

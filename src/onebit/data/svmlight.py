@@ -14,26 +14,22 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.blocks import MOST_CLASSES, ArrayBlock, BlockStore, Codes, named_classes, opened, renumber
+from onebit.data.array_stores import ArrayBlock, ArrayStore
+from onebit.data.file_blocks import MOST_CLASSES, FileReader, opened
 from onebit.errors import InputError, brief
-from onebit.features.frames import Names
 
 BLOCK = 1 << 22  # bytes; lines are never cut
 _CHUNK = 1 << 20
 
 
-class Svmlight:
+class Svmlight(FileReader):
     """An svmlight file, plain or compressed."""
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
-        self.path, self.note = path, ""
-        self.columns: Names | None = None
-        self.labels = Codes(MOST_CLASSES, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
-        self.classes = None if classes is None else list(classes)
+        super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
         self._lowest, self._highest = np.iinfo(np.int64).max, -1
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        """The file block by block, each with the bytes read so far."""
         rows = stored = 0
         for lines, text, done in self._texts():
             X, labels = self._parsed(text, lines)
@@ -60,12 +56,8 @@ class Svmlight:
             )
             rows, stored = rows + len(labels), stored + len(X.data)
 
-    def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
-        """Put the arrays into their final form; the classes, and the number of features."""
-        classes, mapping = named_classes(
-            self.labels, self.labels.values, self.classes, f"the label of {self.path}", self.place
-        )
-        renumber(store.array("y"), mapping)
+    def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
+        classes = self.finish_labels(store, self.labels.values, f"the label of {self.path}")
         if self._highest < 0:
             raise InputError(f"{self.path} has no values, only labels")
         if self._lowest == 0:
@@ -76,7 +68,6 @@ class Svmlight:
         return classes, self._highest
 
     def place(self, row: int) -> str:
-        """Where a row is, counted from 0, for a sentence."""
         with opened(self.path) as (file, _):
             for number, line in enumerate(file, 1):
                 row -= bool(line.split(b"#")[0].strip())
@@ -100,22 +91,18 @@ class Svmlight:
     def _parsed(self, text: bytes, lines: int) -> tuple[Any, Any]:
         try:
             return _parsed(text)
-        except (ValueError, OverflowError) as error:
-            bad, reason = text.splitlines(), error
-        first = 0
-        while len(bad) > 1:  # halve until the first line that cannot be read is alone
-            half = bad[: len(bad) // 2]
-            try:
-                _parsed(b"\n".join(half))
-                bad, first = bad[len(half) :], first + len(half)
-            except (ValueError, OverflowError) as error:
-                bad, reason = half, error
-        shown = bad[0].decode(errors="replace")
-        shown = shown if len(shown) <= 60 else shown[:60] + "..."
-        raise InputError(
-            f"line {lines + first + 1} of {self.path} is {brief(shown)}, but must be a label and pairs column:value, "
-            f"columns in order ({reason})"
-        )
+        except (ValueError, OverflowError):
+            for number, line in enumerate(text.splitlines(), lines + 1):
+                try:
+                    _parsed(line)
+                except (ValueError, OverflowError) as error:
+                    shown = line.decode(errors="replace")
+                    shown = shown if len(shown) <= 60 else shown[:60] + "..."
+                    raise InputError(
+                        f"line {number} of {self.path} is {brief(shown)}, but must be a label and pairs column:value, "
+                        f"columns in order ({error})"
+                    ) from None
+            raise
 
 
 def _parsed(text: bytes) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import is_encodable
-from onebit.data.tables import Csr
+from onebit.data.dataset import Csr
 from onebit.errors import InputError, brief
 from onebit.features.named import hashed, words_in
 from onebit.features.rows import build_csr, is_sparse

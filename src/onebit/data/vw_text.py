@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.blocks import MOST_CLASSES, ArrayBlock, BlockStore, Codes, named_classes, numbered_lines, renumber
+from onebit.data.array_stores import ArrayBlock, ArrayStore
+from onebit.data.file_blocks import MOST_CLASSES, FileReader, numbered_lines
 from onebit.data.kinds import NUMBER
 from onebit.errors import InputError, brief
-from onebit.features.frames import Names
 
 LINES = 1 << 14  # that are read at a time
 MOST_FEATURES = 1 << 26  # names, all of which are held in memory
@@ -111,18 +111,14 @@ def feature_name(space: str, name: str) -> str:
     return f"{space}^{name}" if space or "^" in name else name
 
 
-class VwText:
+class VwText(FileReader):
     """A .vw file with a class on every line, plain or compressed: sparse rows, with a column for each name in the order of appearance."""
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
-        self.path, self.note = path, ""
-        self.columns: Names | None = None  # numbered here, and meant for nobody else
-        self.labels = Codes(MOST_CLASSES, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
-        self.classes = None if classes is None else list(classes)
+        super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
         self._columns: dict[str, int] = {}
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        """The file block by block, each with the bytes read so far."""
         lines, rows, stored = numbered_lines(self.path), 0, 0
         while some := list(islice(lines, LINES)):
             indices: list[int] = []
@@ -150,12 +146,9 @@ class VwText:
             )
             rows, stored = rows + len(some), ends[-1]
 
-    def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
-        """Put the arrays into their final form; the classes, and the number of features."""
-        what = f"the label of {self.path}"
+    def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         names = as_classes(self.labels.values, self.classes)
-        classes, mapping = named_classes(self.labels, names, self.classes, what, self._place)
-        renumber(store.array("y"), mapping)
+        classes = self.finish_labels(store, names, f"the label of {self.path}")
         if not self._columns:
             raise InputError(f"{self.path} has no features, only labels")
         return classes, len(self._columns)
@@ -166,7 +159,7 @@ class VwText:
             raise InputError(f"{self.path} has more than {MOST_FEATURES:,} features, which are too many to be numbered")
         return column
 
-    def _place(self, row: int) -> str:
+    def place(self, row: int) -> str:
         line = next(islice(numbered_lines(self.path), row, None), None)
         return "a line after the last" if line is None else f"line {line[0]}"
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import checked_flag, named_parameters, require_known
 from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
+from onebit.data.dataset import best_constant
 from onebit.data.sources import columns_or_values
 from onebit.data.streams import Stream, stream, stream_parameters
-from onebit.data.tables import best_constant
 from onebit.engine.processes import cores
 from onebit.errors import InputError, brief
 from onebit.experiments.executors.threads import execute

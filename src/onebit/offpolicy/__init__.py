@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from onebit.offpolicy.estimates import Estimate
 from onebit.offpolicy.evaluation import Evaluation, evaluate, evaluate_many
-from onebit.offpolicy.logs import Log, read_log
-from onebit.offpolicy.rounds import Round, train
+from onebit.offpolicy.log_files import Log, read_log
+from onebit.offpolicy.logged_rounds import Round, train
 
 __all__ = ["Estimate", "Evaluation", "Log", "Round", "evaluate", "evaluate_many", "read_log", "train"]

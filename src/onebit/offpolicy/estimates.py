@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.description import NORMAL, share
 from onebit.learner.learner import Learner
-from onebit.offpolicy.rounds import Checked, learn_heard
+from onebit.offpolicy.logged_rounds import Checked, learn_heard
 
 PerRound = NDArray[np.float64]  # a number for each round
 PerLabel = NDArray[np.float64]  # a row for each round, a column for each class

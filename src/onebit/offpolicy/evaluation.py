@@ -28,8 +28,7 @@ from onebit.offpolicy.estimates import (
     scored,
     snips,
 )
-from onebit.offpolicy.model import model_for
-from onebit.offpolicy.rounds import (
+from onebit.offpolicy.logged_rounds import (
     REPORT,
     Checked,
     Progress,
@@ -39,6 +38,7 @@ from onebit.offpolicy.rounds import (
     located,
     refuse_learner,
 )
+from onebit.offpolicy.rightness import model_for
 
 LARGEST_BLOCK = 10**6  # probabilities that are held at once
 

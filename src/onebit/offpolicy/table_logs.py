@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.validation import ClassName, checked_classes
-from onebit.data.blocks import opened
-from onebit.data.candidates import names_in, whole
+from onebit.data.candidate_sets import names_in, whole
 from onebit.data.delimited import csv_options, decimal_point, separator_of
-from onebit.data.files import require
+from onebit.data.file_blocks import opened
 from onebit.data.kinds import inner_type, is_number_type, is_text_type
+from onebit.data.user_files import require
 from onebit.errors import InputError, brief, nearest
-from onebit.offpolicy.logs import Costs, Log
-from onebit.offpolicy.rounds import Round
+from onebit.offpolicy.log_files import Costs, Log
+from onebit.offpolicy.logged_rounds import Round
 
 BATCH = 1 << 14  # rows
 USUAL = {

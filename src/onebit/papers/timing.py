@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import stream
-from onebit.data.tables import Dataset
 from onebit.experiments.report.parts import Band, Curves, Part, Series
 from onebit.experiments.runner import Collected
 from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile

@@ -8,7 +8,7 @@ import numpy as np
 
 from onebit.contract.validation import ClassName
 from onebit.data import real
-from onebit.data.tables import Dataset
+from onebit.data.dataset import Dataset
 from onebit.errors import OnebitError, nearest
 from onebit.service.errors import InvalidError, NotFoundError
 

@@ -15,7 +15,7 @@ from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.engine.stream import LABEL
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.learner import Learner, copy_learner
-from onebit.offpolicy.rounds import usual_floor
+from onebit.offpolicy.logged_rounds import usual_floor
 from onebit.rules import rule_named
 from onebit.service.errors import InvalidError, RequestError
 from onebit.service.inputs import Inputs

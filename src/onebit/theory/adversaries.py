@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from onebit.contract.rule import Rule
 from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
+from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import Dataset
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate

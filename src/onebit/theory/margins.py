@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_count, checked_seed, join_names
+from onebit.data.dataset import Csr
 from onebit.data.sources import source_of
-from onebit.data.tables import Csr
 from onebit.errors import InputError, brief, nearest
 from onebit.theory.constraints import Against, LabelledRows, Leading, Numbers
 from onebit.theory.groups import LARGEST_GROUP, MOST_CLASSES, PROGRAMS, Partition, Programs, search, shared

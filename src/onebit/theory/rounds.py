@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
+from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import Dataset
 from onebit.errors import InputError
 from onebit.features.rows import is_sparse
 from onebit.theory.constraints import MarginRows, needed

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from onebit.checks import rows
+from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import Dataset
 from onebit.experiments.executors import Executor
 from onebit.experiments.executors.threads import threads_executor
 from onebit.experiments.trials.records import Record

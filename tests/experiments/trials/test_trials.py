@@ -15,9 +15,9 @@ import pytest
 
 import onebit
 from onebit.checks import rows, state
+from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import Dataset
 from onebit.errors import OnebitError
 from onebit.experiments.executors.threads import execute
 from onebit.experiments.trials.trial import Outcome, Trial, entry_of, marks_for

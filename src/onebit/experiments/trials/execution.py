@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.candidates import CandidateSets
-from onebit.data.tables import Dataset
+from onebit.data.candidate_sets import CandidateSets
+from onebit.data.dataset import Dataset
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError

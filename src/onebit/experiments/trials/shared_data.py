@@ -17,9 +17,9 @@ import numpy as np
 
 from onebit.contract.memory import require_memory
 from onebit.contract.options import Options
+from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream
-from onebit.data.tables import Dataset
 from onebit.engine.schedule import Schedule
 from onebit.experiments.trials.trial import Trial
 from onebit.features.features import Features

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import require_known
 from onebit.contract.rule import Rule
+from onebit.data.dataset import Dataset
 from onebit.data.streams import Stream
-from onebit.data.tables import Dataset
 from onebit.engine.compile import code_mark
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.learner import Learner, copy_learner, learner_class

@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from onebit.contract.rule import known
+from onebit.data.dataset import Dataset
 from onebit.data.streams import stream
-from onebit.data.tables import Dataset
 from onebit.errors import NetworkError, OnebitError
 from onebit.experiments.executors.cluster import executor as cluster
 from onebit.experiments.executors.cluster import worker

@@ -21,8 +21,8 @@ from onebit.checks import rows
 from onebit.cli import main
 from onebit.contract.choices import greedy_label
 from onebit.contract.rule import Choice, Rule, RuleInput
+from onebit.data.dataset import Dataset
 from onebit.data.streams import Stream, stream
-from onebit.data.tables import Dataset
 from onebit.engine.gpu import device, launch
 from onebit.engine.gpu.launch import DeviceRows
 from onebit.engine.gpu.layout import Layout

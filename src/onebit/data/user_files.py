@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.blocks import FileProgress, FileReader, Memory, assembled, fill
+from onebit.data.array_stores import MemoryStore
+from onebit.data.dataset import Csr, Dataset, labelled, matched, rewarded
+from onebit.data.file_blocks import FileProgress, FileReader, assemble_dataset, fill
 from onebit.data.large import converted, is_large
 from onebit.data.reading import Reading
-from onebit.data.tables import Csr, Dataset, labelled, matched, rewarded
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
@@ -69,9 +70,9 @@ def read_file(
             anew = reading.vectorizer is not None
             data, note = converted(path, how, lambda: _reader(path, reading, classes), progress, anew)
         else:
-            store, reader = Memory(), _reader(path, reading, classes)
+            store, reader = MemoryStore(), _reader(path, reading, classes)
             known, width = fill(store, reader, f"reading {path.name}", progress)
-            data, note = assembled(store.array, store.has, known, width, reader.columns), reader.note
+            data, note = assemble_dataset(store.finish(), known, width, reader.columns), reader.note
     except PermissionError:
         raise InputError(f"{path} may not be read: its owner has not allowed it") from None
     if note:

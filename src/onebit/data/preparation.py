@@ -1,4 +1,10 @@
-"""The steps of a preparation: their names, the one way to spell each, and what each does to a block of rows."""
+"""Declared preparation: what is done to the rows before a run, as a tuple of steps that is part of the run's identity.
+
+Each step is fitted on what those before it give, over the whole table. That is hindsight: a learner in production has not seen
+the rows to come, and divides by constants that are known beforehand. Numbers are float64 from step to step and float32 in the
+end. Rows pass in blocks, once for each step that has to look at them first and once for the result, so that memory stays bounded
+where table and result are on disk.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
+from functools import reduce
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onebit.data.preparation.blocks import Block, dense_block
+from onebit.data.row_blocks import Block, dense_block, table_of
 from onebit.errors import InputError, brief, nearest
 
 STEPS = {
@@ -29,8 +37,43 @@ NAMES = tuple(name.partition(":")[0] for name in STEPS)
 MOST_COLUMNS = 20_000  # that a step makes
 
 
+def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = None) -> Any:
+    """Return the rows after all steps: an array or a CSR matrix of float32, as X was one; without steps X itself.
+
+    With a folder the result is in files there (X.npy; or data.npy, indices.npy and indptr.npy), mapped into memory, and written
+    completely or not at all.
+
+    >>> prepared([[3, 4], [0, 8]], "unit-norm,bias")
+    array([[0.6, 0.8, 1. ],
+           [0. , 1. , 1. ]], dtype=float32)
+    """
+    names = steps_of(steps)
+    if not names:
+        return X
+    table, chain = table_of(X), [step_of(name) for name in names]
+    for place, step in enumerate(chain):
+        if step.looks:
+            for block in through(table.blocks(), chain[:place]):
+                step.observe(block)
+    try:
+        return table.result(lambda: through(table.blocks(), chain), folder)
+    except OSError as error:
+        raise InputError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None
+
+
+def columns_after(steps: tuple[str, ...], width: int) -> int:
+    """Return how many columns rows of so many have at most after all steps.
+
+    >>> columns_after(("fourier:500:0.5", "bias"), 100)
+    501
+    """
+    for name in steps:
+        width = step_of(name).columns(width)
+    return width
+
+
 def steps_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
-    """The steps in a list or between commas, spelt in the one way that names a run.
+    """Return the steps in a list or between commas, spelt in the one way that names a run.
 
     >>> steps_of("rare:.01, tf-idf, unit-norm")
     ('rare:0.01', 'tf-idf', 'unit-norm')
@@ -91,19 +134,19 @@ _SPELT = {"rare": _share, "fourier": _count_and_gamma}
 
 
 class Step(ABC):
-    """Looks at every block first where `looks` is set, then turns each into another. This one is for what needs no look."""
+    """A step, which looks at every block first where `looks` is set, then turns each into another."""
 
     looks = False
 
     def observe(self, block: Block) -> None:  # noqa: B027 - most steps have nothing to look at
-        """Take in what `apply` has to know of the whole table."""
+        """Collect what `apply` has to know of the whole table."""
 
     @abstractmethod
     def apply(self, block: Block) -> Block:
-        """The block after this step."""
+        """Return the block after this step."""
 
     def columns(self, width: int) -> int:
-        """How many columns there are at most after this step, where there were `width` before."""
+        """Return how many columns there are at most after this step, where there were `width` before."""
         return width
 
 
@@ -116,12 +159,17 @@ class Scale(Step):
         self.largest = 0.0
 
     def observe(self, block: Block) -> None:
-        """Keep the largest absolute value."""
         self.largest = max(self.largest, float(np.abs(block.values).max(initial=0.0)))
 
     def apply(self, block: Block) -> Block:
-        """Divide by it; a table of zeros stays."""
         return block.with_values(block.values / (self.largest or 1.0))
+
+
+class UnitBall(Scale):
+    """x / max ||x||."""
+
+    def observe(self, block: Block) -> None:
+        self.largest = max(self.largest, float(np.sqrt(block.row_sums(np.square(block.values)).max(initial=0.0))))
 
 
 class Standard(Step):
@@ -137,7 +185,6 @@ class Standard(Step):
         self.highest: Any = -math.inf
 
     def observe(self, block: Block) -> None:
-        """Join the block's mean and squares to those of the rows before."""
         if block.sparse:
             raise InputError(
                 "standard is not for sparse rows: minus the mean they would not be sparse; use scale or unit-norm"
@@ -152,7 +199,6 @@ class Standard(Step):
         self.highest = np.maximum(self.highest, block.values.max(axis=0))
 
     def apply(self, block: Block) -> Block:
-        """Subtract and divide."""
         # A constant column's mean may be off by a rounding error, which a deviation just as small would blow up.
         spread = np.where(self.lowest == self.highest, 0.0, np.sqrt(self.squares / self.rows))
         values = np.zeros_like(block.values)
@@ -163,7 +209,6 @@ class UnitNorm(Step):
     """x / ||x||."""
 
     def apply(self, block: Block) -> Block:
-        """Divide each row by its length, or by 1 where that is 0."""
         lengths = np.sqrt(block.row_sums(np.square(block.values)))
         lengths[lengths == 0.0] = 1.0
         return block.with_values(block.values / lengths[block.row])
@@ -173,12 +218,11 @@ class Binary(Step):
     """1 where x is not 0."""
 
     def apply(self, block: Block) -> Block:
-        """Mark what is not 0."""
         return block.with_values((block.values != 0.0).astype(np.float64))
 
 
 class ColumnCounts(Step):
-    """What has to know in how many rows each column is not 0."""
+    """A step that has to know in how many rows each column is not 0."""
 
     looks = True
 
@@ -187,7 +231,6 @@ class ColumnCounts(Step):
         self.counts: Any = 0
 
     def observe(self, block: Block) -> None:
-        """Count."""
         self.rows += block.rows
         self.counts = self.counts + block.non_zeros()
 
@@ -196,7 +239,6 @@ class TfIdf(ColumnCounts):
     """(1 + ln tf) ln(N / df)."""
 
     def apply(self, block: Block) -> Block:
-        """Weigh each count; what is no count is refused."""
         wrong = (block.values != 0.0) & (block.values < 1.0)
         if wrong.any():
             where, value = block.place(wrong)
@@ -214,7 +256,6 @@ class Rare(ColumnCounts):
         self.share = share
 
     def apply(self, block: Block) -> Block:
-        """Leave out the others."""
         most = math.floor(Fraction(self.share) * self.rows)  # 0.29 * 100 is below 29 in floating point
         kept = self.counts <= most
         if not kept.any():
@@ -229,29 +270,10 @@ class Bias(Step):
     """(x, 1)."""
 
     def apply(self, block: Block) -> Block:
-        """Append the ones."""
         return block.with_ones()
 
     def columns(self, width: int) -> int:
-        """One more."""
         return width + 1
-
-
-class UnitBall(Step):
-    """x / max ||x||."""
-
-    looks = True
-
-    def __init__(self) -> None:
-        self.longest = 0.0
-
-    def observe(self, block: Block) -> None:
-        """Keep the largest length."""
-        self.longest = max(self.longest, float(np.sqrt(block.row_sums(np.square(block.values)).max(initial=0.0))))
-
-    def apply(self, block: Block) -> Block:
-        """Divide by it; a table of zeros stays."""
-        return block.with_values(block.values / (self.longest or 1.0))
 
 
 class Fourier(Step):
@@ -262,43 +284,37 @@ class Fourier(Step):
         self.count, self.gamma = int(count), float(gamma)
 
     def apply(self, block: Block) -> Block:
-        """Draw the same directions for every block, and take the cosines along them."""
         if block.sparse:
             raise InputError(
                 "fourier is not for sparse rows: its features are none of them 0; a kernel takes sparse rows as they are"
             )
-        generator = np.random.default_rng([30, self.count, block.width])
+        generator = np.random.default_rng([30, self.count, block.width])  # the same directions for every block
         directions = generator.normal(scale=math.sqrt(2.0 * self.gamma), size=(block.width, self.count))
         turns = generator.uniform(0.0, 2.0 * math.pi, size=self.count)
         return dense_block(math.sqrt(2.0 / self.count) * np.cos(block.values @ directions + turns), block.first)
 
     def columns(self, width: int) -> int:
-        """As many as were asked for."""
         return self.count
 
 
 def step_of(spelt: str) -> Step:
-    """The step of this name, as `steps_of` spells it."""
-    name, _, parameter = spelt.partition(":")
-    with_parameter: dict[str, Callable[[str], Step]] = {"rare": Rare, "fourier": Fourier}
-    if name in with_parameter:
-        return with_parameter[name](parameter)
-    plain: dict[str, type[Step]] = {
+    """Return the step of this name, as `steps_of` spells it."""
+    name, *parameter = spelt.split(":", maxsplit=1)
+    kinds: dict[str, Callable[..., Step]] = {
         "scale": Scale,
         "standard": Standard,
         "unit-norm": UnitNorm,
         "binary": Binary,
         "tf-idf": TfIdf,
+        "rare": Rare,
         "bias": Bias,
         "unit-ball": UnitBall,
+        "fourier": Fourier,
     }
-    return plain[name]()
+    return kinds[name](*parameter)
 
 
 def through(blocks: Iterable[Block], chain: Sequence[Step]) -> Iterator[Block]:
-    """These blocks after these steps."""
+    """Yield these blocks after these steps."""
     for block in blocks:
-        done = block
-        for step in chain:
-            done = step.apply(done)
-        yield done
+        yield reduce(lambda done, step: step.apply(done), chain, block)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.data.array_stores import ArrayBlock, FileStore, MemoryStore
 from onebit.errors import InputError
 from onebit.features.features import require_table
 from onebit.features.rows import is_sparse
@@ -107,51 +108,6 @@ BLOCK_ROWS = 20_000
 BLOCK_VALUES = 4_000_000
 
 
-class ArrayWriter:
-    """Arrays that grow piece by piece, in memory or in .npy files that get their names when all are complete."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self.results: dict[str, NDArray[Any]] = {}
-        self.filled: dict[str, int] = {}
-        self.files: dict[str, BinaryIO] = {}
-
-    def __enter__(self) -> ArrayWriter:
-        if self.folder is not None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        return self
-
-    def add(self, name: str, shape: tuple[int, ...], piece: NDArray[Any]) -> None:
-        """Append a piece to the array of this name, which is to have this shape in the end."""
-        if self.folder is None:
-            if name not in self.results:
-                self.results[name], self.filled[name] = np.empty(shape, dtype=piece.dtype), 0
-            start, self.filled[name] = self.filled[name], self.filled[name] + len(piece)
-            self.results[name][start : self.filled[name]] = piece
-            return
-        if name not in self.files:
-            self.files[name] = (self.folder / f"{name}.npy.part").open("wb")
-            header = {"descr": np.lib.format.dtype_to_descr(piece.dtype), "fortran_order": False, "shape": shape}
-            np.lib.format.write_array_header_1_0(self.files[name], header)
-        self.files[name].write(np.ascontiguousarray(piece).data)
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        for file in self.files.values():
-            file.close()
-        for name, file in self.files.items():
-            part = Path(file.name)
-            if error is not None:
-                part.unlink()
-                continue
-            part.replace(part.with_suffix(""))
-            self.results[name] = np.load(part.with_suffix(""), mmap_mode="r")
-
-
-def block_rows(width: int) -> int:
-    """How many dense rows of so many columns make a block."""
-    return max(1, min(BLOCK_ROWS, BLOCK_VALUES // width))
-
-
 class DenseTable:
     """A matrix, all values stored."""
 
@@ -161,16 +117,13 @@ class DenseTable:
 
     def blocks(self) -> Iterator[Block]:
         """Blocks of rows, their values checked."""
-        size = block_rows(self.width)
+        size = max(1, min(BLOCK_ROWS, BLOCK_VALUES // self.width))
         for first in range(0, self.rows, size):
             yield checked(dense_block(self.X[first : first + size].astype(np.float64), first))
 
     def result(self, changed: Callable[[], Iterator[Block]], folder: Path | None) -> Any:
         """Return the matrix that the changed blocks make."""
-        with ArrayWriter(folder) as writer:
-            for block in changed():
-                writer.add("X", (self.rows, block.width), block.values.astype(np.float32))
-        return writer.results["X"]
+        return stored_arrays(({"X": block.values.astype(np.float32)} for block in changed()), folder)["X"]
 
 
 class SparseTable:
@@ -200,21 +153,36 @@ class SparseTable:
             first = stop
 
     def result(self, changed: Callable[[], Iterator[Block]], folder: Path | None) -> Any:
-        """Return the matrix that the changed blocks make; its size is not known before all rows have passed once."""
-        sizes = np.zeros(self.rows + 1, dtype=np.int64)
-        for block in changed():
-            sizes[1 + block.first : 1 + block.first + block.rows] = np.bincount(block.row, minlength=block.rows)
-            width = block.width
-        starts = np.cumsum(sizes)
-        with ArrayWriter(folder) as writer:
-            writer.add("indptr", starts.shape, starts)
+        """Return the matrix that the changed blocks make."""
+        width = 0
+
+        def parts() -> Iterator[ArrayBlock]:
+            nonlocal width
+            end = np.zeros(1, dtype=np.int64)
+            yield {"indptr": end}
             for block in changed():
-                writer.add("data", (int(starts[-1]),), block.values.astype(np.float32))
-                writer.add("indices", (int(starts[-1]),), block.column.astype(np.int32))
-        parts, shape = writer.results, (self.rows, width)
+                ends = end + np.cumsum(np.bincount(block.row, minlength=block.rows))
+                end, width = ends[-1:], block.width
+                values, columns = block.values.astype(np.float32), block.column.astype(np.int32)
+                yield {"data": values, "indices": columns, "indptr": ends}
+
+        arrays = stored_arrays(parts(), folder)
+        shape = (self.rows, width)
         if dataclasses.is_dataclass(self.X) and not isinstance(self.X, type):
-            return dataclasses.replace(self.X, **parts, shape=shape)
-        return type(self.X)((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
+            return dataclasses.replace(self.X, **arrays, shape=shape)
+        return type(self.X)((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+
+
+def stored_arrays(parts: Iterable[ArrayBlock], folder: Path | None) -> dict[str, NDArray[Any]]:
+    """Return the arrays that parts make, in memory or mapped from files of the folder; after an error there are none."""
+    store = MemoryStore() if folder is None else FileStore(folder, "for the prepared rows")
+    try:
+        for part in parts:
+            store.append(part)
+        return store.finish()
+    except BaseException:
+        store.clear()
+        raise
 
 
 def table_of(X: Any) -> DenseTable | SparseTable:

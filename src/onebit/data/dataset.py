@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.candidates import CandidateSets, listed_candidates, whole
+from onebit.data.candidate_sets import CandidateSets, listed_candidates, whole
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
 from onebit.features.frames import NamedRows, Names, column_names, is_frame, named_rows, narwhals_frame

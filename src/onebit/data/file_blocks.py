@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.candidates import CandidateSets, starts_of, whole
-from onebit.data.tables import Csr, Dataset, in_order
+from onebit.data.array_stores import ArrayBlock, ArrayStore
+from onebit.data.candidate_sets import CandidateSets, starts_of, whole
+from onebit.data.dataset import Csr, Dataset, in_order
 from onebit.errors import InputError, brief
 from onebit.features.frames import Names
 
-# X and y, or data, indices, indptr and y; where there are candidates, also members and sizes of the sets, and rewards where there are such
-ArrayBlock = dict[str, NDArray[Any]]
 FileProgress = Callable[[str, int, int], None]  # what is done, bytes done, bytes in all
 
 MOST_CLASSES = 100_000
@@ -38,71 +38,45 @@ class TooManyError(InputError):
     """There are more different values than can be numbered."""
 
 
-class BlockStore(Protocol):
-    """Keeps the arrays of a file while it is read."""
+class FileReader(ABC):
+    """A file of labelled rows in one format, which is read block by block; `too_many` is the refusal of too many labels.
 
-    def clear(self) -> None:
-        """Forget all arrays."""
+    A block has arrays X and y, or data, indices, indptr and y; where there are candidates, also members and sizes of the sets, and
+    rewards where there are such.
+    """
 
-    def append(self, block: ArrayBlock) -> None:
-        """Add to the end of each array."""
+    def __init__(self, path: Path, classes: Iterable[ClassName] | None, too_many: str) -> None:
+        self.path = path
+        self.note = ""  # what was taken for what, once the file has been read
+        self.columns: Names | None = None  # the names of the columns, where they stay what they were
+        self.classes = None if classes is None else list(classes)
+        self.labels = Codes(MOST_CLASSES, too_many)
 
-    def array(self, name: str) -> NDArray[Any]:
-        """An array, complete and writable."""
-
-    def replaced(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """A new array of the same dtype that takes the place of another when all is done."""
-
-
-class FileReader(Protocol):
-    """A file in one format."""
-
-    path: Path
-    note: str  # what was taken for what, once the file has been read
-    columns: Names | None  # the names of the columns, where they stay what they were
-
+    @abstractmethod
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        """The file block by block, each with the bytes read so far."""
+        """Yield the file block by block, each with the bytes read so far."""
 
-    def finish(self, store: BlockStore) -> tuple[tuple[ClassName, ...], int]:
-        """Put the arrays into their final form; the classes, and the number of features."""
+    @abstractmethod
+    def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
+        """Put the arrays into their final form; return the classes and the number of features."""
 
+    @abstractmethod
+    def place(self, row: int) -> str:
+        """Return where a row is, counted from 0, for a sentence: as a user counts."""
 
-class Memory:
-    """A store for what fits into memory."""
-
-    def __init__(self) -> None:
-        self._parts: dict[str, list[NDArray[Any]]] = {}
-
-    def clear(self) -> None:
-        """Forget all arrays."""
-        self._parts = {}
-
-    def has(self, name: str) -> bool:
-        """Whether there is an array of this name."""
-        return name in self._parts
-
-    def append(self, block: ArrayBlock) -> None:
-        """Add to the end of each array."""
-        for name, part in block.items():
-            self._parts.setdefault(name, []).append(part)
-
-    def array(self, name: str) -> NDArray[Any]:
-        """An array, complete and writable."""
-        if len(self._parts[name]) > 1:
-            self._parts[name] = [np.concatenate(self._parts[name])]
-        return self._parts[name][0]
-
-    def replaced(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """A new array of the same dtype that takes the place of another."""
-        self._parts[name] = [np.empty(shape, dtype=self.array(name).dtype)]
-        return self._parts[name][0]
+    def finish_labels(self, store: ArrayStore, names: Sequence[Any], what: str) -> tuple[ClassName, ...]:
+        """Turn the codes of the labels, which are called `names`, into indices of classes; return these."""
+        classes, mapping = named_classes(self.labels, names, self.classes, what, self.place)
+        y = store.array("y")
+        for start in range(0, len(y), CHUNK):
+            y[start : start + CHUNK] = mapping[y[start : start + CHUNK]]
+        return classes
 
 
 def fill(
-    store: BlockStore, reader: FileReader, what: str, progress: FileProgress | None
+    store: ArrayStore, reader: FileReader, what: str, progress: FileProgress | None
 ) -> tuple[tuple[ClassName, ...], int]:
-    """Read a whole file into a store; the classes, and the number of features."""
+    """Read a whole file into a store; return the classes and the number of features."""
     total = 0 if progress is None else reader.path.stat().st_size
     while True:
         rows = 0
@@ -120,20 +94,15 @@ def fill(
         return reader.finish(store)
 
 
-def assembled(
-    array: Callable[[str], NDArray[Any]],
-    has: Callable[[str], bool],
-    classes: tuple[ClassName, ...],
-    width: int,
-    columns: Names | None = None,
+def assemble_dataset(
+    arrays: Mapping[str, NDArray[Any]], classes: tuple[ClassName, ...], width: int, columns: Names | None
 ) -> Dataset:
-    """The data that a filled store holds."""
-    y = array("y")
-    sets = CandidateSets(array("members"), starts_of(array("sizes"))) if has("members") else None
-    rewards = array("rewards") if has("rewards") else None
-    if has("X"):
-        return Dataset(array("X"), y, classes, columns, sets, rewards)
-    X = Csr(array("data"), array("indices"), array("indptr"), (len(y), width))
+    """Return the data that the arrays of a filled store are."""
+    y, rewards = arrays["y"], arrays.get("rewards")
+    sets = CandidateSets(arrays["members"], starts_of(arrays["sizes"])) if "members" in arrays else None
+    if "X" in arrays:
+        return Dataset(arrays["X"], y, classes, columns, sets, rewards)
+    X = Csr(arrays["data"], arrays["indices"], arrays["indptr"], (len(y), width))
     return Dataset(X, y, classes, None, sets, rewards)
 
 
@@ -145,8 +114,11 @@ class Codes:
         self.first: list[int] = []
         self.counts = np.zeros(0, dtype=np.int64)
         self._code: dict[Any, int] = {}
-        self._most = most
-        self._too_many = too_many
+        self._most, self._too_many = most, too_many
+
+    def emptied(self) -> Codes:
+        """Return new codes with the same limit."""
+        return Codes(self._most, self._too_many)
 
     def number(self, distinct: Sequence[Any], which: NDArray[Any], row: int) -> NDArray[np.int64]:
         """The codes of a block that starts at this row; `distinct[which]` are its values."""
@@ -233,9 +205,3 @@ def text_lines(path: Path) -> Iterator[tuple[int, str, int]]:
         raise InputError(f"{path} may not be read: its owner has not allowed it") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None
-
-
-def renumber(y: NDArray[np.int64], mapping: NDArray[np.int64]) -> None:
-    """Codes to indices of classes, in place."""
-    for start in range(0, len(y), CHUNK):
-        y[start : start + CHUNK] = mapping[y[start : start + CHUNK]]

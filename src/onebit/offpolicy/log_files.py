@@ -10,14 +10,14 @@ from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import checked_flag, require_known
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName, checked_classes
-from onebit.data.blocks import numbered_lines
-from onebit.data.files import VW
+from onebit.data.dataset import in_order
+from onebit.data.file_blocks import numbered_lines
 from onebit.data.kinds import NUMBER
-from onebit.data.tables import in_order
+from onebit.data.user_files import VW
 from onebit.data.vw_text import ACTION_FEATURES, WHOLE, as_classes, parsed
 from onebit.errors import InputError, brief
 from onebit.learner.learner import Learner
-from onebit.offpolicy.rounds import Round, usual_floor
+from onebit.offpolicy.logged_rounds import Round, usual_floor
 
 Entries = Callable[[bool], Iterator[Round | None]]  # with x, or without; None is a decision that nobody answered
 CLOSE = 1e-6  # of a cost to one of the two that there are, in parts of their difference
