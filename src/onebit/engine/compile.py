@@ -42,9 +42,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("onebit.engine")
 
-Loop = Callable[
-    ..., int
-]  # a `CompiledLoop` or `PlainLoop`, or the function itself where Numba was asked not to compile
+# A `CompiledLoop` or `PlainLoop`, or the function itself where Numba was asked not to compile.
+Loop = Callable[..., int]
 
 _CAUSE = re.compile(
     r"unify|Unknown attribute|Untyped|not defined|[Uu]nsupported|not support|No conversion|Invalid use|only support"
@@ -52,9 +51,8 @@ _CAUSE = re.compile(
 
 _lock = threading.RLock()  # of Numba, which compiles one thing at a time
 _loops: dict[tuple[Any, ...], Loop] = {}
-_of_loops: dict[
-    tuple[Any, ...], threading.Lock
-] = {}  # whoever needs a loop that another thread is getting waits for it
+# Whoever needs a loop that another thread is getting waits for it.
+_of_loops: dict[tuple[Any, ...], threading.Lock] = {}
 _helpers: ContextVar[CompilingProcesses | None] = ContextVar("helpers", default=None)
 
 

@@ -18,9 +18,8 @@ class StreamPart(NamedTuple):
 
     first: int = 0  # the number in the stream of the first round that is decided here
     waiting: NDArray[np.int64] = NOTHING  # the numbers of rounds decided before, whose feedback comes here or later
-    heard: NDArray[np.int64] = (
-        NOTHING  # where feedback comes late or never: those decided here whose feedback comes at all
-    )
+    # Where feedback comes late or never: those decided here whose feedback comes at all.
+    heard: NDArray[np.int64] = NOTHING
     last: bool = True
     own_rows: bool = False  # whether row t is that of its round t, and not row t of all
 

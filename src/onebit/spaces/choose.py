@@ -210,10 +210,6 @@ class CompositeChoice(SpaceChoice):
         make, layout = self.rule.composite.space(params, form, heads, planned, self.seed)
         return Blueprint(make, layout)
 
-    def settled(self, params: Any, space: Any) -> Any:
-        """Which members there are."""
-        return params._replace(**space.kind)
-
     @property
     def routes(self) -> bool:
         """It has members for either form, and chooses."""
@@ -225,9 +221,8 @@ class CompositeChoice(SpaceChoice):
         return "has several members"
 
     def weights(self, space: Any, known: int) -> NDArray[Any]:
-        """Those of the members on dense rows are in views of their own, side by side."""
-        matrix: NDArray[Any] = space.matrix()
-        return matrix if space.has_views else matrix[:, :known]
+        matrix: NDArray[Any] = space.matrix(known)
+        return matrix
 
 
 def choose(rule: Rule, options: Options) -> SpaceChoice:

@@ -40,9 +40,8 @@ class ArraySpec(NamedTuple):
 NUMBERS = np.float64
 SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST)
 LAST_NUMBER = sys.float_info.max  # beyond which there is only infinity
-BALL_SCALE = ArraySpec(
-    (2,), NUMBERS, (sys.float_info.min, -LAST_NUMBER), (1.0, LAST_NUMBER)
-)  # into the ball, and the squared length before
+# The factor into the ball, and the squared length before it.
+BALL_SCALE = ArraySpec((2,), NUMBERS, (sys.float_info.min, -LAST_NUMBER), (1.0, LAST_NUMBER))
 MOST_COUNTED = 2**62  # which nobody reaches by counting, so that one more is a number too
 REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
 

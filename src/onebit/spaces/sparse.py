@@ -21,9 +21,8 @@ __all__ = ["Sparse", "SparseRows", "SparseSpace", "absorb", "moved", "needs_room
 
 
 FEW = 16  # heads that are summed in registers
-IN_ORDER = (
-    "score",
-)  # whose sums the compiler may not reorder: it would take eight entries at a time, gathering weights of one head
+# Whose sums the compiler may not reorder: it would take eight entries at a time, gathering weights of one head.
+IN_ORDER = ("score",)
 
 
 class SparseRows(NamedTuple):

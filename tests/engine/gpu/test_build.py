@@ -235,7 +235,7 @@ def test_a_rule_takes_the_place_of_the_generic_names() -> None:
     assert binding.instead[generic.decide] is shape.rule.decide
     assert binding.instead[generic.learn] is shape.rule.learn
     written = binding.plain(kernel.replicate)
-    assert written.__globals__["turn"].__globals__["play"].__globals__["decide"].__code__ is shape.rule.decide.__code__
+    assert written.__globals__["play_round"].__globals__["decide"].__code__ is shape.rule.decide.__code__
     assert written.__globals__["HEADS"] == 4
     assert kernel.HEADS == 0
 

@@ -145,11 +145,6 @@ class AutoDense(AutoDenseArrays, Space):
         return self.clusters.means.shape[0], self.clusters.means.shape[1]
 
     @property
-    def has_views(self) -> bool:
-        """Whether members see a row in ways of their own, so that columns of weights are not those of a row."""
-        return True
-
-    @property
     def never_right(self) -> list[int]:
         """The classes that were not right since the last beginning."""
         return np.flatnonzero(self.clusters.counts == 0.0).tolist()
@@ -163,13 +158,8 @@ class AutoDense(AutoDenseArrays, Space):
         """How often a covariance lost its positive definiteness."""
         return self.linear.repairs
 
-    @property
-    def kind(self) -> dict[str, int]:
-        """What the rule must know of it."""
-        return {}
-
-    def matrix(self) -> Any:
-        """The weights of the linear members, side by side: a line for each class."""
+    def matrix(self, known: int) -> Any:
+        """Return the weights of the linear members, each in a view of its own, side by side: a line for each class."""
         return np.concatenate([self.linear.weights_of(member) for member in range(LINEAR)], axis=1)
 
     def contributions(self, rows: DenseRows, contrast: Contrast) -> Contributions:

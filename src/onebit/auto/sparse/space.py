@@ -128,16 +128,6 @@ class AutoSparse(AutoSparseArrays, Space):
         return self.heads, len(self.weights)
 
     @property
-    def has_views(self) -> bool:
-        """Whether members see a row in ways of their own, so that columns of weights are not those of a row."""
-        return False
-
-    @property
-    def kind(self) -> dict[str, int]:
-        """What the rule must know of it."""
-        return {}
-
-    @property
     def never_right(self) -> list[int]:
         """The classes that were not right since the last beginning."""
         return np.flatnonzero(self.counts == 0.0).tolist()
@@ -153,9 +143,9 @@ class AutoSparse(AutoSparseArrays, Space):
             )
         )
 
-    def matrix(self) -> Any:
-        """The weights, heads by features."""
-        return self.weights[:, : self.heads].T.copy()
+    def matrix(self, known: int) -> Any:
+        """Return the weights of the known features: a line for each class."""
+        return self.weights[:known, : self.heads].T.copy()
 
     def contributions(self, rows: SparseRows, contrast: Contrast) -> Contributions:
         """What each value of the row just scored adds to a contrast of logits, by the regression and by naive Bayes.

@@ -35,8 +35,8 @@ from onebit.engine.gpu.round import (
     find_sums,
     gather,
     give_orders,
+    play_round,
     remember,
-    turn,
     weigh_together,
     whole_sum,
 )
@@ -52,9 +52,8 @@ record_of: Any = None  # the parameters of one replicate, of which codes and cou
 LANES = GROUPS = WIDTH = 0  # lanes of a replicate, replicates of a block, features of a lane
 HEADS = SCORES = MEMORY = 0  # weight vectors; numbers that a rule reads of a row, with variances; numbers in its memory
 SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups; odd, so that these read from different banks
-HELD = HELD_FEATURES = (
-    0  # numbers of lines and of the row that are in a lane's registers, at least 1 since no array is empty
-)
+# Numbers of lines and of the row that are in a lane's registers, at least 1 since no array is empty.
+HELD = HELD_FEATURES = 0
 SHARED_FEATURES = 0  # numbers of the row in shared memory, where it is not in registers
 GROUP_WORDS = 0  # numbers of a replicate in shared memory
 SUMS = SLOTS = 0  # lines that are summed along a row, and sums that a lane ends with
@@ -169,7 +168,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
             )  # fmt: skip
             cuda.syncwarp()
         if lane == 0:
-            played_wrong, greedy_wrong, mark, next_mark = turn(
+            played_wrong, greedy_wrong, mark, next_mark = play_round(
                 params, key, position, entry, event, float(norm), largest,
                 memory, scores, work, rule_step, orders, choices[me], all_classes,
                 marks, curves[me], played_wrong, greedy_wrong, mark, next_mark,

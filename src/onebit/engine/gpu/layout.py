@@ -97,9 +97,8 @@ class Layout(NamedTuple):
     """How a replicate lies on the device."""
 
     lanes: int  # that share a replicate
-    where: (
-        str  # registers, shared or memory: where its weights are; sparse, where they are in memory feature by feature
-    )
+    # Where its weights are: registers, shared or memory; sparse, where they are in memory feature by feature.
+    where: str
     threads: int  # of a block
 
     @classmethod

@@ -86,7 +86,7 @@ def weighed(params: Any, given: RuleInput, first: int, apart: int) -> None:
     """What `decide` calls then: it has been done."""
 
 
-def turn(  # noqa: PLR0917 -- it is part of the kernel
+def play_round(  # noqa: PLR0917 -- it is part of the kernel
     params: Any,
     key: np.uint64,
     position: int,
@@ -108,45 +108,14 @@ def turn(  # noqa: PLR0917 -- it is part of the kernel
     mark: int,
     next_mark: int,
 ) -> tuple[int, int, int, int]:
-    """Play a round or what an event asks for, and count; the mistakes of played and greedy labels, the marks passed, and the next mark."""
+    """Decide, learn, or both, as the round or an event asks for; give orders to all lanes, and count.
+
+    Return the mistakes of played and greedy labels, the marks passed, and the next mark.
+    """
     now, what, place = position, DECIDE | LEARN, 0
     if LATE:
         now, what, place = event >> ROUND, event & WHAT, (event >> WAITING) & PLACE
-    label = entry >> LABEL
-    played, greedy = play(
-        params, key, now, what, label, sq_norm, largest, memory, scores, work, step, orders, choices[place], all_classes
-    )
-    if played >= 0:
-        played_wrong += label != played
-        greedy_wrong += label != greedy
-        if now + 1 == next_mark:
-            curve[0, mark] = played_wrong
-            curve[1, mark] = greedy_wrong
-            mark += 1
-            next_mark = marks[mark]
-    return played_wrong, greedy_wrong, mark, next_mark
-
-
-def play(  # noqa: PLR0917 -- it is part of the kernel
-    params: Any,
-    key: np.uint64,
-    now: int,
-    what: int,
-    label: int,
-    sq_norm: float,
-    largest: float,
-    memory: Vector,
-    scores: Vector,
-    work: Any,
-    step: Vector,
-    orders: Vector,
-    waiting: Vector,
-    all_classes: NDArray[np.int64],
-) -> tuple[int, int]:
-    """Decide, learn, or both, and give orders to all lanes; the label played and the greedy one, -1 where nothing was decided.
-
-    `waiting` is the place of this round's choice between its decision and its feedback.
-    """
+    label, waiting = entry >> LABEL, choices[place]
     played, greedy, learns, factor, reward = -1, -1, False, 1.0, 0.0
     if not sq_norm <= largest:
         orders[REFUSED] = 1.0
@@ -189,7 +158,15 @@ def play(  # noqa: PLR0917 -- it is part of the kernel
     else:
         for head in range(SCORES):
             step[head] = 0.0
-    return played, greedy
+    if played >= 0:
+        played_wrong += label != played
+        greedy_wrong += label != greedy
+        if now + 1 == next_mark:
+            curve[0, mark] = played_wrong
+            curve[1, mark] = greedy_wrong
+            mark += 1
+            next_mark = marks[mark]
+    return played_wrong, greedy_wrong, mark, next_mark
 
 
 def gather(lane: int, sums: NDArray[np.float32]) -> None:

@@ -34,8 +34,8 @@ from onebit.engine.gpu.round import (
     SUM,
     WISH,
     give_orders,
+    play_round,
     remember,
-    turn,
     weigh_together,
     whole_sum,
 )
@@ -50,9 +50,8 @@ SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups
 SPAN = PARTS = SLOTS = 0  # lanes side by side that have different heads, parts of a row, heads of a lane
 STEP_SLOTS = 0  # heads of a lane when it looks which of them move
 NUMBERS = 0xFFFFFFFFFF  # more than all rows, or all weights of a replicate, have
-MOVED = (
-    8  # weights that a lane has on their way at the same time when it moves them; when it sums, there are SPAN of them
-)
+# Weights that a lane has on their way at the same time when it moves them; when it sums, there are SPAN of them.
+MOVED = 8
 KEEPS_NORM = LATE = False  # whether the rule asks for ||W||^2; whether events are walked, not rounds
 WEIGHS = False  # whether the rule has a part that lanes do together
 
@@ -128,7 +127,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
             )  # fmt: skip
             cuda.syncwarp()
         if lane == 0:
-            played_wrong, greedy_wrong, mark, next_mark = turn(
+            played_wrong, greedy_wrong, mark, next_mark = play_round(
                 params, key, position, entry, event, norms[entry & ROW], largest,
                 memory, scores, work, rule_step, orders, choices[me], all_classes,
                 marks, curves[me], played_wrong, greedy_wrong, mark, next_mark,
