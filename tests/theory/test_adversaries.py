@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -147,11 +146,6 @@ def test_under_strong_separability_the_bound_of_the_thesis_needs_more_room() -> 
 )
 def test_what_no_adversary_can_be_is_refused(settings: dict[str, Any], words: str) -> None:
     assert words in refused(lambda: adversary("banditron", **settings))
-
-
-def test_what_was_forced_is_plain_values() -> None:
-    said = json.loads(json.dumps(adversary("perceptron", ratio=3, runs=2).to_dict()))
-    assert (said["feedback"], said["adaptive"]["mistakes"], said["held"]) == ("full", [9, 9], True)
 
 
 def test_a_bound_that_was_not_kept_is_told() -> None:

@@ -230,29 +230,6 @@ class Forced:
         certain = min(self.adaptive) == self.adversary.rounds
         return separable and certain and highest >= self.adversary.expected * (1.0 - 1e-9)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        adversary = self.adversary
-        return {
-            "rule": self.rule,
-            "options": self.options,
-            "feedback": adversary.feedback,
-            "kind": adversary.kind,
-            "classes": adversary.classes,
-            "ratio": adversary.ratio,
-            "rounds": adversary.rounds,
-            "blocks": adversary.blocks,
-            "margin": self.margin,
-            "adaptive": {"bound": adversary.rounds, "mistakes": list(self.adaptive)},
-            "oblivious": {
-                "bound": adversary.expected,
-                "mistakes": list(self.oblivious),
-                "mean": self.mean.to_dict(),
-            },
-            "published": adversary.published,
-            "held": self.held,
-        }
-
 
 def adversary(
     rule: str | Rule,

@@ -1,4 +1,4 @@
-"""Group weak separability: the programs between groups and within one, the order of classes in a group, and a search for groups.
+"""Group weak separability: the programs between groups and within one, and the order of classes in a group.
 
 For the vector u'_g along which the classes of a group are told apart, Prompak (2017) asks for a difference of 2 gamma between any two
 rows of different classes, and goes on (Lemma 3) as if every class lay in an interval of its own. The definition alone lets classes
@@ -10,7 +10,6 @@ found by trying.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -19,15 +18,9 @@ from onebit.theory.constraints import Labels, Leading, MarginRows, Numbers, Orde
 from onebit.theory.programs import Solution, Told, largest_margin, leading_margin, softly
 
 LARGEST_GROUP = 5  # classes in one group, whose orders are all tried: 60 of them
-MOST_CLASSES = 9  # that groups are searched for
-PROGRAMS = 3_000  # that a search may solve
 
 Group = tuple[int, ...]  # classes, in an order
 Partition = tuple[Group, ...]
-
-
-class _Enough(Exception):  # noqa: N818
-    """As many programs have been solved as may be."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +57,12 @@ def shared(margins: list[float]) -> float:
 
 @dataclass
 class Programs:
-    """The programs of one table. Those within groups are solved once; `left` is how many more may be solved, if that is bounded."""
+    """The programs of one table. Those within groups are solved once."""
 
     rows: MarginRows
     labels: Labels
     classes: int
     told: Told | None = None
-    left: int | None = None
     _ordered: dict[Group, Solution] = field(default_factory=dict)
 
     def under(self, groups: Partition) -> Grouped:
@@ -78,7 +70,6 @@ class Programs:
         found = [self.within(group) for group in groups]
         between = None
         if len(groups) > 1:
-            self._count()
             between = leading_margin(self.rows, self.leading(groups), self.told)
         return Grouped(tuple(group for group, _ in found), between, tuple(one for _, one in found))
 
@@ -123,7 +114,6 @@ class Programs:
         """The vector along which classes come in this order; of an order and its opposite, in the one that is smaller."""
         order = min(order, order[::-1])
         if order not in self._ordered:
-            self._count()
             mine, constraints = self.in_order(order)
             found = largest_margin(self.rows.only(mine), constraints, self.told)
             self._ordered[order] = replace(found, rows=mine[found.rows])
@@ -154,47 +144,3 @@ class Programs:
     def _here(self, group: Group) -> Group:
         """The classes that have rows: others need no position in an order."""
         return tuple(one for one in group if (self.labels == one).any())
-
-    def _count(self) -> None:
-        if self.left is not None:
-            if self.left < 1:
-                raise _Enough
-            self.left -= 1
-
-
-def search(programs: Programs) -> tuple[Grouped | None, bool]:
-    """The groups with the largest margin among the fewest groups that have one; and whether all there are were tried."""
-    best: Grouped | None = None
-    try:
-        for count in range(1, programs.classes + 1):
-            for groups in _partitions(programs, count):
-                within = shared([one.upper for _, one in map(programs.within, groups) if one is not None])
-                if within > (0.0 if best is None else min(best.lower)):
-                    found = programs.under(groups)
-                    if min(found.lower) > (0.0 if best is None else min(best.lower)):
-                        best = found
-            if best is not None:
-                break
-    except _Enough:
-        return best, False
-    return best, True
-
-
-def _partitions(programs: Programs, count: int, begun: Partition = ()) -> Iterator[Partition]:
-    """The partitions into so many groups that all have a margin within; class after class finds its group.
-
-    What has no margin within some classes has none with more.
-    """
-    done = sum(len(group) for group in begun)
-    if done == programs.classes:
-        if len(begun) == count:
-            yield begun
-        return
-    for position, group in enumerate(begun):
-        larger = (*group, done)
-        if len(larger) <= LARGEST_GROUP:
-            solution = programs.within(larger)[1]
-            if solution is None or solution.separable:
-                yield from _partitions(programs, count, (*begun[:position], larger, *begun[position + 1 :]))
-    if len(begun) < count:
-        yield from _partitions(programs, count, (*begun, (done,)))

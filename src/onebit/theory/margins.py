@@ -26,7 +26,7 @@ from onebit.data.dataset import Csr
 from onebit.data.sources import source_of
 from onebit.errors import InputError, brief, nearest
 from onebit.theory.constraints import Against, LabelledRows, Leading, Numbers
-from onebit.theory.groups import LARGEST_GROUP, MOST_CLASSES, PROGRAMS, Partition, Programs, search, shared
+from onebit.theory.groups import LARGEST_GROUP, Partition, Programs, shared
 from onebit.theory.programs import NOTHING, Told, largest_margin, leading_margin, softly
 
 KINDS = ("strong", "weak", "group")
@@ -68,55 +68,6 @@ class Margin:
     kernel: str | None = None
     support: NDArray[np.int64] | None = field(default=None, repr=False)
     worst: list[tuple[int, float]] = field(default_factory=list)
-    note: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, for JSON."""
-        arrays = {name: getattr(self, name) for name in ("vectors", "between", "within", "support")}
-        return {
-            "kind": self.kind,
-            "separable": self.separable,
-            "margin": self.margin,
-            "upper": self.upper,
-            "R": self.R,
-            "rows": self.rows,
-            "classes": list(self.classes),
-            "certified": self.certified,
-            "slack": self.slack,
-            "kernel": self.kernel,
-            "groups": [list(group) for group in self.groups],
-            "worst": [{"row": row, "slack": slack} for row, slack in self.worst],
-            "note": self.note,
-            **{name: None if array is None else array.tolist() for name, array in arrays.items()},
-            "thresholds": [one.tolist() for one in self.thresholds],
-        }
-
-    def __str__(self) -> str:
-        name = {"strong": "strong", "weak": "weak", "group": "group weak"}[self.kind]
-        space = f" in the space of the {self.kernel} kernel" if self.kernel else ""
-        lines = [f"{name} linear separability of {self.rows:,} rows, {len(self.classes)} classes{space}"]
-        if self.separable:
-            held = f"recomputed from the vectors, the smallest slack is {self.slack:.2g}"
-            proof = f"yes: {held}" if self.certified else f"no: a larger margin is not ruled out; {held}"
-            lines += [
-                "  separable   yes",
-                f"  margin      {self.margin:.8g}, and no vectors have more than {self.upper:.8g}",
-                f"  R           {self.R:.8g}",
-                f"  R / margin  {self.R / self.margin:.8g}",
-                f"  certified   {proof}",
-            ]
-        else:
-            lines += [
-                "  separable   no",
-                f"  R           {self.R:.8g}",
-                f"  certified   yes: no vectors have a margin above {self.upper:.2g}",
-            ]
-        if self.groups:
-            lines.append("  groups      " + " / ".join(",".join(map(str, group)) for group in self.groups))
-        if self.worst:
-            lines.append("  rows most in the way, counted from 0 (slack in margins; below -1 is the wrong side)")
-            lines += [f"    row {row:>8}  {slack:10.4f}" for row, slack in self.worst]
-        return "\n".join([*lines, *([f"  {self.note}"] if self.note else [])])
 
 
 def margin(
@@ -135,8 +86,8 @@ def margin(
     """The largest margin of data, or a proof that they have none and the rows most in the way.
 
     `X` is a data name, a path, a source, or rows with labels `y`; the further keywords are those of `onebit.data.source_of`. `rounds` rows are
-    drawn by a generator, or sampled from a file, with `seed`. `groups` are lists of classes, for the kind "group": by default the
-    fewest groups with a margin are searched for. `kernel` is as for a learner, `bias` reads x as (x, 1). `told` is called with the progress.
+    drawn by a generator, or sampled from a file, with `seed`. `groups` are lists of classes, which the kind "group" needs. `kernel`
+    is as for a learner, `bias` reads x as (x, 1). `told` is called with the progress.
 
     >>> found = margin([[0.0, 1.0], [1.0, 0.0]], ["up", "right"], kind="weak")
     >>> round(found.margin, 6), found.vectors.round(3).tolist(), found.certified
@@ -144,16 +95,12 @@ def margin(
     """
     if kind not in KINDS:
         raise InputError(f"kind is {brief(kind)}; {nearest(str(kind), KINDS)}")
-    if groups is not None and kind != "group":
-        raise InputError(f"groups were given, which are for the kind 'group', and kind is {brief(kind)}")
+    if (groups is not None) != (kind == "group"):
+        raise InputError(f"kind is {brief(kind)}, but groups are given for the kind 'group', and for no other")
     source = source_of(X, y, **data)
     taken = source.rounds if rounds is None else checked_count("rounds", rounds)
     given = source.make(taken, checked_seed(seed))
-    partition = None if groups is None else _partition(groups, given.classes)
-    if kind == "group" and partition is None and len(given.classes) > MOST_CLASSES:
-        raise InputError(
-            f"there are {len(given.classes)} classes, and groups are searched for at most {MOST_CLASSES}: give groups"
-        )
+    partition = () if groups is None else _partition(groups, given.classes)
     rows, numbers = _sampled(given.X, given.rows, rounds, seed)
     table = LabelledRows.read(rows, given.y[numbers], len(given.classes), bias, kernel)
     if kind == "group":
@@ -248,7 +195,6 @@ def _named(
         kernel=table.kernel,
         support=support,
         worst=worst,
-        note=found.note,
         **vectors,
     )
 
@@ -273,7 +219,6 @@ class Found:
     thresholds: tuple[Numbers, ...] = ()
     groups: Partition = ()
     slacks: Numbers | None = None
-    note: str = ""
 
 
 def strong(table: LabelledRows, told: Told | None) -> Found:
@@ -303,30 +248,16 @@ def weak(table: LabelledRows, told: Told | None) -> Found:
     return Found(solution.lower, solution.upper, slack, length, vectors)
 
 
-def by_groups(table: LabelledRows, told: Told | None, partition: Partition | None) -> Found:
-    """One program between the groups and one within each, in its best order; without a partition the best is searched for."""
+def by_groups(table: LabelledRows, told: Told | None, partition: Partition) -> Found:
+    """One program between the groups and one within each, in its best order."""
     programs = Programs(table.rows, table.labels, table.classes, told)
-    note = ""
-    if partition is None:
-        programs.left = PROGRAMS
-        found, complete = search(programs)
-        programs.left = None
-        if not complete:
-            if found is None:
-                raise InputError(
-                    f"no groups with a margin were found by {PROGRAMS:,} programs: give groups, or fewer rows"
-                )
-            note = f"the search was given up after {PROGRAMS:,} programs: other groups may have a larger margin"
-        if found is None:
-            note = f"no groups of {LARGEST_GROUP} classes at most have a margin; here every class is one"
-        partition = tuple((one,) for one in range(table.classes)) if found is None else found.groups
     grouped = programs.under(partition)
     lower = min(grouped.lower)
     if lower == math.inf:
         raise InputError("all rows are of one class and all classes in one group: there is nothing to tell apart")
     if lower <= 0.0:
         slacks = programs.slacks(grouped)
-        return Found(0.0, grouped.upper, groups=grouped.groups, slacks=slacks, note=note)
+        return Found(0.0, grouped.upper, groups=grouped.groups, slacks=slacks)
 
     inner = grouped.lower[1]
     within = table.vectors(grouped.within, [1.0 if one is None else inner / one.lower for one in grouped.within])
@@ -352,5 +283,4 @@ def by_groups(table: LabelledRows, told: Told | None, partition: Partition | Non
         within=within,
         thresholds=tuple(thresholds),
         groups=grouped.groups,
-        note=note,
     )
