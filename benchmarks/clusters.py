@@ -22,7 +22,7 @@ from onebit.data.streams import stream
 from onebit.errors import OnebitError
 from onebit.experiments.executors import Executor, executor_of
 from onebit.experiments.grid import Grid
-from onebit.experiments.runner import collect
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials.records import Records
 from onebit.experiments.trials.trial import Trial
 
@@ -43,10 +43,11 @@ def time_sweep(executor: Executor, trials: list[Trial]) -> float:
     with TemporaryDirectory() as folder:
         rows = Records(folder)
         started = time.perf_counter()
-        collected = collect(trials, rows, executor, None)
+        collector = TrialCollector(rows, executor)
+        collector.collect(trials)
         seconds = time.perf_counter() - started
         rows.close()
-    assert len(collected.of(trials)) == len(trials)
+    assert len(collector.records_of(trials)) == len(trials)
     return seconds
 
 

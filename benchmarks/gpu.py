@@ -175,7 +175,7 @@ def core_rate(line: Line) -> float | None:
     """Return the rounds a second of one core of this host; None if the run failed."""
     values, labels = rows_of(line.classes, line.features)
     streamed = stream(values, labels, rounds=CORE_ROUNDS, order="shuffle", delay=line.delay or None)
-    (record,) = threads_executor(1).run([[Trial(entry_of(line.rule, line.options), streamed, 0)]], lambda count: None)
+    (record,) = threads_executor(1).run([Trial(entry_of(line.rule, line.options), streamed, 0)], lambda count: None)
     return None if record.failed else CORE_ROUNDS / max(1e-9, record.seconds)
 
 

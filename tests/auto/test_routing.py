@@ -541,7 +541,7 @@ def outcome_of(trials: list[Trial]) -> list[Any]:
     found = {id(one.trial): one for one in execute(by_shared_data(trials), 1, lambda count: None)}
     kept = [found[id(trial)] for trial in trials]
     assert all(one.learner is not None for one in kept), [one.why for one in kept]
-    return [(one.mistakes.tolist(), {**state(one.learner), "identity": ""}) for one in kept]  # type: ignore[arg-type]
+    return [(one.tally.mistakes.tolist(), {**state(one.learner), "identity": ""}) for one in kept]  # type: ignore[arg-type]
 
 
 def test_a_table_is_turned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

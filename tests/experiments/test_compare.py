@@ -14,10 +14,9 @@ import pytest
 
 import onebit
 from onebit.checks import refused, rows
-from onebit.experiments import compare as compare_module
 from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
 from onebit.experiments.report.html import page_html
-from onebit.experiments.runner import Interrupted, causes_said, collect
+from onebit.experiments.runner import TrialCollector, causes_said
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.rules import registry
 from tests.experiments.trials.records import record
@@ -354,15 +353,17 @@ def test_a_comparison_that_was_stopped_has_the_page_of_the_whole_and_calls_nothi
     """What has not run is said to be that; the whole one, later, takes the place of its page."""
     learners = ["banditron", "bpa"]
 
-    def stopped_after_the_first(trials: Any, records: Any, executor: Any, progress: Any) -> Any:
-        done = [one for one in trials if one.stream.name == "synsep9" and one.entry.rule.name == "bpa"]
-        raise Interrupted(collect(done, records, executor, progress))
+    collect = TrialCollector.collect
+
+    def stopped_after_the_first(self: TrialCollector, trials: Any) -> None:
+        collect(self, [one for one in trials if one.stream.name == "synsep9" and one.entry.rule.name == "bpa"])
+        raise KeyboardInterrupt
 
     def compared() -> Any:
         return onebit.compare(["synsep9", "synnonsep9"], learners, rounds=300, runs=2, out=tmp_path)
 
     with monkeypatch.context() as patched:
-        patched.setattr(compare_module, "collect", stopped_after_the_first)
+        patched.setattr(TrialCollector, "collect", stopped_after_the_first)
         with pytest.raises(onebit.Stopped) as stopped:
             compared()
     partly = stopped.value.result

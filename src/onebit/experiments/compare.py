@@ -18,7 +18,7 @@ from onebit.experiments.executors import executor_of
 from onebit.experiments.report.html import save_page
 from onebit.experiments.report.parts import Page
 from onebit.experiments.run import Stopped, constant_said
-from onebit.experiments.runner import Collected, Interrupted, collect, failures_said, refuse_or_warn
+from onebit.experiments.runner import TrialCollector, failures_said, refuse_or_warn
 from onebit.experiments.statistics import MeanEstimate, Summary
 from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import Record, Records, frame
@@ -226,24 +226,26 @@ def compare(
     seeds = range(seed, seed + runs)
     trials = [Trial(entry, one, each) for one in streams for each in seeds for entry in entries]
 
-    def comparison(collected: Collected, folder: Path | None) -> Comparison:
+    def comparison(collector: TrialCollector, folder: Path | None) -> Comparison:
         results = []
         for one in streams:
             summaries, failures = [], []
             for entry in entries:
-                found = collected.of(Trial(entry, one, each) for each in seeds)
+                found = collector.records_of(Trial(entry, one, each) for each in seeds)
                 good = [record for record in found if not record.failed]
                 failures += [record for record in found if record.failed]
                 if good and len(good) == len(found):
                     summaries.append(Summary(entry, good))
             results.append(DataResult(one, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
-        return Comparison(results, runs, seed, command, folder, collected.cost, entries)
+        return Comparison(results, runs, seed, command, folder, collector.cost, entries)
 
     with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
+        collector = TrialCollector(records, executor, progress)
         try:
-            found = comparison(collect(trials, records, executor, progress), records.folder)
-        except Interrupted as stopped:
-            raise Stopped(comparison(stopped.collected, records.folder)) from None
+            collector.collect(trials)
+        except KeyboardInterrupt:
+            raise Stopped(comparison(collector, records.folder)) from None
+        found = comparison(collector, records.folder)
     refuse_or_warn(found.failures, len(trials))
     return found
 

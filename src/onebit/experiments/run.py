@@ -270,25 +270,27 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
     finished = [done[seed] for seed in sorted(done)]
     first, rounds = finished[0], streamed.rounds
     assert first.learner is not None
-    curves = np.stack([one.curve for one in finished]) / first.marks
-    mistakes = np.stack([one.mistakes for one in finished])
+    marks = first.tally.marks
+    curves = np.stack([one.tally.curve for one in finished]) / marks
+    errors = np.stack([one.tally.mistakes[:2] for one in finished]) / rounds
     common = {name: value for name, value in entry.options.items() if name in MEANINGS}
-    worth = [one.rewards for one in finished if one.rewards is not None]
-    totals = np.stack([one.total for one in worth]) / rounds if worth else None
-    reward_curves = np.stack([one.curve for one in worth]) / first.marks if worth else None
-    more = () if reward_curves is None else (reward_curves[:, 0], reward_curves[:, 1])
-    constant = "" if totals is None else constant_said(streamed, float(totals[:, 0].mean()))
+    rewards, constant = None, ""
+    reward_curves: list[NDArray[np.float64]] = []
+    if streamed.source.rewards:
+        rewards = np.stack([one.tally.rewards for one in finished]) / rounds
+        reward_curves = [np.stack([one.tally.reward_curve[row] for one in finished]) / marks for row in range(2)]
+        constant = constant_said(streamed, float(rewards[:, 0].mean()))
     return Result(
         rule=entry.rule.name,
         params={**first.learner.settings, **common},
         data=streamed.name,
         rounds=rounds,
-        errors=mistakes[:, 0] / rounds,
-        greedy_errors=mistakes[:, 1] / rounds,
-        curve=ErrorCurve(first.marks, curves[:, 0], curves[:, 1], *more),
+        errors=errors[:, 0],
+        greedy_errors=errors[:, 1],
+        curve=ErrorCurve(marks, curves[:, 0], curves[:, 1], *reward_curves),
         rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
         learner=first.learner,
         caveat="; ".join(filter(None, [streamed.caveat, constant and f"{constant}, more than the learner"])),
-        rewards=None if totals is None else totals[:, 0],
-        greedy_rewards=None if totals is None else totals[:, 1],
+        rewards=None if rewards is None else rewards[:, 0],
+        greedy_rewards=None if rewards is None else rewards[:, 1],
     )

@@ -11,9 +11,8 @@ from onebit.data.streams import Stream
 from onebit.errors import InputError, OnebitWarning, truncate
 from onebit.experiments.executors import Executor
 from onebit.experiments.statistics import Summary
-from onebit.experiments.trials.cost import NOTHING, Cost, number_of
+from onebit.experiments.trials.cost import Cost, number_of
 from onebit.experiments.trials.records import Record, Records
-from onebit.experiments.trials.shared_data import by_shared_data
 from onebit.experiments.trials.trial import ComparisonEntry, Progress, Trial, shown
 
 MOST_CAUSES = 3  # in one sentence, and learners of each; the page has all
@@ -70,75 +69,70 @@ def _some(words: Sequence[str], rest: str, between: str = ", ") -> str:
 Callback = Callable[[Record], object]  # told of each run once it is kept; what it returns does not matter
 
 
-class Collected:
-    """The records of some trials, and what they took."""
+class TrialCollector:
+    """Runs the trials of an experiment that have no record yet, and has the records of all; after Ctrl-C, of those that were done.
 
-    def __init__(self, records: dict[str, Record] | None = None, cost: Cost = NOTHING) -> None:
-        self._records = records or {}
-        self.cost = cost
+    `callback` is told of each record once, in this thread and after it is kept: first of those that were there, then of the others as they come.
+    """
 
-    def of(self, trials: Iterable[Trial]) -> list[Record]:
-        """Those of these trials that were run, failed or not, in their order."""
+    def __init__(
+        self,
+        records: Records,
+        executor: Executor,
+        progress: Progress | None = None,
+        callback: Callback | None = None,
+    ) -> None:
+        self._kept, self._executor = records, executor
+        self._progress = progress or (lambda count: None)
+        self._callback = callback or (lambda record: None)
+        self._records: dict[str, Record] = {}
+        self._rounds, self._seconds, self._found = 0, 0.0, 0
+
+    def collect(self, trials: Iterable[Trial]) -> None:
+        """Run those of these trials that have no record, and keep their records as they come."""
+        missing: dict[str, Trial] = {}
+        found: list[Record] = []
+        for trial in trials:
+            record = self._kept.get(trial)
+            if record is not None:
+                found.append(record)
+                self._progress(trial.stream.rounds)
+            elif trial.identity not in missing or trial.curve:  # where two ask for the same, the one that wants more
+                missing[trial.identity] = trial
+        found = list({record.id: record for record in found}.values())
+        self._records |= {record.id: record for record in found}
+        self._found += len(found)
+        for record in found:
+            self._callback(record)
+        started, before = time.perf_counter(), len(self._records)
+        try:
+            with closing(self._executor.run(list(missing.values()), self._progress)) as come:
+                for record in come:
+                    if (
+                        missing.pop(record.id, None) is not None
+                    ):  # an executor may give what was lost and done again twice
+                        self._records[record.id] = self._kept.add(record)
+                        self._rounds += 0 if record.failed else record.rounds
+                        self._callback(record)
+        finally:
+            if len(self._records) > before:
+                self._seconds += time.perf_counter() - started
+
+    @property
+    def cost(self) -> Cost:
+        """What the trials took that were run here, and how many were there."""
+        return Cost(self._executor.resources, self._rounds, self._seconds, self._found)
+
+    def records_of(self, trials: Iterable[Trial]) -> list[Record]:
+        """The records of those of these trials that were run, failed or not, in their order."""
         return [self._records[trial.identity] for trial in trials if trial.identity in self._records]
 
     def failures(self, trials: Iterable[Trial]) -> list[Record]:
         """Those of these trials that failed."""
-        return [record for record in self.of(trials) if record.failed]
+        return [record for record in self.records_of(trials) if record.failed]
 
     def summary(self, entry: ComparisonEntry, stream: Stream, seeds: range) -> Summary | None:
         """How a learner did with all of these seeds; None where a run failed or was not done."""
-        records = self.of(Trial(entry, stream, seed) for seed in seeds)
-        whole = len(records) == len(seeds) and not any(record.failed for record in records)
-        return Summary(entry, records) if whole else None
-
-
-class Interrupted(KeyboardInterrupt):
-    """Ctrl-C; `collected` has what was done by then."""
-
-    def __init__(self, collected: Collected) -> None:
-        super().__init__("stopped")
-        self.collected = collected
-
-
-def collect(
-    trials: Iterable[Trial],
-    records: Records,
-    executor: Executor,
-    progress: Progress | None,
-    callback: Callback | None = None,
-) -> Collected:
-    """The records of these trials; those that are not there yet are run, and kept as soon as they are done.
-
-    `callback` is told of each once, in this thread and after it is kept: first of those that were there, then of the others as they come.
-    """
-    report = progress or (lambda count: None)
-    found: dict[str, Record] = {}
-    missing: dict[str, Trial] = {}
-    for trial in trials:
-        record = records.get(trial)
-        if record is not None:
-            found[trial.identity] = record
-            report(trial.stream.rounds)
-        elif trial.identity not in missing or trial.curve:  # where two ask for the same, the one that wants more
-            missing[trial.identity] = trial
-    new: dict[str, Record] = {}
-    started = time.perf_counter()
-
-    def collected() -> Collected:
-        seconds = time.perf_counter() - started if new else 0.0
-        rounds = sum(record.rounds for record in new.values() if not record.failed)
-        return Collected({**found, **new}, Cost(executor.resources, rounds, seconds, len(found)))
-
-    try:
-        if callback is not None:
-            for record in found.values():
-                callback(record)
-        with closing(executor.run(by_shared_data(missing.values()), report)) as come:
-            for record in come:
-                if record.id not in new:  # an executor may give what was lost and done again twice
-                    new[record.id] = records.add(record)
-                    if callback is not None:
-                        callback(record)
-        return collected()
-    except KeyboardInterrupt:
-        raise Interrupted(collected()) from None
+        records = self.records_of(Trial(entry, stream, seed) for seed in seeds)
+        is_whole = len(records) == len(seeds) and not any(record.failed for record in records)
+        return Summary(entry, records) if is_whole else None

@@ -23,9 +23,9 @@ from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.report.html import save_page
 from onebit.experiments.report.parts import Page
 from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Callback, Collected, Interrupted, collect, failures_said, refuse_or_warn
+from onebit.experiments.runner import Callback, TrialCollector, failures_said, refuse_or_warn
 from onebit.experiments.statistics import Summary
-from onebit.experiments.trials.cost import NOTHING, Cost, number_of
+from onebit.experiments.trials.cost import Cost, number_of
 from onebit.experiments.trials.records import Record, Records, frame
 from onebit.experiments.trials.trial import Progress, Trial
 
@@ -52,7 +52,7 @@ class Sweep:
     seed: int
     command: str
     folder: Path | None = field(repr=False)
-    cost: Cost = NOTHING
+    cost: Cost = field(default_factory=Cost)
 
     @property
     def best(self) -> dict[str, Any] | None:
@@ -173,35 +173,28 @@ def sweep(
     cells = Grid(learner, grid, options or {})
     streamed = stream(X, y, **settings)
     tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
-    tuned, fresh = Collected(), Collected()
     chosen: int | None = None
 
-    def result(fresh: Collected, folder: Path | None) -> Sweep:
-        summaries = [tuned.summary(entry, streamed, tuning) for entry in cells.entries]
-        failures = tuned.failures(Trial(entry, streamed, each) for entry in cells.entries for each in tuning)
-        again = None
-        if chosen is not None:
-            again = fresh.summary(cells.entries[chosen], streamed, afresh)
-            failures += fresh.failures(Trial(cells.entries[chosen], streamed, each) for each in afresh)
-        cost = tuned.cost + fresh.cost
-        return Sweep(cells, streamed, summaries, chosen, again, failures, runs, fresh_runs, seed, command, folder, cost)
+    def result(collector: TrialCollector, folder: Path | None) -> Sweep:
+        summaries = [collector.summary(entry, streamed, tuning) for entry in cells.entries]
+        fresh = None if chosen is None else collector.summary(cells.entries[chosen], streamed, afresh)
+        failures, cost = collector.failures(trials), collector.cost
+        return Sweep(cells, streamed, summaries, chosen, fresh, failures, runs, fresh_runs, seed, command, folder, cost)
 
+    trials = [Trial(entry, streamed, each) for entry in cells.entries for each in tuning]
     with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
+        collector = TrialCollector(records, executor, progress, callback)
         try:
-            trials = [Trial(entry, streamed, each) for each in tuning for entry in cells.entries]
-            tuned = collect(trials, records, executor, progress, callback)
-            found = [tuned.summary(entry, streamed, tuning) for entry in cells.entries]
-            means = [math.inf if one is None else one.loss.mean for one in found]
+            collector.collect(trials)
+            tuned = [collector.summary(entry, streamed, tuning) for entry in cells.entries]
+            means = [math.inf if one is None else one.loss.mean for one in tuned]
             if min(means) < math.inf:
                 chosen = means.index(min(means))
-                trials += [Trial(cells.entries[chosen], streamed, each) for each in afresh]
-                fresh = collect(trials[-fresh_runs:], records, executor, progress, callback)
-        except Interrupted as stopped:
-            if chosen is None:
-                tuned = stopped.collected
-            else:
-                fresh = stopped.collected
-            raise Stopped(result(fresh, records.folder)) from None
-    swept = result(fresh, records.folder)
+                fresh_trials = [Trial(cells.entries[chosen], streamed, each) for each in afresh]
+                trials += fresh_trials
+                collector.collect(fresh_trials)
+        except KeyboardInterrupt:
+            raise Stopped(result(collector, records.folder)) from None
+        swept = result(collector, records.folder)
     refuse_or_warn(swept.failures, len(trials))
     return swept

@@ -9,7 +9,7 @@ from typing import Any
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.report.parts import Badge, Cell, Column, Number, Part, Table
-from onebit.experiments.runner import Collected
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import Summary
 from onebit.experiments.trials.trial import Trial, entry_of, marks_for
 from onebit.learner.learner import Learner
@@ -71,7 +71,7 @@ class BoundsPlan(ItemPlan):
         first = Trial(entry, fixed, 0, measurement=BoundsMeasurement(self.runs))
         return [first, *(Trial(entry, fixed, seed) for seed in range(1, self.runs))]
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """A verdict for each bound, and the mistakes beside the bounds."""
         verdicts: list[Verdict] = []
         parts: list[Part] = []
@@ -81,8 +81,8 @@ class BoundsPlan(ItemPlan):
                     verdicts.append(self.unmeasured(name, learner.name))
                     continue
                 trials = self._trials(learner, name, fixed)
-                records = [record for record in collected.of(trials) if not record.failed]
-                first = collected.of(trials[:1])
+                records = [record for record in collector.records_of(trials) if not record.failed]
+                first = collector.records_of(trials[:1])
                 if not first or first[0].failed:
                     verdicts.append(self.unmeasured(name, learner.name, FAILED if first else NOT_RUN))
                     continue
@@ -160,19 +160,19 @@ class AdversaryPlan(ItemPlan):
             for trial in self._trials(name, adversary)
         ]
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """A verdict for each adversary, and what it forced on each learner."""
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for title, adversary in self.item.adversaries:
-            found = [self._forced(name, adversary, collected) for name in self._names(adversary)]
+            found = [self._forced(name, adversary, collector) for name in self._names(adversary)]
             done = [one for one in found if one is not None]
             verdicts.append(self._verdict(title, adversary, done, len(found)))
             parts += [forced_table(title, done)] if done else []
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _forced(self, name: str, adversary: Adversary, collected: Collected) -> Forced | None:
-        records = self.records(collected, self._trials(name, adversary))
+    def _forced(self, name: str, adversary: Adversary, collector: TrialCollector) -> Forced | None:
+        records = self.records(collector, self._trials(name, adversary))
         if isinstance(records, str):
             return None
         return Forced(

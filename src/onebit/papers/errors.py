@@ -12,7 +12,7 @@ from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of, in_words
 from onebit.experiments.report.parts import Part
-from onebit.experiments.runner import Collected
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import MeanEstimate, Summary, estimate
 from onebit.experiments.trials.trial import ComparisonEntry, Trial, entry_of
 from onebit.papers.paper import Claim, PaperData, PaperItem, PaperLearner
@@ -54,31 +54,31 @@ class ErrorsPlan(ItemPlan):
                 found += [Trial(entry, streamed, seed) for seed in range(self.runs) for entry in entries]
         return found
 
-    def summary(self, collected: Collected, learner: str, data: str) -> Summary | str:
+    def summary(self, collector: TrialCollector, learner: str, data: str) -> Summary | str:
         """How a learner did, or in one of the words of a verdict why not."""
         streamed, entry = self.streams[data], self.entries[learner, data]
         if isinstance(streamed, OnebitError):
             return MISSING
-        records = collected.of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
+        records = collector.records_of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
         if not records:
             return NOT_RUN
         return FAILED if any(record.failed for record in records) else Summary(entry, records)
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """A verdict for each published error and each claim, and the curves."""
         verdicts = []
         parts: list[Part] = []
         for data in self.item.data:
             summaries, names = [], []
             for learner in self.item.learners:
-                found = self.summary(collected, learner.name, data.name)
+                found = self.summary(collector, learner.name, data.name)
                 verdicts.append(self._verdict(learner, data, found))
                 if isinstance(found, Summary):
                     summaries.append(found)
                     names.append(learner.name)
             if summaries:
                 parts.append(curves_of(data.name, summaries, names=names))
-        verdicts += [self._claimed(claim, name, collected) for claim in self.item.claims for name in claim.data]
+        verdicts += [self._claimed(claim, name, collector) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, parts)
 
     def _measure(self, found: Summary) -> MeanEstimate:
@@ -105,13 +105,13 @@ class ErrorsPlan(ItemPlan):
         done = f" ({found.runs} of {self.runs} runs)" if found.runs < self.runs else ""
         return in_words(self._measure(found)) + done
 
-    def _claimed(self, claim: Claim, data: str, collected: Collected) -> Verdict:
+    def _claimed(self, claim: Claim, data: str, collector: TrialCollector) -> Verdict:
         """Judge a claim on one data set."""
         number = f"{claim.gain[data]:g}" if data in claim.gain else "claimed"
         done: list[Summary] = []
         for on in filter(None, (data, claim.since)):
             for name in claim.learners:
-                found = self.summary(collected, name, on)
+                found = self.summary(collector, name, on)
                 if isinstance(found, str):
                     nothing = self.unmeasured(on, claim.text, found, number)
                     return nothing if found == MISSING else replace(nothing, why=f"{name}: {nothing.why}")
@@ -172,9 +172,9 @@ class ClaimsPlan(ErrorsPlan):
             for seed in range(self.runs)
         ]
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """A verdict for each claim and data set."""
-        verdicts = [self._claimed(claim, name, collected) for claim in self.item.claims for name in claim.data]
+        verdicts = [self._claimed(claim, name, collector) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, [])
 
 

@@ -12,7 +12,7 @@ from onebit.errors import OnebitError
 from onebit.experiments.drawing import in_words, sweep_pictures
 from onebit.experiments.grid import Grid, axis_of
 from onebit.experiments.report.parts import Curves, HeatMap, Part, Section
-from onebit.experiments.runner import Collected
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.sweep import Sweep
 from onebit.experiments.trials.trial import Trial, shown
 from onebit.papers.paper import PaperData, PaperItem, PaperLearner
@@ -58,14 +58,14 @@ class GridPlan(ItemPlan):
             for entry in self.grids[learner.name, name].entries
         ]
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """A verdict for each learner and data set, and the pictures of the grid."""
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for data in self.item.data:
             pictures: list[Part] = []
             for learner in self.item.learners:
-                verdict, found = self._searched(learner, data, collected)
+                verdict, found = self._searched(learner, data, collector)
                 verdicts.append(verdict)
                 if found is not None:
                     of = data.name if len(self.item.learners) == 1 else learner.name
@@ -74,16 +74,18 @@ class GridPlan(ItemPlan):
             parts += [Section(data.name, pictures)] if several else pictures
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _searched(self, learner: PaperLearner, data: PaperData, collected: Collected) -> tuple[Verdict, Sweep | None]:
+    def _searched(
+        self, learner: PaperLearner, data: PaperData, collector: TrialCollector
+    ) -> tuple[Verdict, Sweep | None]:
         streamed, grid = self.streams[data.name], self.grids[learner.name, data.name]
         chosen = learner.chosen.get(data.name, {})
         if isinstance(streamed, OnebitError):
             return self.unmeasured(data.name, learner.name, MISSING, shown(chosen)), None
-        summaries = [collected.summary(entry, streamed, range(self.runs)) for entry in grid.entries]
+        summaries = [collector.summary(entry, streamed, range(self.runs)) for entry in grid.entries]
         means = [math.inf if one is None else one.error.mean for one in summaries]
         lowest = summaries[means.index(min(means))]
         lacking = any(
-            len(collected.of(Trial(entry, streamed, seed) for seed in range(self.runs))) < self.runs
+            len(collector.records_of(Trial(entry, streamed, seed) for seed in range(self.runs))) < self.runs
             for entry, one in zip(grid.entries, summaries, strict=True)
             if one is None
         )

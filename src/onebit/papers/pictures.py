@@ -16,7 +16,7 @@ from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.regions import regions_of
 from onebit.experiments.report.parts import HeatMap, Part, Regions, Scatter
-from onebit.experiments.runner import Collected
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials.records import Record
 from onebit.experiments.trials.trial import Trial, entry_of, marks_for
 from onebit.learner.learner import Learner
@@ -35,7 +35,7 @@ CARRIER = "perceptron"  # margins need no learner, but what is measured is kept 
 class ScatterPlan(ItemPlan):
     """An item that draws data in the plane."""
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """The points."""
         parts: list[Part] = []
         verdicts = []
@@ -93,15 +93,15 @@ class SeparabilityPlan(ScatterPlan):
         pairs = [(data, self.streams[data.name]) for data in self.item.data]
         return [self._trial(data, given) for data, given in pairs if isinstance(given, Stream)]
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """A verdict for each data set, and the points."""
-        verdicts = [self._verdict(data, collected) for data in self.item.data]
-        return ItemResult(self.item, 0, verdicts, super().result(collected).parts)
+        verdicts = [self._verdict(data, collector) for data in self.item.data]
+        return ItemResult(self.item, 0, verdicts, super().result(collector).parts)
 
-    def _verdict(self, data: PaperData, collected: Collected) -> Verdict:
+    def _verdict(self, data: PaperData, collector: TrialCollector) -> Verdict:
         given, words = self.streams[data.name], {"strong": "strongly", "weak": "weakly", "group": "group weakly"}
         what = f"{words[data.separable]} separable"
-        done = self.records(collected, [self._trial(data, given)]) if isinstance(given, Stream) else MISSING
+        done = self.records(collector, [self._trial(data, given)]) if isinstance(given, Stream) else MISSING
         if isinstance(done, str):
             return self.unmeasured(data.name, what, done)
         margins = done[0].measured["margins"]
@@ -253,14 +253,14 @@ class PicturePlan(ItemPlan):
         entry = entry_of(learner.rule, learner.options_on(data))
         return Trial(entry, streamed, streamed.seed, measurement=self.picture)
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """The pictures."""
         parts: list[Part] = []
         verdicts = []
         for name, streamed in self.streams.items():
             done: list[Record] | str = MISSING
             if isinstance(streamed, Stream):
-                done = self.records(collected, [self._trial(name, streamed)])
+                done = self.records(collector, [self._trial(name, streamed)])
             if isinstance(done, str):
                 verdicts.append(self.unmeasured(name, "the picture", done))
             else:
@@ -271,6 +271,6 @@ class PicturePlan(ItemPlan):
 class GapPlan(ItemPlan):
     """The surrogate gap of Gaptron, which needs no data."""
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """The curves of the gap."""
         return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])

@@ -12,7 +12,7 @@ from typing import Any
 from onebit.data.sources import Source, source_of
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
-from onebit.experiments.runner import Collected
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials.records import Record
 from onebit.experiments.trials.trial import Trial
 from onebit.papers.paper import PaperData, PaperItem
@@ -70,7 +70,7 @@ class ItemPlan(ABC):
         return []
 
     @abstractmethod
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """The verdicts, and what is drawn; nothing is run for it."""
 
     def unmeasured(self, data: str, what: str, verdict: str = MISSING, published: str = "") -> Verdict:
@@ -82,9 +82,9 @@ class ItemPlan(ABC):
         told = reasons.get(verdict) or str(self.streams[data])
         return Verdict(self.item.name, data, what, published, None, "", verdict, told)
 
-    def records(self, collected: Collected, trials: Sequence[Trial]) -> list[Record] | str:
+    def records(self, collector: TrialCollector, trials: Sequence[Trial]) -> list[Record] | str:
         """Return the records of these trials; where one of them is missing or failed, the verdict that says so."""
-        found = collected.of(trials)
+        found = collector.records_of(trials)
         if len(found) < len(trials):
             return NOT_RUN
         return FAILED if any(record.failed for record in found) else found

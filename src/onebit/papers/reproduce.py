@@ -12,7 +12,7 @@ from onebit.errors import InputError
 from onebit.experiments.executors import executor_of
 from onebit.experiments.pages import facts
 from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Collected, Interrupted, collect
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials.records import FILE, Records
 from onebit.experiments.trials.trial import Progress, Trial
 from onebit.papers.bounds import AdversaryPlan, BoundsPlan
@@ -74,10 +74,10 @@ def reproduce(
     wanted: list[Trial] = []
     trials: list[Trial] = []
 
-    def result(collected: Collected, folder: Path | None) -> Reproduction:
-        results = [plan.result(collected) for plan in plans]
-        told = measured_with(folder, collected.cost.rounds > 0) if wanted else [measured_here()]
-        return Reproduction(found, results, collected.failures(trials), command, folder, collected.cost, told)
+    def result(collector: TrialCollector, folder: Path | None) -> Reproduction:
+        results = [plan.result(collector) for plan in plans]
+        told = measured_with(folder, collector.cost.rounds > 0) if wanted else [measured_here()]
+        return Reproduction(found, results, collector.failures(trials), command, folder, collector.cost, told)
 
     with (
         closing(executor_of(on, threads)) as executor,
@@ -88,15 +88,12 @@ def reproduce(
         trials += [trial for trial in wanted if measure or records.get(trial) is not None]
         if began is not None:
             began(sum(trial.stream.rounds for trial in trials))
-        collected = Collected()
+        collector = TrialCollector(records, executor, progress)
         try:
-            collected = collect(trials, records, executor, progress)
-            return result(collected, records.folder)
-        except Interrupted as stopped:
-            collected = stopped.collected
-        except KeyboardInterrupt:  # while the result was read, which takes a moment
-            pass
-        raise Stopped(result(collected, records.folder))
+            collector.collect(trials)
+            return result(collector, records.folder)
+        except KeyboardInterrupt:
+            raise Stopped(result(collector, records.folder)) from None
 
 
 def measured_here() -> str:

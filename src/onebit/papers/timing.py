@@ -19,7 +19,7 @@ from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import stream
 from onebit.experiments.report.parts import Band, Curves, Part, Series
-from onebit.experiments.runner import Collected
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.shared_data import SharedData
@@ -105,18 +105,18 @@ class TimePlan(ItemPlan):
         sizes = dict.fromkeys(size for scale in SCALES for size in self._sizes(scale))
         return [trial for size in sizes for learner in self.item.learners for trial in self._trials(learner, size)]
 
-    def result(self, collected: Collected) -> ItemResult:
+    def result(self, collector: TrialCollector) -> ItemResult:
         """The exponents, and the curves."""
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for learner in self.item.learners:
             for scale in SCALES:
-                verdict, curves = self._scaled(learner, scale, collected)
+                verdict, curves = self._scaled(learner, scale, collector)
                 verdicts.append(verdict)
                 parts += [curves] if curves is not None else []
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _scaled(self, learner: PaperLearner, scale: str, collected: Collected) -> tuple[Verdict, Curves | None]:
+    def _scaled(self, learner: PaperLearner, scale: str, collector: TrialCollector) -> tuple[Verdict, Curves | None]:
         """The exponent of the time in one of the three, the others being those of the base."""
         sizes, symbol = self._sizes(scale), SYMBOLS[scale]
         others = ", ".join(f"{SYMBOLS[name]} = {getattr(self.base, name):,}" for name in SCALES if name != scale)
@@ -124,7 +124,7 @@ class TimePlan(ItemPlan):
         times = []
         for size in sizes:
             trials = self._trials(learner, size)
-            records = [record for record in collected.of(trials) if not record.failed]
+            records = [record for record in collector.records_of(trials) if not record.failed]
             if len(records) < len(trials):
                 return replace(told, why="some of its runs failed, or were not done"), None
             times.append([min(record.measured["seconds"]) for record in records])

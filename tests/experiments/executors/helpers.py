@@ -7,8 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.experiments.executors import Executor
 from onebit.experiments.executors.threads import threads_executor
-from onebit.experiments.trials.records import Record
+from onebit.experiments.runner import TrialCollector
+from onebit.experiments.trials.records import Record, Records
 from onebit.experiments.trials.trial import Progress, Trial, entry_of
 
 X, Y = rows(60)
@@ -49,20 +49,20 @@ def mixed() -> list[Trial]:
     return [Trial(entry, one, seed) for one in streams for seed in range(4) for entry in entries]
 
 
-def grouped(trials: Sequence[Trial]) -> list[list[Trial]]:
-    """Trials as an executor wants them: together where they share stream and seed."""
-
-    def shared(trial: Trial) -> tuple[int, int]:
-        return id(trial.stream), trial.seed
-
-    return [list(group) for _, group in groupby(sorted(trials, key=shared), key=shared)]
+def collect(
+    trials: Iterable[Trial], records: Records, executor: Executor, progress: Progress | None = None
+) -> TrialCollector:
+    """A collector that has collected these trials."""
+    collector = TrialCollector(records, executor, progress)
+    collector.collect(trials)
+    return collector
 
 
 def come(
     executor: Executor, trials: Sequence[Trial], progress: Progress = lambda count: None
 ) -> dict[str, dict[str, Any]]:
     """What came of all trials, each once, by their ids."""
-    found = list(executor.run(grouped(trials), progress))
+    found = list(executor.run(trials, progress))
     assert len(found) == len(trials)
     assert {record.id for record in found} == {trial.identity for trial in trials}
     return {record.id: plain(record) for record in found}

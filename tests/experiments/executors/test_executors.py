@@ -22,12 +22,14 @@ from onebit.experiments.executors import EXECUTORS, Executor, checked_on, execut
 from onebit.experiments.executors.threads import ThreadsExecutor, processor, threads_executor
 from onebit.experiments.pages import error_table
 from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Interrupted, collect
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import whose_speed
-from onebit.experiments.trials.cost import Cost, Resource, in_words, kind_of
+from onebit.experiments.trials.cost import Cost, Resource, in_words
 from onebit.experiments.trials.records import FILE, Record, Records, read_records
+from onebit.experiments.trials.shared_data import by_shared_data
 from onebit.experiments.trials.trial import Progress, Trial, entry_of
 from onebit.rules import rule_named
+from tests.experiments.executors.helpers import collect
 
 DEVICE = "Imagined 9000"
 SHORT: dict[str, Any] = {"rounds": 120, "runs": 2}
@@ -43,10 +45,10 @@ class Device:
         self.groups: list[list[Trial]] = []
         self.closed = 0
 
-    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+    def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         assert not self.closed
-        self.groups += [list(group) for group in groups]
-        with closing(threads_executor(1).run(groups, progress)) as found:
+        self.groups += by_shared_data(trials)
+        with closing(threads_executor(1).run(trials, progress)) as found:
             for position, record in enumerate(found):
                 if position == self.until:
                     raise KeyboardInterrupt
@@ -174,12 +176,12 @@ def test_a_cluster_has_its_own_number_of_threads(on: str) -> None:
 
 def test_threads_give_rows_and_stop_when_closed() -> None:
     seen: list[int] = []
-    found = list(threads_executor(2).run([trials("bpa"), trials("banditron")], seen.append))
+    found = list(threads_executor(2).run(trials("bpa", "banditron"), seen.append))
     assert {row.id for row in found} == {one.identity for one in trials("bpa", "banditron")}
     assert {row.on for row in found} == {"CPU"}
     assert sum(seen) == 4 * 120
     seen.clear()
-    with closing(threads_executor(1).run([trials("bpa", seeds=500)], seen.append)) as come:
+    with closing(threads_executor(1).run(trials("bpa", seeds=500), seen.append)) as come:
         next(come)
     assert sum(seen) < 500 * 120
 
@@ -203,7 +205,7 @@ def test_threads_have_helpers_that_compile_and_end_with_them(threads: int, monke
 
     monkeypatch.setattr("onebit.experiments.executors.threads.CompilingProcesses", Helpers)
     monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", run)
-    with closing(threads_executor(threads).run([trials("bpa", seeds=3)], lambda count: None)) as records:
+    with closing(threads_executor(threads).run(trials("bpa", seeds=3), lambda count: None)) as records:
         assert list(records) == []
     assert made == ([threads - 1] if threads > 1 else [])
     assert had == (set(stopped) if threads > 1 else {None})
@@ -222,8 +224,7 @@ def test_threads_begin_with_different_learners(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", run)
     names = ["bpa", "banditron", "gaptron", "perceptron"]
-    groups = [[one for one in trials(*names) if one.seed == seed] for seed in range(2)]
-    with closing(threads_executor(2).run(groups, lambda count: None)) as records:
+    with closing(threads_executor(2).run(trials(*names), lambda count: None)) as records:
         assert list(records) == []
     assert sorted(begun[:2]) == [(0, "bpa"), (1, "gaptron")]
     assert sorted(begun) == sorted((seed, name) for seed in range(2) for name in names)
@@ -256,15 +257,6 @@ def test_the_cost_on_threads_is_that_of_the_records(tmp_path: Path) -> None:
     assert sum(seen) == 480, "those that were there are done too"
 
 
-def test_what_changes_the_speed_makes_another_kind() -> None:
-    """A code, and the bias; numbers do not."""
-    options: list[dict[str, Any]] = [{}, {"aggressiveness": 0.3}, {"coding": "all-pairs"}, {"bias": True}]
-    streamed = onebit.stream("synsep9", rounds=120)
-    kinds = [kind_of(Trial(entry_of("conservative-ova", one), streamed, 0)) for one in options]
-    assert kinds[0] == kinds[1]
-    assert len(set(kinds)) == 3
-
-
 def test_failed_runs_count_as_no_rounds() -> None:
     table, labels = some_rows(60)
     table[41] *= 1e25
@@ -276,11 +268,11 @@ def test_failed_runs_count_as_no_rounds() -> None:
 
 def test_an_interrupted_collection_keeps_what_came() -> None:
     device = Device(until=3)
-    with pytest.raises(Interrupted) as stopped:
-        collect(trials("bpa", seeds=5), Records(None), device, None)
-    collected = stopped.value.collected
-    assert len(collected.of(trials("bpa", seeds=5))) == 3
-    assert collected.cost.rounds == 360
+    collector = TrialCollector(Records(None), device)
+    with pytest.raises(KeyboardInterrupt):
+        collector.collect(trials("bpa", seeds=5))
+    assert len(collector.records_of(trials("bpa", seeds=5))) == 3
+    assert collector.cost.rounds == 360
 
 
 # --- compare, sweep, reproduce -----------------------------------------------------------------------------------------

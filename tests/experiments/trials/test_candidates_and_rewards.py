@@ -175,7 +175,7 @@ def test_records_keep_mean_rewards_and_those_of_other_streams_have_none(tmp_path
     kept.close()
     (read,) = read_records(tmp_path / "rows.jsonl")
     assert read.rewarded
-    assert read.reward == record.reward == outcome.rewards.total[0] / 150  # type: ignore[union-attr]
+    assert read.reward == record.reward == outcome.tally.rewards[0] / 150
     assert np.array_equal(read.curve_of("reward"), record.curve_of("reward"))
     assert read.curve_of("greedy_reward")[-1] == read.greedy_reward
     plain = Trial(entry_of("bpa"), stream(X, LABELS), 4)

@@ -2,72 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any
-
 import pytest
 
-import onebit
-from onebit.experiments.trials.cost import NOTHING, Cost, Resource, duration, in_words, kind_of, quantity, together
-from onebit.experiments.trials.trial import Trial, entry_of
+from onebit.experiments.trials.cost import Cost, Resource, duration, quantity
 
 GPU, THREADS = (Resource("GPU"),), (Resource("2 threads"),)
-
-
-def why(*reasons: str) -> tuple[Resource, ...]:
-    return (THREADS[0]._replace(reasons=reasons),)
-
-
-def test_two_costs_are_added() -> None:
-    one, other = Cost(THREADS, 100, 1.5, 3), Cost(THREADS, 10, 0.5, 4)
-    assert one + other == Cost(THREADS, 110, 2.0, 7)
-    assert one + NOTHING == NOTHING + one == one
-    assert one + Cost(GPU, 10, 0.5, 0) == Cost(THREADS + GPU, 110, 2.0, 3)
-    assert one + Cost(GPU, found=5) == Cost(THREADS, 100, 1.5, 8), "nothing was run there"
-
-
-@pytest.mark.parametrize(
-    ("some", "said"),
-    [
-        ([GPU, GPU], "GPU"),
-        ([GPU, THREADS], "GPU and 2 threads"),
-        ([GPU, why("few rounds")], "GPU and 2 threads (few rounds)"),
-        ([GPU, GPU + why("few rounds")], "GPU and 2 threads (few rounds)"),
-        ([GPU + why("a", "b"), GPU + why("b", "c"), GPU], "GPU and 2 threads (a; b; c)"),
-        ([THREADS, why("a")], "2 threads (a)"),
-        ([(), ()], ""),
-    ],
-)
-def test_resources_are_said_once(some: list[tuple[Resource, ...]], said: str) -> None:
-    assert in_words(together(*some)) == said
-
-
-def test_a_name_may_hold_what_stands_between_names() -> None:
-    """They were taken apart by their text once."""
-    odd = (Resource("2 threads, X (R) 5 and more", ("a; b",)),)
-    assert together(odd, odd) == odd
-
-
-def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
-    streamed = onebit.stream("synsep9", rounds=120)
-
-    def kind(name: str, seed: int = 0, rounds: int = 120, **options: Any) -> Hashable:
-        return kind_of(Trial(entry_of(name, options), onebit.stream("synsep9", rounds=rounds), seed))
-
-    assert streamed.key == onebit.stream("synsep9", rounds=120).key
-    one = kind("conservative-ova")
-    assert one == kind("conservative-ova", seed=1, aggressiveness=0.3, bias=False, coding="one-vs-all")
-    others = [
-        kind("conservative-ova", coding="all-pairs"), kind("conservative-ova", bias=True), kind("conservative-ova", rounds=99),
-        kind("bpa"), kind("bpa", variant="PA"), kind("policy-gradient"), kind("policy-gradient", baseline=True),
-    ]  # fmt: skip
-    assert len({one, *others}) == 8
 
 
 @pytest.mark.parametrize(
     ("cost", "said"),
     [
-        (NOTHING, ""),
+        (Cost(), ""),
         (Cost(THREADS), ""),
         (Cost(THREADS, found=1), "no new runs; 1 run was there already"),
         (Cost(THREADS, found=1200), "no new runs; 1,200 runs were there already"),

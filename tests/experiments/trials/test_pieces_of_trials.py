@@ -59,7 +59,7 @@ def outcomes(trials: list[Trial], threads: int, progress: Callable[[int], None] 
 
 def shown(one: Outcome) -> tuple[Any, ...]:
     assert one.learner is not None, one.why
-    return one.mistakes.tolist(), one.curve.tolist(), {**state(one.learner), "identity": ""}
+    return one.tally.mistakes.tolist(), one.tally.curve.tolist(), {**state(one.learner), "identity": ""}
 
 
 @pytest.mark.parametrize("name", STREAMS)

@@ -17,10 +17,10 @@ from onebit.checks import refused, rows
 from onebit.engine.compile import code_mark
 from onebit.engine.generic import SPACES
 from onebit.experiments.executors import executor_of
-from onebit.experiments.runner import collect
 from onebit.experiments.trials.records import FILE, HEADER, Record, Records, frame, read_records
 from onebit.experiments.trials.trial import Trial, entry_of
 from onebit.rules import rule_named
+from tests.experiments.executors.helpers import collect
 
 X, Y = rows(60)
 SHORT: dict[str, Any] = {"rounds": 120, "runs": 3}
@@ -481,10 +481,10 @@ def test_a_frame_has_a_line_a_run_and_columns_for_all_that_it_was(tmp_path: Path
 
 def test_a_trial_that_is_there_twice_is_run_once(ran: list[Record]) -> None:
     trial, twin = (Trial(entry_of("bpa"), onebit.stream("synsep9", rounds=50), 3) for _ in range(2))
-    found = collect([trial, twin, trial], Records(None), executor_of(threads=2), None)
+    found = collect([trial, twin, trial], Records(None), executor_of(threads=2))
     assert len(ran) == 1
-    assert len(found.of([trial, twin])) == 2
-    assert found.of([Trial(entry_of("bpa"), trial.stream, 4)]) == []
+    assert len(found.records_of([trial, twin])) == 2
+    assert found.records_of([Trial(entry_of("bpa"), trial.stream, 4)]) == []
 
 
 def test_a_change_to_the_spaces_of_one_rule_makes_no_run_of_another_stale(monkeypatch: pytest.MonkeyPatch) -> None:

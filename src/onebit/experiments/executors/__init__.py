@@ -30,13 +30,13 @@ CLUSTERS = ("dask", "ray")
 
 
 class Executor(Protocol):
-    """What runs groups of trials that share stream and seed, and gives their records as they come."""
+    """What runs trials, and gives their records as they come."""
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """What the last run ran on."""
+        """What all runs so far ran on."""
 
-    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+    def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """The records of all these trials, in any order; `progress` is told of rounds as they are done.
 
         Closing the generator stops what is running; a trial that was stopped gives no record.

@@ -23,7 +23,7 @@ from onebit.engine.processes import CompilingProcesses, cores
 from onebit.experiments.trials.cost import Resource, number_of
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.records import Record, record_of
-from onebit.experiments.trials.shared_data import SharedData, Tables, refuse_what_does_not_fit
+from onebit.experiments.trials.shared_data import SharedData, Tables, by_shared_data, refuse_what_does_not_fit
 from onebit.experiments.trials.trial import Outcome, Progress, Trial
 
 PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
@@ -43,9 +43,10 @@ class ThreadsExecutor:
         """How many threads, and of which processor."""
         return (Resource(f"{number_of(self.threads, 'thread')}, {processor()}"),)
 
-    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+    def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """The records of these trials as they are done."""
-        refuse_what_does_not_fit((group[0].stream for group in groups if group), self.threads)
+        groups = by_shared_data(trials)
+        refuse_what_does_not_fit((group[0].stream for group in groups), self.threads)
         with closing(execute(groups, self.threads, progress)) as outcomes:
             for outcome in outcomes:
                 yield record_of(outcome)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
-
-from onebit.contract.parameters import Real
-from onebit.experiments.trials.trial import Trial
 
 
 class Resource(NamedTuple):
@@ -28,16 +24,6 @@ class Cost:
     rounds: int = 0
     seconds: float = 0.0
     found: int = 0
-
-    def __add__(self, other: Cost) -> Cost:
-        """Both together, one after the other."""
-        ran = [cost.resources for cost in (self, other) if cost.rounds]
-        return Cost(
-            together(*(ran or [self.resources, other.resources])),
-            self.rounds + other.rounds,
-            self.seconds + other.seconds,
-            self.found + other.found,
-        )
 
     @property
     def where(self) -> str:
@@ -68,32 +54,9 @@ class Cost:
         return {"where": self.where, **rest}
 
 
-NOTHING = Cost()
-
-
 def in_words(resources: tuple[Resource, ...]) -> str:
     """Resources in one text."""
     return " and ".join(str(one) for one in resources)
-
-
-def together(*some: tuple[Resource, ...]) -> tuple[Resource, ...]:
-    """Resources of several runs, each once, with all the reasons that were given.
-
-    >>> gpu, threads = Resource("NVIDIA H200"), Resource("2 threads", ("few rounds",))
-    >>> [str(one) for one in together((gpu, threads), (threads._replace(reasons=("rows are sparse",)),))]
-    ['NVIDIA H200', '2 threads (few rounds; rows are sparse)']
-    """
-    found: dict[str, dict[str, None]] = {}
-    for one in (one for resources in some for one in resources):
-        found.setdefault(one.name, {}).update(dict.fromkeys(one.reasons))
-    return tuple(Resource(name, tuple(reasons)) for name, reasons in found.items())
-
-
-def kind_of(trial: Trial) -> Hashable:
-    """What says how fast a trial runs: the stream, the rule, the codes among its parameters, the bias. Numbers change little."""
-    entry, rule = trial.entry, trial.entry.rule
-    codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
-    return trial.stream.key, rule.name, bool(entry.options.get("bias")), *codes
 
 
 def duration(seconds: float) -> str:

@@ -15,7 +15,7 @@ from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.experiments.trials.shared_data import Piece, SharedData
-from onebit.experiments.trials.trial import Outcome, Progress, RewardSums, Trial, marks_for
+from onebit.experiments.trials.trial import Outcome, Progress, Trial, marks_for
 from onebit.learner.learner import Learner
 
 TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
@@ -47,9 +47,7 @@ class _TrialWalk:
         self.why: OnebitError | None = None
         self._trial, self._shared = trial, shared
         self._learner: Learner | None = None
-        self._marks = marks_for(trial.stream.rounds)
-        self._mistakes, self._curve = np.zeros(3, dtype=np.int64), np.zeros((2, len(self._marks)), dtype=np.int64)
-        self._rewards, self._reward_curve = np.zeros(2), np.zeros((2, len(self._marks)))
+        self._tally = Tally.empty(marks_for(trial.stream.rounds))
         self._seconds, self._told, self._chunk = 0.0, 0, 500
         self._before = NOTHING, np.zeros((0, 0))  # the rounds of the part before, and their choices
 
@@ -76,9 +74,7 @@ class _TrialWalk:
                 measured = measurement.take(self._learner, self._trial)
             except OnebitError as error:
                 self.fail(error, progress)
-        found = self._mistakes[:2], self._marks, self._curve, self._seconds
-        rewards = RewardSums(self._rewards, self._reward_curve) if self._trial.stream.source.rewards else None
-        return Outcome(self._trial, *found, self._learner, self.why, measured=measured, rewards=rewards)
+        return Outcome(self._trial, self._tally, self._seconds, self._learner, self.why, measured=measured)
 
     def _through(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
         data, trial = piece.tables.data, self._trial
@@ -90,7 +86,7 @@ class _TrialWalk:
             self._learner.runtime.model.refuse_unstorable(different)
         learner, schedule = self._learner, _as_named(self._learner, data, piece.schedule)
         rows, kept, steps, done = piece.tables.rows(learner), self._kept_for(schedule), schedule.steps, 0
-        tally = Tally(self._mistakes, self._marks - schedule.offset, self._curve, self._rewards, self._reward_curve)
+        tally = self._tally._replace(marks=self._tally.marks - schedule.offset)
         while done < steps and not stop.is_set():
             until = min(steps, done + self._chunk)
             started = time.thread_time()

@@ -102,18 +102,18 @@ SOMETIMES = (*REWARDS, "measured")
 
 def record_of(outcome: Outcome) -> Record:
     """The record of an outcome, as it is written."""
-    trial, learner = outcome.trial, outcome.learner
+    trial, learner, tally = outcome.trial, outcome.learner, outcome.tally
     rewards: dict[str, float] = {}
     error = greedy_error = math.nan
     curve = None
     if learner is not None:
-        error, greedy_error = (outcome.mistakes / trial.stream.rounds).tolist()
+        error, greedy_error = (tally.mistakes[:2] / trial.stream.rounds).tolist()
         if trial.curve:
-            curve = {"rounds": outcome.marks, "played": outcome.curve[0], "greedy": outcome.curve[1]}
-        if outcome.rewards is not None:
-            rewards = dict(zip(REWARDS, (outcome.rewards.total / trial.stream.rounds).tolist(), strict=True))
+            curve = {"rounds": tally.marks, "played": tally.curve[0], "greedy": tally.curve[1]}
+        if trial.stream.source.rewards:
+            rewards = dict(zip(REWARDS, (tally.rewards / trial.stream.rounds).tolist(), strict=True))
             if curve is not None:
-                curve |= dict(zip(REWARDS, outcome.rewards.curve, strict=True))
+                curve |= dict(zip(REWARDS, tally.reward_curve, strict=True))
     return Record(
         id=trial.identity,
         learner=trial.entry.rule.name,

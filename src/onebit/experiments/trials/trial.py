@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from onebit.contract.rule import Rule
 from onebit.data.dataset import Dataset
 from onebit.data.streams import Stream
 from onebit.engine.compile import code_mark
+from onebit.engine.stream import Tally
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.learner import Learner, copy_learner, learner_class
 from onebit.rules import rule_named
@@ -156,30 +157,20 @@ class Trial:
         return hashlib.blake2b("\n".join(what).encode(), digest_size=12).hexdigest()
 
 
-class RewardSums(NamedTuple):
-    """The sums of the rewards of played and greedy labels, of all rounds and up to each mark."""
-
-    total: NDArray[np.float64]  # (2,)
-    curve: NDArray[np.float64]  # (2, marks)
-
-
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a trial: mistakes of played and greedy labels, their curve, or why it failed.
+    """The result of a trial: what was counted and the learner as it is now, or why it failed.
 
     `seconds` is the time of one core in the loop; of a device that runs many trials at once, this one's share of its time.
     """
 
     trial: Trial
-    mistakes: NDArray[np.int64]
-    marks: NDArray[np.int64]
-    curve: NDArray[np.int64]
+    tally: Tally
     seconds: float
     learner: Learner | None
     why: OnebitError | None = None
     on: str = CPU
     measured: dict[str, Any] | None = None
-    rewards: RewardSums | None = None  # where the stream has rewards
 
 
 def marks_for(rounds: int) -> NDArray[np.int64]:

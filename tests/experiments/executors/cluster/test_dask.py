@@ -38,7 +38,6 @@ from tests.experiments.executors.helpers import (
     come,
     drawn,
     free_port,
-    grouped,
     mixed,
     on_threads,
     ran_among_hostile_files,
@@ -187,7 +186,7 @@ def test_closing_stops_a_long_trial_and_keeps_what_came(two: Any, executor: Clus
     table = np.ones((4, 4000), dtype=np.float32)
     long = stream(table, [0, 1, 2, 3], rounds=5_000_000)  # about a minute
     trials = [*trials_on(stream(X, Y), 2, 1), Trial(entry_of("banditron"), long, 0)]
-    with closing(executor.run(grouped(trials), lambda count: None)) as found:
+    with closing(executor.run(trials, lambda count: None)) as found:
         came = [next(found), next(found)]
         running = "lambda dask_worker: len(dask_worker.state.executing)"
         assert until(lambda: sum(two.run(eval(running)).values()) == 1)

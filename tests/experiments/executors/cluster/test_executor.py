@@ -32,11 +32,11 @@ from onebit.experiments.executors.cluster.worker import (
     run_batch,
     unpack_rule,
 )
-from onebit.experiments.runner import Interrupted, collect
+from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials.cost import in_words
 from onebit.experiments.trials.records import Records
 from onebit.experiments.trials.trial import Trial, entry_of
-from tests.experiments.executors.helpers import X, Y, come, drawn, grouped, mixed, on_threads, trials_on
+from tests.experiments.executors.helpers import X, Y, collect, come, drawn, mixed, on_threads, trials_on
 
 
 class PaperExecutor(ClusterExecutor):
@@ -106,12 +106,12 @@ def test_batches_grow_where_trials_are_short() -> None:
 
 
 def test_no_trials_are_no_rows() -> None:
-    assert list(PaperExecutor().run([[], []], lambda count: None)) == []
+    assert list(PaperExecutor().run([], lambda count: None)) == []
 
 
 def test_the_workers_of_a_run_are_those_that_were_there_at_most() -> None:
     executor = PaperExecutor(1)
-    for count, _ in enumerate(executor.run(grouped(trials_on(stream(X, Y), 20)), lambda count: None)):
+    for count, _ in enumerate(executor.run(trials_on(stream(X, Y), 20), lambda count: None)):
         executor.threads = 3 if count == 20 else 2
     assert in_words(executor.resources) == "Paper, 3 pencils on a desk"
 
@@ -145,7 +145,7 @@ def test_a_trial_that_ends_its_workers_is_named_and_no_other(threads: int, index
     named = f"{trials[index].entry.title} on arrays, seed {trials[index].seed}: every worker that had it was lost"
     came: list[str] = []
     with pytest.raises(OnebitError, match=re.escape(named)):
-        came.extend(record.id for record in executor.run(grouped(trials), lambda count: None))
+        came.extend(record.id for record in executor.run(trials, lambda count: None))
     assert executor.is_alone[-1]
     assert len(came) == len(set(came))
     assert not executor.tasks
@@ -179,7 +179,7 @@ def test_a_cluster_that_does_not_answer_is_a_sentence() -> None:
 
 def test_closing_forgets_what_is_under_way() -> None:
     executor = PaperExecutor(2)
-    with closing(executor.run(grouped(trials_on(stream(X, Y), 20)), lambda count: None)) as found:
+    with closing(executor.run(trials_on(stream(X, Y), 20), lambda count: None)) as found:
         next(found)
         under_way = list(executor.tasks)
         assert under_way
@@ -196,12 +196,13 @@ def test_ctrl_c_keeps_what_came(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     rows = Records(tmp_path)
-    with pytest.raises(Interrupted) as stopped:
-        collect(trials, rows, PaperExecutor(2), progress)
+    stopped = TrialCollector(rows, PaperExecutor(2), progress)
+    with pytest.raises(KeyboardInterrupt):
+        stopped.collect(trials)
     rows.close()
-    assert len(stopped.value.collected.of(trials)) == 6
+    assert len(stopped.records_of(trials)) == 6
     again = Records(tmp_path)
-    assert len(collect(trials, again, PaperExecutor(), None).of(trials)) == 60
+    assert len(collect(trials, again, PaperExecutor()).records_of(trials)) == 60
     again.close()
     assert len((tmp_path / "rows.jsonl").read_text().splitlines()) == 1 + 60, "each run is there once"
 

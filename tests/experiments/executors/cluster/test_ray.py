@@ -29,7 +29,6 @@ from tests.experiments.executors.helpers import (
     come,
     drawn,
     free_port,
-    grouped,
     mixed,
     on_threads,
     ran_among_hostile_files,
@@ -94,7 +93,7 @@ def test_an_error_of_ours_comes_out_with_its_text_and_the_trial(
 
 def test_closing_keeps_what_came_and_the_next_run_finds_workers(executor: ClusterExecutor) -> None:
     trials = trials_on(stream(X, Y), 30)
-    with closing(executor.run(grouped(trials), lambda count: None)) as found:
+    with closing(executor.run(trials, lambda count: None)) as found:
         assert next(found).id in {trial.identity for trial in trials}
     assert come(executor, trials[:9]) == on_threads(trials[:9])
 

@@ -6,7 +6,7 @@ import gc
 import json
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -35,12 +35,12 @@ from onebit.experiments.executors.gpu import scheduler
 from onebit.experiments.executors.gpu.executor import GpuExecutor, gpu_executor
 from onebit.experiments.executors.threads import ThreadsExecutor, threads_executor
 from onebit.experiments.run import Stopped
-from onebit.experiments.trials.cost import in_words, kind_of
+from onebit.experiments.trials.cost import in_words
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.experiments.trials.trial import ComparisonEntry, Trial, entry_of
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import NAME, Device, imagine
-from tests.experiments.executors.helpers import come, drawn, grouped, on_threads
+from tests.experiments.executors.helpers import come, drawn, on_threads
 from tests.logged import heard
 
 X, Y = rows(40, classes=3, width=4)
@@ -159,7 +159,7 @@ def test_seconds_are_shares_of_the_devices_time(gpu: Device, monkeypatch: pytest
     gpu.launching = passes
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(launch, "FIRST_ROUNDS", 100)
-    found = list(gpu_executor().run(grouped(trials(STREAMS["drawn"], 2, ENTRIES[:2])), lambda count: None))
+    found = list(gpu_executor().run(trials(STREAMS["drawn"], 2, ENTRIES[:2]), lambda count: None))
     assert [row.seconds for row in found] == pytest.approx([0.25] * 4)
 
 
@@ -290,18 +290,18 @@ def test_a_rule_that_is_a_closure_runs_on_the_gpu(gpu: Device) -> None:
 
     some = trials(STREAMS["given, shuffled"], 1, [entry_of("perceptron")])
     rule = made(0.5, greedy_label)
-    found = list(gpu_executor().run([[replace(some[0], entry=entry_of(rule))]], lambda count: None))
+    found = list(gpu_executor().run([replace(some[0], entry=entry_of(rule))], lambda count: None))
     assert [row.on for row in found] == [NAME]
     assert found[0].error == come(gpu_executor(), some)[some[0].identity]["error"]
 
 
-def test_where_is_that_of_the_last_run(gpu: Device, announced: list[str]) -> None:
+def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> None:
     executor, exact = gpu_executor(), trials(stream(X, Y), 1, [entry_of("banditron", {"dtype": "float64"})])
     threads = f"{in_words(threads_executor().resources)} (weights of 64 bits)"
     for some, where in (
         (exact, threads),
-        (trials(STREAMS["drawn"], 1, ENTRIES[:1]), NAME),
-        ([], NAME),
+        (trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
+        ([], f"{NAME} and {threads}"),
         (exact + trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
     ):
         come(executor, some)
@@ -436,7 +436,7 @@ def test_ctrl_c_keeps_what_was_done_and_a_second_sweep_goes_on(
 
 
 def test_closing_stops_what_is_running(gpu: Device) -> None:
-    some = grouped(trials(STREAMS["drawn"], 3))
+    some = trials(STREAMS["drawn"], 3)
     list(gpu_executor().run(some, lambda count: None))
     whole, gpu.launched = gpu.launched, 0
     with closing(gpu_executor().run(some, lambda count: None)) as come_rows:
@@ -450,10 +450,26 @@ def test_an_error_of_the_device_is_no_row(gpu: Device) -> None:
 
     gpu.launching = broken
     with pytest.raises(OnebitError, match=r"^the GPU failed \(the device is gone\)"):
-        list(gpu_executor().run(grouped(trials(STREAMS["drawn"], 1)), lambda count: None))
+        list(gpu_executor().run(trials(STREAMS["drawn"], 1), lambda count: None))
 
 
 # --- whether there is one, and whether it pays -------------------------------------------------------------------------
+
+
+def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
+    streamed = onebit.stream("synsep9", rounds=120)
+
+    def kind(name: str, seed: int = 0, rounds: int = 120, **options: Any) -> Hashable:
+        return executor_module.kind_of(Trial(entry_of(name, options), onebit.stream("synsep9", rounds=rounds), seed))
+
+    assert streamed.key == onebit.stream("synsep9", rounds=120).key
+    one = kind("conservative-ova")
+    assert one == kind("conservative-ova", seed=1, aggressiveness=0.3, bias=False, coding="one-vs-all")
+    others = [
+        kind("conservative-ova", coding="all-pairs"), kind("conservative-ova", bias=True), kind("conservative-ova", rounds=99),
+        kind("bpa"), kind("bpa", variant="PA"), kind("policy-gradient"), kind("policy-gradient", baseline=True),
+    ]  # fmt: skip
+    assert len({one, *others}) == 8
 
 
 def test_without_a_device_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -522,7 +538,7 @@ def test_a_gpu_pays_where_it_is_done_first(kernels: int, runs: int, rounds: int,
 @pytest.mark.usefixtures("rules_as_before")
 def test_a_kernel_that_is_there_need_not_be_built() -> None:
     some = of_kinds(2, 768, 100_000)
-    kinds = [kind_of(one) for one in some]
+    kinds = [executor_module.kind_of(one) for one in some]
     assert [executor_module.pays(some, 16, built) for built in ((), kinds[:1], kinds)] == [False, False, True]
 
 

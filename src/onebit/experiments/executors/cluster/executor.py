@@ -17,6 +17,7 @@ from onebit.errors import InputError, NetworkError, OnebitError
 from onebit.experiments.executors.cluster.worker import PackedValue, pack, worker_version
 from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
+from onebit.experiments.trials.shared_data import by_shared_data
 from onebit.experiments.trials.trial import Progress, Trial
 
 AHEAD = 2  # tasks under way per thread: one that runs, one that waits
@@ -35,7 +36,7 @@ class ClusterExecutor(ABC):
 
     kind: str
     at: str  # "at tcp://host:8786", "on this machine"
-    _seen = (0, "")  # the largest size during the last run
+    _seen = (0, "")  # the largest size during any run
 
     @abstractmethod
     def _size(self) -> tuple[int, str]:
@@ -63,18 +64,18 @@ class ClusterExecutor(ABC):
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The workers of the last run."""
+        """The workers, as many as there were at most during a run."""
         return (Resource(f"{self.kind}, {(self._seen if self._seen[0] else self._size())[1]} {self.at}"),)
 
-    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+    def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Yield the records of these trials, batch by batch; closing this stops what is under way."""
-        for batch, records in self._run_batches(groups):
+        for batch, records in self._run_batches(by_shared_data(trials)):
             for trial, record in zip(batch, records, strict=True):
                 progress(trial.stream.rounds)
                 yield record
 
     def _run_batches(self, groups: Sequence[Sequence[Trial]]) -> Iterator[tuple[list[Trial], list[Record]]]:
-        self._seconds, self._seen = BATCH_S, (0, "")  # of a trial of the last batch; of the cluster
+        self._seconds = BATCH_S  # of a trial of the last batch
         run, futures, waiting = uuid.uuid4().hex, dict[Any, list[Trial]](), self._cut_batches(groups)
         lost, is_retry = list[Trial](), False
         source, reference = None, None  # the data sent last; batches under way keep theirs

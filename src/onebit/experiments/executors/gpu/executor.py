@@ -8,15 +8,15 @@ from collections.abc import Container, Generator, Hashable, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
+from onebit.contract.parameters import Real
 from onebit.contract.rule import Rule
 from onebit.engine.gpu import device
 from onebit.errors import InputError
 from onebit.experiments.executors.gpu.ahead import KernelBuilder
 from onebit.experiments.executors.gpu.scheduler import StreamScheduler
 from onebit.experiments.executors.threads import ThreadsExecutor, threads_executor
-from onebit.experiments.trials.cost import Resource, kind_of
+from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
-from onebit.experiments.trials.shared_data import by_shared_data
 from onebit.experiments.trials.trial import Progress, Trial
 from onebit.learner.learner import Learner
 
@@ -73,82 +73,69 @@ def why_not(trial: Trial) -> str | None:
     return f"{other[0]} is set" if other else None
 
 
-class Fallback:
-    """Threads for the trials that the GPU cannot run, and the reasons why, each of which is said once."""
-
-    def __init__(self, threads: ThreadsExecutor) -> None:
-        self.threads = threads
-        self._said: set[str] = set()
-        self.begin()
-
-    def begin(self) -> None:
-        """Before a run: there are no trials and no reasons yet."""
-        self._left: list[Trial] = []
-        self._reasons: dict[str, None] = {}
-
-    @property
-    def resources(self) -> tuple[Resource, ...]:
-        """The threads and what they were needed for in the last run; nothing where they were not."""
-        reasons = tuple(self._reasons)
-        return tuple(one._replace(reasons=reasons) for one in self.threads.resources) if reasons else ()
-
-    def leave(self, trials: Sequence[Trial], reason: str, said: bool = True) -> None:
-        """Trials that are to be run on threads, and why, in words that go on from "runs on threads: "."""
-        self._left.extend(trials)
-        self._reasons.setdefault(reason)
-        if said and reason not in self._said:
-            self._said.add(reason)
-            name, stream = trials[0].entry.rule.name, trials[0].stream.name
-            LOG.info("%s on %s runs on threads: %s", name, stream, reason)
-
-    def run(self, progress: Progress) -> Generator[Record, None, None]:
-        """The records of the trials that were left."""
-        yield from self.threads.run(by_shared_data(self._left), progress)
-
-
 class GpuExecutor:
     """One GPU, and threads for what it cannot run."""
 
     def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
-        self._fallback, self._only_if_it_pays = Fallback(threads), only_if_it_pays
-        self._used = False  # whether the GPU was, in the last run
+        self._threads, self._only_if_it_pays = threads, only_if_it_pays
+        self._used = False  # whether the GPU was
         self._built: set[Hashable] = set()
+        self._left: list[Trial] = []  # for threads, and the reasons why
+        self._reasons: dict[str, None] = {}
+        self._announced: set[str] = set()
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """What the last run ran on: the device, threads and what they were needed for."""
-        threads = self._fallback.resources
-        return (Resource(device.name()), *threads) if self._used or not threads else threads
+        """The device, and threads with what they were needed for."""
+        if not self._reasons:
+            return (Resource(device.name()),)
+        threads = tuple(one._replace(reasons=tuple(self._reasons)) for one in self._threads.resources)
+        return (Resource(device.name()), *threads) if self._used else threads
 
-    def run(self, groups: Sequence[Sequence[Trial]], progress: Progress) -> Generator[Record, None, None]:
+    def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """The records of these trials: stream by stream on the GPU, and then what is left on threads."""
-        fallback, self._used = self._fallback, False
-        fallback.begin()
+        self._left = []
         streams: dict[str, list[Trial]] = {}
-        for trial in (trial for group in groups for trial in group):
+        for trial in trials:
             reason = why_not(trial)
             if reason is None:
                 streams.setdefault(trial.stream.key, []).append(trial)
             else:
-                fallback.leave([trial], reason)
+                self._leave([trial], reason)
         with closing(KernelBuilder()) as builder:
             chosen = []
-            for trials in streams.values():
-                if self._only_if_it_pays and not pays(trials, fallback.threads.threads, self._built):
-                    fallback.leave(trials, "few rounds", said=False)
+            for alike in streams.values():
+                if self._only_if_it_pays and not pays(alike, self._threads.threads, self._built):
+                    self._leave(alike, "few rounds", announce=False)
                     continue
-                self._built |= {kind_of(trial) for trial in {id(trial.entry): trial for trial in trials}.values()}
-                chosen.append(trials)
-            builder.look_ahead([StreamScheduler(trials, fallback.leave, builder).kernels for trials in chosen[1:]])
-            for trials in chosen:
-                with closing(StreamScheduler(trials, fallback.leave, builder).records(progress)) as records:
+                self._built |= {kind_of(trial) for trial in {id(trial.entry): trial for trial in alike}.values()}
+                chosen.append(alike)
+            builder.look_ahead([StreamScheduler(alike, self._leave, builder).kernels for alike in chosen[1:]])
+            for alike in chosen:
+                with closing(StreamScheduler(alike, self._leave, builder).records(progress)) as records:
                     for record in records:
                         self._used = True
                         yield record
-        yield from fallback.run(progress)
+        yield from self._threads.run(self._left, progress)
+
+    def _leave(self, trials: Sequence[Trial], reason: str, announce: bool = True) -> None:
+        """Leave trials to threads, for a reason in words that go on from "runs on threads: "; each reason is announced once."""
+        self._left.extend(trials)
+        self._reasons.setdefault(reason)
+        if announce and reason not in self._announced:
+            self._announced.add(reason)
+            name, stream = trials[0].entry.rule.name, trials[0].stream.name
+            LOG.info("%s on %s runs on threads: %s", name, stream, reason)
 
     def close(self) -> None:
         """Nothing was started that goes on."""
+
+
+def kind_of(trial: Trial) -> Hashable:
+    """What says how fast a trial runs: the stream, the rule, the codes among its parameters, the bias. Numbers change little."""
+    entry, rule = trial.entry, trial.entry.rule
+    codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
+    return trial.stream.key, rule.name, bool(entry.options.get("bias")), *codes
 
 
 def family_of(rule: Rule) -> str:

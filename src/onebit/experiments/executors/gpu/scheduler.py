@@ -30,6 +30,7 @@ from onebit.engine.gpu.launch import (
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.processes import cores
 from onebit.engine.schedule import Schedule
+from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.experiments.executors.gpu.ahead import Kernel, KernelBuilder
 from onebit.experiments.trials.records import Record, record_of
@@ -333,8 +334,8 @@ class StreamScheduler:
                 self._leave([case.trial], "rounds are refused")
                 continue
             share = counts.seconds / len(cases)
-            found = counts.mistakes[position], marks, counts.curves[position], share, case.learner
-            yield record_of(Outcome(case.trial, *found, on=device.name()))
+            tally = Tally.empty(marks)._replace(mistakes=counts.mistakes[position], curve=counts.curves[position])
+            yield record_of(Outcome(case.trial, tally, share, case.learner, on=device.name()))
 
 
 def _marks(cases: Sequence[_Case], rounds: int) -> NDArray[np.int64]:
