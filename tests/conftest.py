@@ -12,7 +12,7 @@ from onebit.cli import main
 from onebit.contract.rule import known
 from onebit.engine.compile import loop_for
 from onebit.engine.stream import lessons, stream
-from onebit.learner import batches
+from onebit.learner import loop_calls
 from tests.cli.call import Call
 
 
@@ -36,7 +36,7 @@ def uncompiled_lessons(monkeypatch: pytest.MonkeyPatch) -> None:
         with np.errstate(over="ignore"):  # words of 64 bits, modulo 2^64
             return lessons(*given)
 
-    monkeypatch.setattr(batches, "loop_for", found)
+    monkeypatch.setattr(loop_calls, "loop_for", found)
 
 
 @pytest.fixture

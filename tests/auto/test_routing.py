@@ -24,7 +24,7 @@ from onebit.errors import OnebitWarning, OutOfMemoryError
 from onebit.experiments.executors.threads import execute
 from onebit.experiments.trials.shared_data import by_shared_data
 from onebit.experiments.trials.trial import Trial, entry_of
-from onebit.learner import batches
+from onebit.learner import loop_calls
 from onebit.learner.learner import Learner, copy_learner
 from onebit.learner.state import dump_state, load_state
 from onebit.rules import registry
@@ -424,7 +424,7 @@ def test_no_memory_for_the_move_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         ({"rows": ROWS + 1}, f"must have at most {ROWS} rows"),
         ({"rows": 1, "filled": 7}, "at most 6 cells"),
         ({"filled": -1}, "'routing.filled' of the manifest is -1"),
-        ({"more": 1}, "has 'more', which is unknown"),
+        ({"more": 1}, "must be an object of the fields came, rows, filled"),
     ],
 )
 def test_a_file_that_counts_what_cannot_be_is_refused(changed: dict[str, Any], sentence: str) -> None:
@@ -463,7 +463,7 @@ def test_a_service_has_all_compiled_before_a_task_moves(monkeypatch: pytest.Monk
         compiled.add(type(space))
         return loop_for(rule, space, *loop)
 
-    monkeypatch.setattr(batches, "loop_for", noted)
+    monkeypatch.setattr(loop_calls, "loop_for", noted)
     warm(learner, inputs)
     assert compiled == {AutoDense, AutoSparse}
     assert state(learner) == before
@@ -549,7 +549,7 @@ def test_a_table_is_turned_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = stream_of(CASES[0], 60)
     learners = []
     for cells in (1, 13, 1 << 20):
-        monkeypatch.setattr(batches, "BLOCK", cells)
+        monkeypatch.setattr(loop_calls, "BLOCK", cells)
         learners.append(walked(learner_of(), X, Schedule(labels=y.astype(np.int64))))
     assert same(learners[0], learners[1])
     assert same(learners[0], learners[2])

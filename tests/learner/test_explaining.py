@@ -13,7 +13,7 @@ from onebit.checks import played, refused, rows
 from onebit.contract.contrast import amount, class_contrast
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.features.named import hashed
-from onebit.learner.explanation import Explanation
+from onebit.learner.inspection import Explanation
 from onebit.learner.learner import Learner
 from onebit.rules import registry
 from onebit.rules.offset_tree import leaf_of

@@ -11,7 +11,7 @@ import pytest
 from onebit.contract.rule import Rule
 from onebit.engine.compile import form_of, loop_for
 from onebit.engine.processes import CompilingProcesses
-from onebit.learner import batches, model
+from onebit.learner import loop_calls, model
 from onebit.service.core import compiler
 from onebit.service.inputs import Inputs
 from onebit.service.task import build_learner, check_learner, warm
@@ -56,7 +56,7 @@ def test_all_that_a_task_needs_is_asked_for_side_by_side(
         needed.add((form_of(space), loop[0].__name__ if loop else "stream"))
         return loop_for(rule, space, *loop)
 
-    for module in (model, batches):
+    for module in (model, loop_calls):
         monkeypatch.setattr(module, "loop_for", note)
     warm(build_learner(detail("banditron"), CLASSES, inputs), inputs)
     assert needed

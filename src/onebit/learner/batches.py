@@ -1,4 +1,4 @@
-"""Many rows of a model: whole streams, labelled rows, and batches of choices to learn from."""
+"""Choices to learn from, in numbers: checked where they come from outside, and learnt in their order."""
 
 from __future__ import annotations
 
@@ -9,151 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels, candidates_at, count_lists, repack_list
-from onebit.contract.draws import CORRECTING, TEACHING, hash_ids
-from onebit.contract.rule import LEARNT
+from onebit.contract.draws import hash_ids
 from onebit.engine import stream as engine
-from onebit.engine.compile import loop_for
-from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
+from onebit.engine.schedule import NO_REWARDS, NOTHING
 from onebit.errors import InputError
-from onebit.features.rows import Rows, convert_stretch, filled_cells, one_row
-from onebit.learner.loop_calls import NO_IDS, LoopTerms, call_loop, run_rows
+from onebit.features.rows import Rows, one_row
+from onebit.learner.loop_calls import correct_rows, run_rows
 from onebit.learner.model import Model
-
-BLOCK = 1 << 20  # cells of rows that are turned into the form of the space at a time
-_NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
-_WRONG = np.full(1, -1, dtype=np.int64)
-
-
-def walk_stream(
-    model: Model,
-    rows: Rows,
-    schedule: Schedule,
-    kept: NDArray[np.float64],
-    tally: engine.Tally,
-    first_id: int,
-    steps: tuple[int, int],
-    calibrate: bool,
-) -> None:
-    """Decide and learn over some steps of a stream, counting mistakes, and unless it takes too long how sure to be of a label."""
-    model.make_room()
-    model.refuse_unfitting(rows)
-    step, stop = steps
-    mode = engine.DECIDE | engine.COUNT | (model.learning if calibrate else model.learning & ~engine.CALIBRATE)
-    ids = NO_IDS
-    if len(schedule.part.waiting):
-        ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
-    # Without a step for known labels a correction is a "wrong", which it is anyway unless classes are worth more or less.
-    by_bit = model.rule.teach is None and not len(schedule.rewards)
-    corrections = 0.0 if model.needs_labels or by_bit else schedule.corrections
-    terms, order = LoopTerms(kept, tally, ids, first_id, mode, corrections), NOTHING
-    while step < stop:
-        routing, learnt = model.routing, model.memory[LEARNT]
-        until = schedule.next_feedback(step, stop) if model.counts_rows else stop
-        here, part = rows, schedule
-        if type(rows) is not model.rows_type:
-            until = min(until, step + max(1, BLOCK // model.room))
-            order = order if len(order) else np.zeros(len(schedule.labels), dtype=np.int64)
-            here, part = convert_stretch(rows, schedule, (step, until), order)
-        reached = _walk_rows(model, here, part, terms, step, until)
-        if reached < until:
-            row = schedule.named_row(schedule.row(reached, rows.height))
-            raise InputError(f"row {row}: {model.explain_refusal(here, part.row(reached, here.height))}")
-        counted = model.routing is not routing  # as a correction
-        if model.counts_rows and model.memory[LEARNT] > learnt and not counted:
-            model.count_row(rows, schedule.row(until - 1, rows.height))
-        step = until
-    if model.watches_repairs:
-        model.warn_of_repairs()
-
-
-def _walk_rows(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
-    """Walk over rows in the form of the space; return the step that was refused, or `stop`."""
-    while True:
-        start = call_loop(model, rows, schedule, terms, start, stop)
-        if start < 0:  # a label is revealed
-            start = -1 - start
-            _correct_round(model, rows, schedule, terms, start)
-            start += 1
-            if start < stop:
-                continue
-        if start == stop or not model.make_support_room(rows, schedule.row(start, rows.height)):
-            return start
-
-
-def _correct_round(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, step: int) -> None:
-    """Teach the label of a round in which a wrong one was played, or where the rule cannot be taught, say that it was wrong."""
-    now, row = schedule.round_of(step), schedule.row(step, rows.height)
-    word = terms.ids[now : now + 1] if len(terms.ids) else np.array([terms.first_id + now], dtype=np.uint64)
-    here, choice, among = one_row(rows, row), terms.kept[now : now + 1], repack_list(schedule.among, now)
-    if model.rule.teach is None:
-        run_rows(model, here, choice, model.learning, word, labels=_WRONG, among=among)
-    else:
-        correct_rows(model, here, schedule.labels[now : now + 1], choice, word, among)
-
-
-def correct_rows(
-    model: Model,
-    rows: Rows,
-    labels: NDArray[np.int64],
-    choices: NDArray[np.float64],
-    words: NDArray[np.uint64],
-    among: Labels = NOTHING,
-) -> None:
-    """Take the step for a known label in answer to each choice, which counts as feedback."""
-    _take_lessons(model, rows, labels, among, choices, words, 0, CORRECTING)
-
-
-def teach_rows(model: Model, rows: Rows, labels: NDArray[np.int64], first_id: int) -> None:
-    """Take the step for a known label on every row, all of them or none."""
-    model.make_room()
-    with model.unchanged_if_refused(rows):
-        _take_lessons(model, rows, labels, NOTHING, _NO_CHOICES, NO_IDS, first_id, TEACHING)
-
-
-def _take_lessons(
-    model: Model,
-    rows: Rows,
-    labels: NDArray[np.int64],
-    among: Labels,
-    choices: NDArray[np.float64],
-    words: NDArray[np.uint64],
-    first_id: int,
-    purpose: int,
-) -> None:
-    done = 0
-    while True:
-        rows, loop = model.fit_rows(rows), loop_for(model.rule, model.space, engine.lessons)
-        counting, learnt = model.counts_rows, model.memory[LEARNT]
-        until = done + 1 if counting else len(labels)
-        done = loop(
-            model.params,
-            model.space,
-            rows,
-            labels[:until],
-            among,
-            model.memory,
-            model.calibration,
-            model.buffers,
-            choices,
-            model.key,
-            words,
-            np.uint64(first_id),
-            purpose,
-            done,
-            model.limit,
-        )
-        if done < until:
-            if not model.make_support_room(rows, done):
-                raise InputError(f"row {done}: {model.explain_refusal(rows, done)}")
-            continue
-        # Lessons are no feedback, and are not counted as such.
-        if counting and (model.memory[LEARNT] > learnt or (len(choices) == 0 and filled_cells(rows, done - 1))):
-            model.count_row(rows, done - 1)
-        if done == len(labels):
-            return
-
-
-# --- batches of choices ------------------------------------------------------------------------------------------------
 
 Rewards = Sequence[float] | NDArray[np.float64]
 
@@ -232,13 +94,13 @@ def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> La
     return found
 
 
-def learn_rows(model: Model, batch: LearningBatch, corrects: bool) -> None:
+def learn_choices(model: Model, batch: LearningBatch, corrects: bool) -> None:
     """Learn a batch in its order; named classes by the rule's step for known labels, if it `corrects`."""
     known, taught = batch.revealed, None
     if len(batch.truths):
         named = batch.truths >= 0
         known = np.where(named, batch.truths, known)
-        taught = named & (_candidates(batch, model.classes) > 1) & corrects
+        taught = named & (_count_candidates(batch, model.classes) > 1) & corrects
     if taught is None or not taught.any():
         run_rows(
             model,
@@ -262,7 +124,7 @@ def learn_rows(model: Model, batch: LearningBatch, corrects: bool) -> None:
             run_rows(model, rows, choices, model.learning, labels=known[one], words=words, among=among, rewards=worth)
 
 
-def _candidates(batch: LearningBatch, classes: int) -> Labels:
+def _count_candidates(batch: LearningBatch, classes: int) -> Labels:
     """Count the classes that could be played in each row."""
     rows = range(len(batch.ids))
     return np.array([len(candidates_at(batch.among, row)) if len(batch.among) else classes for row in rows])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,14 +47,6 @@ class Classes:
         except (KeyError, TypeError):
             pass
         raise InputError(f"there is no class {brief(name)}; the classes are {join_names(self.names)}")
-
-    def numbers(self, names: Sequence[ClassName]) -> list[int]:
-        """Return the numbers of many classes."""
-        if set(map(type, names)) <= {str, int}:
-            found = list(map(self._index.get, names))
-            if None not in found:
-                return found  # type: ignore[return-value]
-        return [self.index(name) for name in names]
 
     def with_class(self, name: ClassName) -> Classes:
         """Return these classes and one more."""

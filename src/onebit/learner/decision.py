@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -97,6 +98,14 @@ class Decision(NamedTuple):
         return hash((self.id, self.learner))
 
 
+def require_numbers(decision: Decision) -> None:
+    """Refuse a decision with a field that learning computes with, and that is no number or out of range."""
+    for name in ("weight", "notes", "raw", "confidence", "sure"):
+        value = getattr(decision, name)
+        if value is not None or name not in Decision._field_defaults:
+            _READERS[name](name, value)
+
+
 def _x_to_json(x: Kept) -> dict[str, Any]:
     if isinstance(x, str):
         return {"text": x}
@@ -117,12 +126,11 @@ def _refuse(name: str, value: object, wanted: str) -> NoReturn:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
-        _refuse(name, value, "a finite number")
-    try:
-        return float(value)
-    except OverflowError:
-        _refuse(name, value, "a finite number")
+    if isinstance(value, int | float | np.floating) and not isinstance(value, bool):
+        with suppress(OverflowError):
+            if math.isfinite(number := float(value)):
+                return number
+    _refuse(name, value, "a finite number")
 
 
 def _whole(name: str, value: object) -> int:
@@ -159,7 +167,7 @@ def _class_name(name: str, value: object) -> ClassName:
 
 
 def _notes(name: str, value: object) -> tuple[float, float]:
-    if not isinstance(value, list) or len(value) != 2:
+    if not isinstance(value, list | tuple) or len(value) != 2:
         _refuse(name, value, "two numbers")
     return _number(name, value[0]), _number(name, value[1])
 

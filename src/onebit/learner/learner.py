@@ -25,11 +25,18 @@ from onebit.contract.validation import ClassName, IdLike, checked_id, checked_id
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
-from onebit.learner.decide import Among, build_decision, logged_decision, make_decisions, parse_request, parse_requests
+from onebit.learner.decide import Among, build_decisions, logged_decision, parse_terms
 from onebit.learner.decision import Decision
-from onebit.learner.explanation import Explanation, explain
 from onebit.learner.feedback import learn_answer, parse_answers
-from onebit.learner.inspection import believe_row, description_of, score_row, settings_of, weights_of
+from onebit.learner.inspection import (
+    Explanation,
+    believe_row,
+    description_of,
+    explain,
+    score_row,
+    settings_of,
+    weights_of,
+)
 from onebit.learner.model_file import decode, encode, name_file_in_errors, read, write
 from onebit.learner.runtime import Runtime
 from onebit.learner.state import dump_state, load_state
@@ -89,12 +96,12 @@ class Learner:
         """
         runtime = self.runtime
         with runtime.lock:
-            terms = parse_request(runtime, among, complete, sure, risk)
+            terms = parse_terms(runtime, among, complete, sure, risk)
             identity = checked_id(runtime.ledger.next_id if id is None else id)
             kept, _ = runtime.decide_one(x, identity, terms)
             if id is None:
                 runtime.ledger.next_id += 1
-            return build_decision(runtime, identity, kept, terms)
+            return build_decisions(runtime, (identity,), (kept,), runtime.model.choice, terms)[0]
 
     def decide_many(
         self,
@@ -117,8 +124,9 @@ class Learner:
             given = runtime.ledger.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
             if len(kept) == 0:
                 return []
-            terms = parse_requests(runtime, len(kept), among, complete, sure, risk)
-            made = make_decisions(runtime, kept, rows, given, terms)
+            terms = parse_terms(runtime, among, complete, sure, risk, len(kept))
+            choices = runtime.choices(rows, given, engine.CHOICE_COLUMNS + len(runtime.classes), terms)
+            made = build_decisions(runtime, given, kept, choices, terms)
             runtime.ledger.next_id += len(kept) if ids is None else 0
             return made
 
@@ -157,7 +165,7 @@ class Learner:
         """
         runtime = self.runtime
         with runtime.lock:
-            runtime.decide_one(x, 0, parse_request(runtime, among, False))
+            runtime.decide_one(x, 0, parse_terms(runtime, among, False))
             found = runtime.model.choice[0, engine.CHOICE_COLUMNS :]
             return dict(zip(runtime.classes, found.tolist(), strict=True))
 
@@ -165,7 +173,7 @@ class Learner:
         """The class that the learner considers best for x, without exploring; ties are broken as `decide` breaks them for this id. Nothing changes."""
         runtime = self.runtime
         with runtime.lock:
-            terms = parse_request(runtime, among, False)
+            terms = parse_terms(runtime, among, False)
             runtime.decide_one(x, checked_id(runtime.ledger.next_id if id is None else id), terms)
             return runtime.classes[int(runtime.model.choice[0, engine.GREEDY])]
 
@@ -177,7 +185,7 @@ class Learner:
             kept, rows = runtime.read_many(X)
             if len(kept) == 0:
                 return []
-            terms = parse_requests(runtime, len(kept), among, False)
+            terms = parse_terms(runtime, among, False, rows=len(kept))
             choices = runtime.choices(rows, [runtime.ledger.next_id] * len(kept), engine.CHOICE_COLUMNS, terms)
             return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
 

@@ -1,4 +1,4 @@
-"""Deciding and learning on one row or a few: calls of the compiled loop over a model.
+"""Calls of the compiled loop over a model: on one row or a few, on labelled rows, and on whole streams.
 
 Rows in, numbers out. What features and classes are called, ids and decisions are the runtime's.
 """
@@ -6,19 +6,21 @@ Rows in, numbers out. What features and classes are called, ids and decisions ar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.candidates import Labels
+from onebit.contract.candidates import Labels, repack_list
+from onebit.contract.draws import CORRECTING, TEACHING
 from onebit.contract.rule import LEARNT
 from onebit.engine import stream as engine
+from onebit.engine.compile import loop_for
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
-from onebit.features.rows import Row, Rows, as_rows
+from onebit.features.rows import Row, Rows, as_rows, convert_stretch, filled_cells, one_row
 from onebit.learner.model import Model
 
 if TYPE_CHECKING:
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 STEPS = 50  # taken one by one before it pays to lay out the arguments of the loop
+BLOCK = 1 << 20  # cells of rows that are turned into the form of the space at a time
+_NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
+_WRONG = np.full(1, -1, dtype=np.int64)
 NO_IDS = np.zeros(0, dtype=np.uint64)
 _NO_LABELS = np.zeros(1, dtype=np.int64)
 
@@ -77,17 +82,9 @@ def decide_row(
     run_rows(model, single_row(model, row), model.choice, mode, words, among=among, sure=sure, risk=risk, given=given)
 
 
-def learn_row(
-    model: Model,
-    row: Row,
-    made: Sequence[float],
-    word: int,
-    revealed: int,
-    among: Labels = NOTHING,
-    rewards: NDArray[np.float64] = NO_REWARDS,
-) -> None:
+def learn_row(model: Model, row: Row, made: Sequence[float], word: int, revealed: int) -> None:
     """Learn what is revealed of the choice that was made on one row, given by its numbers; where it is refused, nothing has changed."""
-    if among is NOTHING and rewards is NO_REWARDS and type(row) is model.row_type:
+    if type(row) is model.row_type:
         laid_out = model.laid_out or _lay_out(model, row)
         if laid_out is not None:
             if isinstance(row, np.ndarray):
@@ -101,11 +98,10 @@ def learn_row(
                 if model.watches_repairs:
                     model.warn_of_repairs()
                 return
-    rows = single_row(model, row)
     words, labels, choices = np.array([word], dtype=np.uint64), np.array([revealed]), np.array([made])
     memory, calibration = model.memory.copy(), model.calibration.copy()
     try:
-        run_rows(model, rows, choices, model.learning, words, labels=labels, among=among, rewards=rewards)
+        run_rows(model, single_row(model, row), choices, model.learning, words, labels=labels)
     except OnebitError:
         model.memory[:], model.calibration[:] = memory, calibration
         raise
@@ -170,29 +166,44 @@ def run_rows(
     risk: float = math.nan,
     given: Any = None,
 ) -> None:
-    """Decide on a few rows, or learn from choices on them; a row that the loop refuses is explained."""
+    """Decide on a few rows, or learn from choices on them; `given` is x as it was before it was read, to explain why it is refused."""
     count = len(choices)
     if count > 1:  # one row was fitted when it was read
         model.refuse_unfitting(rows)
-    rows = model.fit_rows(rows)
     schedule = Schedule(labels, among=among, rewards=rewards)
-    terms, done = LoopTerms(choices, model.tally, words, 0, mode, 0.0, sure, risk), 0
-    while True:
-        counting = bool(mode & engine.LEARN) and model.counts_rows
-        until = done + 1 if counting else count
-        learnt = model.memory[LEARNT] if counting else 0.0
-        done = call_loop(model, rows, schedule, terms, done, until)
-        if done == until:
-            if counting and model.memory[LEARNT] > learnt:
+    terms = LoopTerms(choices, model.tally, words, 0, mode, 0.0, sure, risk)
+
+    def walk(rows: Rows, start: int, stop: int) -> int:
+        return call_loop(model, rows, schedule, terms, start, stop)
+
+    _walk_few(model, rows, count, walk, learns=bool(mode & engine.LEARN), given=given)
+
+
+def _walk_few(
+    model: Model,
+    rows: Rows,
+    count: int,
+    walk: Callable[[Rows, int, int], int],
+    learns: bool = True,
+    teaches: bool = False,
+    given: Any = None,
+) -> None:
+    """Walk over a few rows, in another space where they settle its form or run out of room; explain a row that the loop refuses."""
+    done = 0
+    while done < count:
+        rows = model.fit_rows(rows)
+        counting, learnt = learns and model.counts_rows, model.memory[LEARNT]
+        stop = done + 1 if counting else count
+        done = walk(rows, done, stop)
+        if done == stop:
+            # What is taught is no feedback, and is not counted as such.
+            if counting and (model.memory[LEARNT] > learnt or (teaches and filled_cells(rows, done - 1))):
                 model.count_row(rows, done - 1)
-            if done == count:
-                if mode & engine.LEARN and model.watches_repairs:
-                    model.warn_of_repairs()
-                return
-            rows = model.fit_rows(rows)
         elif not model.make_support_room(rows, done):
             where = f"row {done}: " if count > 1 else ""
             raise InputError(where + model.explain_refusal(rows, done, given))
+    if learns and model.watches_repairs:
+        model.warn_of_repairs()
 
 
 def call_loop(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
@@ -224,3 +235,125 @@ def call_loop(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, st
         terms.sure,
         terms.risk,
     )
+
+
+# --- whole streams and labelled rows ----------------------------------------------------------------------------------
+
+
+def walk_stream(
+    model: Model,
+    rows: Rows,
+    schedule: Schedule,
+    kept: NDArray[np.float64],
+    tally: engine.Tally,
+    first_id: int,
+    steps: tuple[int, int],
+    calibrate: bool,
+) -> None:
+    """Decide and learn over some steps of a stream, counting mistakes, and unless it takes too long how sure to be of a label."""
+    model.make_room()
+    model.refuse_unfitting(rows)
+    step, stop = steps
+    mode = engine.DECIDE | engine.COUNT | (model.learning if calibrate else model.learning & ~engine.CALIBRATE)
+    ids = NO_IDS
+    if len(schedule.part.waiting):
+        ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
+    # Without a step for known labels a correction is a "wrong", which it is anyway unless classes are worth more or less.
+    by_bit = model.rule.teach is None and not len(schedule.rewards)
+    corrections = 0.0 if model.needs_labels or by_bit else schedule.corrections
+    terms, order = LoopTerms(kept, tally, ids, first_id, mode, corrections), NOTHING
+    while step < stop:
+        routing, learnt = model.routing, model.memory[LEARNT]
+        until = schedule.next_feedback(step, stop) if model.counts_rows else stop
+        here, part = rows, schedule
+        if type(rows) is not model.rows_type:
+            until = min(until, step + max(1, BLOCK // model.room))
+            order = order if len(order) else np.zeros(len(schedule.labels), dtype=np.int64)
+            here, part = convert_stretch(rows, schedule, (step, until), order)
+        reached = _walk_rows(model, here, part, terms, step, until)
+        if reached < until:
+            row = schedule.named_row(schedule.row(reached, rows.height))
+            raise InputError(f"row {row}: {model.explain_refusal(here, part.row(reached, here.height))}")
+        counted = model.routing is not routing  # as a correction
+        if model.counts_rows and model.memory[LEARNT] > learnt and not counted:
+            model.count_row(rows, schedule.row(until - 1, rows.height))
+        step = until
+    if model.watches_repairs:
+        model.warn_of_repairs()
+
+
+def _walk_rows(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
+    """Walk over rows in the form of the space; return the step that was refused, or `stop`."""
+    while True:
+        start = call_loop(model, rows, schedule, terms, start, stop)
+        if start < 0:  # a label is revealed
+            start = -1 - start
+            _correct_round(model, rows, schedule, terms, start)
+            start += 1
+            if start < stop:
+                continue
+        if start == stop or not model.make_support_room(rows, schedule.row(start, rows.height)):
+            return start
+
+
+def _correct_round(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, step: int) -> None:
+    """Teach the label of a round in which a wrong one was played, or where the rule cannot be taught, say that it was wrong."""
+    now, row = schedule.round_of(step), schedule.row(step, rows.height)
+    word = terms.ids[now : now + 1] if len(terms.ids) else np.array([terms.first_id + now], dtype=np.uint64)
+    here, choice, among = one_row(rows, row), terms.kept[now : now + 1], repack_list(schedule.among, now)
+    if model.rule.teach is None:
+        run_rows(model, here, choice, model.learning, word, labels=_WRONG, among=among)
+    else:
+        correct_rows(model, here, schedule.labels[now : now + 1], choice, word, among)
+
+
+def correct_rows(
+    model: Model,
+    rows: Rows,
+    labels: NDArray[np.int64],
+    choices: NDArray[np.float64],
+    words: NDArray[np.uint64],
+    among: Labels = NOTHING,
+) -> None:
+    """Take the step for a known label in answer to each choice, which counts as feedback."""
+    _take_lessons(model, rows, labels, among, choices, words, 0, CORRECTING)
+
+
+def teach_rows(model: Model, rows: Rows, labels: NDArray[np.int64], first_id: int) -> None:
+    """Take the step for a known label on every row, all of them or none."""
+    model.make_room()
+    with model.unchanged_if_refused(rows):
+        _take_lessons(model, rows, labels, NOTHING, _NO_CHOICES, NO_IDS, first_id, TEACHING)
+
+
+def _take_lessons(
+    model: Model,
+    rows: Rows,
+    labels: NDArray[np.int64],
+    among: Labels,
+    choices: NDArray[np.float64],
+    words: NDArray[np.uint64],
+    first_id: int,
+    purpose: int,
+) -> None:
+    def walk(rows: Rows, start: int, stop: int) -> int:
+        lessons = loop_for(model.rule, model.space, engine.lessons)
+        return lessons(
+            model.params,
+            model.space,
+            rows,
+            labels[:stop],
+            among,
+            model.memory,
+            model.calibration,
+            model.buffers,
+            choices,
+            model.key,
+            words,
+            np.uint64(first_id),
+            purpose,
+            start,
+            model.limit,
+        )
+
+    _walk_few(model, rows, len(labels), walk, teaches=len(choices) == 0)

@@ -1,7 +1,6 @@
 """What a learner has learnt: the record of its rule, the rule's memory, and the space that holds the weights.
 
-A model is allocated when the features are known, grows with them, and can be saved and restored. The compiled loop is run over it by
-`loop_calls` (one row or a few) and by `batches` (whole streams and labelled rows).
+A model is allocated when the features are known, grows with them, and can be saved and restored. `loop_calls` runs the compiled loop over it.
 """
 
 from __future__ import annotations

@@ -27,10 +27,18 @@ from onebit.errors import InputError, OnebitError
 from onebit.features.features import Features, Kept, require_table
 from onebit.features.frames import Names
 from onebit.features.rows import Row, Rows, is_sparse
-from onebit.learner.batches import LearningBatch, checked_among, checked_batch, learn_rows, teach_rows, walk_stream
+from onebit.learner.batches import LearningBatch, checked_among, checked_batch, learn_choices
 from onebit.learner.classes import Classes
 from onebit.learner.ledger import CountingLedger, Ledger
-from onebit.learner.loop_calls import DECIDING, PLAIN_TERMS, DecisionTerms, decide_row, run_rows
+from onebit.learner.loop_calls import (
+    DECIDING,
+    PLAIN_TERMS,
+    DecisionTerms,
+    decide_row,
+    run_rows,
+    teach_rows,
+    walk_stream,
+)
 from onebit.learner.model import Model
 from onebit.spaces.choose import KernelChoice, SpaceChoice, choose
 from onebit.spaces.dense import DenseRows
@@ -305,7 +313,7 @@ class Runtime:
             if len(batch.ids) == 0:
                 return
             with self.model.unchanged_if_refused(batch.rows):
-                learn_rows(self.model, batch, self.corrects)
+                learn_choices(self.model, batch, self.corrects)
             self.note_rewards(batch.rewards)
             self.ledger.record_all(batch.ids)
 

@@ -293,7 +293,10 @@ def _or_none(check: Check) -> Check:
 
 def _keys(*names: str) -> tuple[Check, str]:
     """Return the check of an object of just these fields, in code and in words."""
-    return lambda value: isinstance(value, dict) and value.keys() == set(names), f"an object of {' and '.join(names)}"
+    return (
+        lambda value: isinstance(value, dict) and value.keys() == set(names),
+        f"an object of the fields {', '.join(names)}",
+    )
 
 
 def _option(name: str) -> tuple[Check, str]:
