@@ -23,8 +23,8 @@ from onebit.errors import OnebitError
 from onebit.experiments.executors import Executor, executor_of
 from onebit.experiments.grid import Grid
 from onebit.experiments.runner import TrialCollector
+from onebit.experiments.trials import Trial
 from onebit.experiments.trials.records import Records
-from onebit.experiments.trials.trial import Trial
 
 SIDE, SEEDS = 16, 2  # 256 cells, each with so many seeds
 CORES = 2

@@ -21,10 +21,10 @@ import numpy as np
 
 from benchmarks.streams.corpus import CORPUS, CorpusStream
 from onebit.errors import OnebitError
+from onebit.experiments.trials import ComparisonEntry, Progress, Trial, entry_of
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.records import Record, Records, record_of
 from onebit.experiments.trials.shared_data import SharedData, by_shared_data
-from onebit.experiments.trials.trial import ComparisonEntry, Progress, Trial, entry_of
 from onebit.learner.learner import Learner
 from onebit.rules import chosen_rules
 

@@ -31,10 +31,10 @@ from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
+from onebit.experiments.executors.gpu import family_of
 from onebit.experiments.executors.gpu.ahead import KernelBuilder
-from onebit.experiments.executors.gpu.executor import family_of
 from onebit.experiments.executors.threads import threads_executor
-from onebit.experiments.trials.trial import Trial, entry_of, marks_for
+from onebit.experiments.trials import Trial, entry_of, marks_for
 from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
 from onebit.spaces.sparse import SparseRows
@@ -219,7 +219,7 @@ def late_against_immediate(found: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def fitted_speeds(found: list[dict[str, Any]]) -> Iterator[str]:
-    """What `--on auto` should reckon with (`experiments/executors/gpu/executor.py`): geometric means over the rules of a family, K = 10, d = 100."""
+    """What `--on auto` should reckon with (`experiments/executors/gpu/__init__.py`): geometric means over the rules of a family, K = 10, d = 100."""
     families: dict[str, list[dict[str, Any]]] = {}
     for one in found:
         if (one["classes"], one["features"], one["delay"]) == (10, 100, None):

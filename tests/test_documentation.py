@@ -30,7 +30,7 @@ from onebit.data.sources import names
 from onebit.data.streams import ORDERS
 from onebit.experiments.executors import EXECUTORS
 from onebit.experiments.trials.records import Record
-from onebit.papers.paper import KINDS, PaperItem, paper_names
+from onebit.papers import KINDS, PaperItem, paper_names
 from onebit.rules import registry
 from onebit.service import errors, requests
 from onebit.service.http.middleware import InternalError

@@ -22,8 +22,8 @@ from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitWarning, OutOfMemoryError
 from onebit.experiments.executors.threads import execute
+from onebit.experiments.trials import Trial, entry_of
 from onebit.experiments.trials.shared_data import by_shared_data
-from onebit.experiments.trials.trial import Trial, entry_of
 from onebit.learner import loop_calls
 from onebit.learner.learner import Learner, copy_learner
 from onebit.learner.state import dump_state, load_state

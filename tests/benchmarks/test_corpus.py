@@ -22,8 +22,8 @@ from benchmarks.streams.tables import linear
 from benchmarks import corpus, corpus_runs
 from onebit.errors import OnebitError
 from onebit.experiments.statistics import estimate
+from onebit.experiments.trials import Trial
 from onebit.experiments.trials.records import Record, Records
-from onebit.experiments.trials.trial import Trial
 from tests.experiments.trials.records import record
 
 SHORT = "200 rounds, two classes"
@@ -212,7 +212,7 @@ def test_what_is_done_is_not_run_again_unless_code_has_changed(tmp_path: Path, m
     errors = [again.get(trial).error for trial in units[0].trials()]  # type: ignore[union-attr]
     assert all(0.0 < error < 1.0 for error in errors)
     with monkeypatch.context() as patched:
-        patched.setattr("onebit.experiments.trials.trial.code_mark", lambda rule: "edited")
+        patched.setattr("onebit.experiments.trials.code_mark", lambda rule: "edited")
         corpus_runs._entry.cache_clear()
         assert missing_units(units, again) == units
     corpus_runs._entry.cache_clear()

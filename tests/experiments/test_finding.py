@@ -14,7 +14,7 @@ from onebit.experiments.compare import Comparison, DataResult, describe_finding
 from onebit.experiments.report.html import page_html
 from onebit.experiments.run import constant_said
 from onebit.experiments.statistics import Summary
-from onebit.experiments.trials.trial import entry_of
+from onebit.experiments.trials import entry_of
 from tests.experiments.trials.records import record
 
 X, Y = rows(60)

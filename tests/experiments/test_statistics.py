@@ -10,7 +10,7 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from onebit.experiments.statistics import MeanEstimate, Summary, estimate, means_and_halves, student_quantile
-from onebit.experiments.trials.trial import entry_of
+from onebit.experiments.trials import entry_of
 from tests.experiments.trials.records import record
 
 

@@ -15,8 +15,8 @@ import onebit
 from onebit.checks import refused, rows
 from onebit.experiments.drawing import sweep_pictures
 from onebit.experiments.grid import MOST_SETTINGS, Grid, axis_of, value_of
+from onebit.experiments.report import Curves, HeatMap
 from onebit.experiments.report.html import page_html
-from onebit.experiments.report.parts import Curves, HeatMap
 from onebit.experiments.sweep import FRESH, Sweep
 from onebit.experiments.trials.records import FILE, Record
 

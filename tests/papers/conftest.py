@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import onebit
-from onebit.papers.paper import Paper, read_paper
+from onebit.papers import Paper, read_paper
 
 Give = Callable[[str], None]
 

@@ -9,8 +9,8 @@ import pytest
 import onebit
 from onebit.checks import refused
 from onebit.experiments.statistics import MeanEstimate
+from onebit.papers import read_paper
 from onebit.papers.errors import points
-from onebit.papers.paper import read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import DIFFERS, REPRODUCED, UNDECIDED, between
 

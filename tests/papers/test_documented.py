@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from onebit.papers.paper import paper_named, paper_names
+from onebit.papers import paper_named, paper_names
 from onebit.version import VERSION
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reproduction.md"

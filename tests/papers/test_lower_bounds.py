@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 import onebit
-from onebit.experiments.executors.gpu.executor import why_not
-from onebit.experiments.report.parts import Scatter, Table
-from onebit.experiments.trials.trial import Trial
+from onebit.experiments.executors.gpu import why_not
+from onebit.experiments.report import Scatter, Table
+from onebit.experiments.trials import Trial
+from onebit.papers import read_paper
 from onebit.papers.bounds import AdversaryMeasurement, AdversaryPlan
-from onebit.papers.paper import read_paper
 from onebit.papers.pictures import SeparabilityMeasurement
 from onebit.papers.plans import PaperStreams
 from onebit.papers.reproduce import reproduce

@@ -15,16 +15,15 @@ import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.experiments.executors.gpu.executor import why_not
-from onebit.experiments.report.parts import Curves, HeatMap, Regions, Table
+from onebit.experiments.executors.gpu import why_not
+from onebit.experiments.report import Curves, HeatMap, Regions, Table
 from onebit.experiments.run import Stopped
+from onebit.experiments.trials import Trial, entry_of, marks_for
 from onebit.experiments.trials.records import FILE, read_records
-from onebit.experiments.trials.trial import Trial, entry_of, marks_for
 from onebit.learner.learner import Learner
 from onebit.papers import bounds as bound_items
-from onebit.papers import pictures
+from onebit.papers import pictures, read_paper
 from onebit.papers.bounds import BoundsMeasurement
-from onebit.papers.paper import read_paper
 from onebit.papers.pictures import BoundaryMeasurement, FeedbackMeasurement
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import FAILED, Reproduction

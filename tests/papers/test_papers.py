@@ -10,8 +10,8 @@ from onebit.data.preparation import steps_of
 from onebit.data.sources import names
 from onebit.data.streams import stream
 from onebit.experiments.grid import Grid, axis_of
-from onebit.experiments.trials.trial import entry_of
-from onebit.papers.paper import Paper, PaperItem, PaperLearner, paper_named, paper_names
+from onebit.experiments.trials import entry_of
+from onebit.papers import Paper, PaperItem, PaperLearner, paper_named, paper_names
 from onebit.rules import registry
 
 PAPERS = ("arora2020", "chen2009", "hoeven2020", "prompak2017", "zhong2015")

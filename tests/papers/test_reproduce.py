@@ -13,11 +13,11 @@ import pytest
 import onebit
 from onebit.checks import refused, rows
 from onebit.cli import main
+from onebit.experiments.report import Curves, HeatMap, Scatter, Section
 from onebit.experiments.report.html import page_html
-from onebit.experiments.report.parts import Curves, HeatMap, Scatter, Section
 from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.papers.paper import read_paper
+from onebit.papers import read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import Reproduction, Verdict
 from tests.papers.conftest import Give

@@ -8,7 +8,7 @@ from collections import defaultdict
 import pytest
 
 from onebit.checks import refused
-from onebit.papers.paper import Paper, paper_named, read_paper
+from onebit.papers import Paper, paper_named, read_paper
 from tests.papers.test_papers import PAPERS
 
 NUMBERED = {  # counted in the texts of the papers, a second time

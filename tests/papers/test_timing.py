@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.experiments.executors.gpu.executor import why_not
-from onebit.experiments.report.parts import Curves
+from onebit.experiments.executors.gpu import why_not
+from onebit.experiments.report import Curves
+from onebit.experiments.trials import Trial
 from onebit.experiments.trials.records import FILE, read_records
-from onebit.experiments.trials.trial import Trial
-from onebit.papers.paper import read_paper
+from onebit.papers import read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.timing import DrawnRows, TimeMeasurement, power_law
 from onebit.papers.verdicts import DIFFERS, FAILED, REPRODUCED, UNDECIDED, Reproduction

@@ -11,7 +11,7 @@ import pytest
 
 import onebit
 from onebit.checks import refused
-from onebit.experiments.trials.trial import entry_of
+from onebit.experiments.trials import entry_of
 from onebit.rules import registry
 from onebit.theory import adversary, margin
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner

@@ -16,8 +16,8 @@ from onebit.checks import refused
 from onebit.cli import main
 from onebit.cli.bounds import groups_of
 from onebit.errors import OnebitError
+from onebit.experiments.report import Curves, Table
 from onebit.experiments.report.html import page_html
-from onebit.experiments.report.parts import Curves, Table
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import Bounds, CheckedBound, bounds
 from onebit.theory.theorems import THEOREMS

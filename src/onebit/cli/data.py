@@ -17,7 +17,7 @@ from onebit.cli.terminal import WIDTH, console, download_bar, print_table
 from onebit.data.real import REAL, RealDataset, fetch, named, whereabouts
 from onebit.data.sources import GENERATORS, Generator
 from onebit.errors import InputError, brief
-from onebit.experiments.report.parts import Column, Table, TableRow
+from onebit.experiments.report import Column, Table, TableRow
 
 
 def declare(command: argparse.ArgumentParser) -> None:

@@ -33,7 +33,7 @@ from onebit.cli.logs import (
 )
 from onebit.cli.terminal import progress_bar
 from onebit.errors import InputError, brief
-from onebit.experiments.trials.trial import shown
+from onebit.experiments.trials import shown
 from onebit.offpolicy.evaluation import TITLES
 from onebit.rules import rule_named
 

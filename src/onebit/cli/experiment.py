@@ -15,8 +15,8 @@ from onebit.cli.options import positive
 from onebit.cli.terminal import print_note, progress_bar
 from onebit.errors import OnebitError
 from onebit.experiments.executors import EXECUTORS, checked_on
+from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
-from onebit.experiments.report.parts import Page
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import FailedRunsWarning, failures_by_data
 from onebit.experiments.trials.cost import Cost, number_of

@@ -30,7 +30,7 @@ from onebit.cli.logs import add_log_options, log_of
 from onebit.cli.options import whole
 from onebit.cli.terminal import progress_bar
 from onebit.errors import InputError
-from onebit.experiments.trials.trial import Progress
+from onebit.experiments.trials import Progress
 
 FORMATS = ("ndjson", "parquet", "vw")
 STDOUT = "-"

@@ -13,7 +13,7 @@ from typing import Any
 
 from onebit.cli.options import add_rule_option
 from onebit.contract.rule import Rule
-from onebit.experiments.trials.trial import OPTIONS
+from onebit.experiments.trials import OPTIONS
 from onebit.rules import chosen_rules, registry, rule_named
 
 

@@ -32,7 +32,7 @@ from onebit.cli.experiment import (
 )
 from onebit.cli.terminal import download_bar, growing_bar, print_table
 from onebit.errors import InputError
-from onebit.papers.paper import paper_named, paper_names
+from onebit.papers import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import HOW_JUDGED, Reproduction, verdict_table
 

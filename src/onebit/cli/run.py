@@ -30,8 +30,8 @@ from onebit.data.sources import names
 from onebit.data.streams import Stream
 from onebit.errors import InputError, brief
 from onebit.experiments.run import Result, Stopped, run
+from onebit.experiments.trials import OPTIONS
 from onebit.experiments.trials.cost import quantity
-from onebit.experiments.trials.trial import OPTIONS
 from onebit.rules import DEFAULT, is_rule, rule_named
 
 

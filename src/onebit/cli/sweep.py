@@ -27,8 +27,8 @@ from onebit.errors import InputError
 from onebit.experiments.drawing import achieved, in_words
 from onebit.experiments.grid import Grid
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
+from onebit.experiments.trials import shown
 from onebit.experiments.trials.cost import number_of
-from onebit.experiments.trials.trial import shown
 
 
 def declare(command: argparse.ArgumentParser) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
-from onebit.experiments.report.parts import Badge, Cell, Number, Table
+from onebit.experiments.report import Badge, Cell, Number, Table
+from onebit.experiments.trials import Progress
 from onebit.experiments.trials.cost import duration, quantity
-from onebit.experiments.trials.trial import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,14 +15,14 @@ from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.experiments.drawing import achieved, curves_of
 from onebit.experiments.executors import executor_of
+from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
-from onebit.experiments.report.parts import Page
 from onebit.experiments.run import Stopped, constant_said
 from onebit.experiments.runner import TrialCollector, failures_said, refuse_or_warn
 from onebit.experiments.statistics import MeanEstimate, Summary
+from onebit.experiments.trials import ComparisonEntry, Progress, Trial, entry_of
 from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import Record, Records, frame
-from onebit.experiments.trials.trial import ComparisonEntry, Progress, Trial, entry_of
 from onebit.learner.learner import Learner
 from onebit.rules import chosen_rules
 

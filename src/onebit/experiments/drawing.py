@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.experiments.grid import is_numeric
-from onebit.experiments.report.parts import (
+from onebit.experiments.report import (
     BANDIT,
     FULL_INFORMATION,
     Band,
@@ -22,8 +22,8 @@ from onebit.experiments.report.parts import (
     Table,
 )
 from onebit.experiments.statistics import MeanEstimate, Summary, means_and_halves
+from onebit.experiments.trials import shown
 from onebit.experiments.trials.records import REWARDS, Record
-from onebit.experiments.trials.trial import shown
 
 if TYPE_CHECKING:
     from onebit.experiments.run import Result

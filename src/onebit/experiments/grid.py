@@ -14,7 +14,7 @@ import numpy as np
 
 from onebit.contract.parameters import require_known
 from onebit.errors import InputError, brief
-from onebit.experiments.trials.trial import OPTIONS, ComparisonEntry, entry_of
+from onebit.experiments.trials import OPTIONS, ComparisonEntry, entry_of
 from onebit.learner.learner import Learner
 
 MOST_SETTINGS = 100_000

@@ -15,7 +15,7 @@ from onebit.experiments.compare import Comparison, DataResult
 from onebit.experiments.drawing import achieved, curves_of, failure_table, in_words, number, sweep_pictures
 from onebit.experiments.executors.threads import processor
 from onebit.experiments.grid import is_numeric
-from onebit.experiments.report.parts import (
+from onebit.experiments.report import (
     BANDIT,
     FULL_INFORMATION,
     Column,
@@ -31,9 +31,9 @@ from onebit.experiments.report.tables import plain_table_html, rich
 from onebit.experiments.runner import failures_said
 from onebit.experiments.statistics import Summary, whose_speed
 from onebit.experiments.sweep import FRESH, Sweep
+from onebit.experiments.trials import ComparisonEntry, shown
 from onebit.experiments.trials.cost import Cost, number_of, quantity
 from onebit.experiments.trials.records import Record
-from onebit.experiments.trials.trial import ComparisonEntry, shown
 from onebit.version import VERSION
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError, brief
+from onebit.experiments.report import Regions, Scatter
 from onebit.experiments.report.figures import figure
-from onebit.experiments.report.parts import Regions, Scatter
 from onebit.learner.learner import Learner
 
 ACROSS = 160  # points of the grid in each direction

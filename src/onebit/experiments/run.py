@@ -25,8 +25,8 @@ from onebit.engine.processes import cores
 from onebit.errors import InputError, brief
 from onebit.experiments.executors.threads import execute
 from onebit.experiments.statistics import MeanEstimate, estimate
+from onebit.experiments.trials import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, entry_of
 from onebit.experiments.trials.shared_data import refuse_what_does_not_fit
-from onebit.experiments.trials.trial import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, entry_of
 from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, is_rule
 

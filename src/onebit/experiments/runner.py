@@ -11,9 +11,9 @@ from onebit.data.streams import Stream
 from onebit.errors import InputError, OnebitWarning, truncate
 from onebit.experiments.executors import Executor
 from onebit.experiments.statistics import Summary
+from onebit.experiments.trials import ComparisonEntry, Progress, Trial, shown
 from onebit.experiments.trials.cost import Cost, number_of
 from onebit.experiments.trials.records import Record, Records
-from onebit.experiments.trials.trial import ComparisonEntry, Progress, Trial, shown
 
 MOST_CAUSES = 3  # in one sentence, and learners of each; the page has all
 

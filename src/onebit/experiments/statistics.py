@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.experiments.trials import CPU, ComparisonEntry
 from onebit.experiments.trials.records import Record
-from onebit.experiments.trials.trial import CPU, ComparisonEntry
 
 LEVEL = 0.95
 

@@ -20,14 +20,14 @@ from onebit.errors import InputError, brief
 from onebit.experiments.drawing import achieved
 from onebit.experiments.executors import executor_of
 from onebit.experiments.grid import Grid, is_numeric
+from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
-from onebit.experiments.report.parts import Page
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import Callback, TrialCollector, failures_said, refuse_or_warn
 from onebit.experiments.statistics import Summary
+from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.cost import Cost, number_of
 from onebit.experiments.trials.records import Record, Records, frame
-from onebit.experiments.trials.trial import Progress, Trial
 
 if TYPE_CHECKING:
     import pandas

@@ -8,12 +8,12 @@ from typing import Any
 
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
-from onebit.experiments.report.parts import Badge, Cell, Column, Number, Part, Table
+from onebit.experiments.report import Badge, Cell, Column, Number, Part, Table
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import Summary
-from onebit.experiments.trials.trial import Trial, entry_of, marks_for
+from onebit.experiments.trials import Trial, entry_of, marks_for
 from onebit.learner.learner import Learner
-from onebit.papers.paper import PaperItem, PaperLearner
+from onebit.papers import PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams, source_mark
 from onebit.papers.verdicts import DIFFERS, FAILED, NOT_RUN, REPRODUCED, SHOWN, VACUOUS, ItemResult, Verdict
 from onebit.rules import chosen_rules

@@ -11,11 +11,11 @@ import numpy as np
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import curves_of, in_words
-from onebit.experiments.report.parts import Part
+from onebit.experiments.report import Part
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import MeanEstimate, Summary, estimate
-from onebit.experiments.trials.trial import ComparisonEntry, Trial, entry_of
-from onebit.papers.paper import Claim, PaperData, PaperItem, PaperLearner
+from onebit.experiments.trials import ComparisonEntry, Trial, entry_of
+from onebit.papers import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import (
     DIFFERS,

@@ -11,11 +11,11 @@ from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.drawing import in_words, sweep_pictures
 from onebit.experiments.grid import Grid, axis_of
-from onebit.experiments.report.parts import Curves, HeatMap, Part, Section
+from onebit.experiments.report import Curves, HeatMap, Part, Section
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.sweep import Sweep
-from onebit.experiments.trials.trial import Trial, shown
-from onebit.papers.paper import PaperData, PaperItem, PaperLearner
+from onebit.experiments.trials import Trial, shown
+from onebit.papers import PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import (
     DIFFERS,

@@ -15,12 +15,12 @@ import numpy as np
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.regions import regions_of
-from onebit.experiments.report.parts import HeatMap, Part, Regions, Scatter
+from onebit.experiments.report import HeatMap, Part, Regions, Scatter
 from onebit.experiments.runner import TrialCollector
+from onebit.experiments.trials import Trial, entry_of, marks_for
 from onebit.experiments.trials.records import Record
-from onebit.experiments.trials.trial import Trial, entry_of, marks_for
 from onebit.learner.learner import Learner
-from onebit.papers.paper import PaperData
+from onebit.papers import PaperData
 from onebit.papers.plans import ItemPlan, source_mark
 from onebit.papers.verdicts import DIFFERS, MISSING, REPRODUCED, ItemResult, Verdict
 from onebit.theory.margins import KINDS, margin

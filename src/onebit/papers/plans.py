@@ -13,9 +13,9 @@ from onebit.data.sources import Source, source_of
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.runner import TrialCollector
+from onebit.experiments.trials import Trial
 from onebit.experiments.trials.records import Record
-from onebit.experiments.trials.trial import Trial
-from onebit.papers.paper import PaperData, PaperItem
+from onebit.papers import PaperData, PaperItem
 from onebit.papers.verdicts import FAILED, MISSING, NOT_RUN, ItemResult, Verdict
 
 QUICK_RUNS = 2

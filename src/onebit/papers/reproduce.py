@@ -13,12 +13,12 @@ from onebit.experiments.executors import executor_of
 from onebit.experiments.pages import facts
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import TrialCollector
+from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.records import FILE, Records
-from onebit.experiments.trials.trial import Progress, Trial
+from onebit.papers import paper_named
 from onebit.papers.bounds import AdversaryPlan, BoundsPlan
 from onebit.papers.errors import ClaimsPlan, ErrorsPlan
 from onebit.papers.grid import GridPlan
-from onebit.papers.paper import paper_named
 from onebit.papers.pictures import GapPlan, PicturePlan, ScatterPlan, SeparabilityPlan
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.timing import TimePlan

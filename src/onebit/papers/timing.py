@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import stream
-from onebit.experiments.report.parts import Band, Curves, Part, Series
+from onebit.experiments.report import Band, Curves, Part, Series
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile
+from onebit.experiments.trials import Trial, entry_of
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.shared_data import SharedData
-from onebit.experiments.trials.trial import Trial, entry_of
 from onebit.learner.learner import Learner
-from onebit.papers.paper import SCALES, PaperItem, PaperLearner
+from onebit.papers import SCALES, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams, source_mark
 from onebit.papers.verdicts import FAILED, ItemResult, Verdict, between
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from onebit.experiments.pages import facts
-from onebit.experiments.report.parts import Badge, Column, Number, Page, Part, Section, Table, Text
+from onebit.experiments.report import Badge, Column, Number, Page, Part, Section, Table, Text
 from onebit.experiments.statistics import MeanEstimate
 from onebit.experiments.trials.cost import Cost, number_of
 from onebit.experiments.trials.records import Record
-from onebit.papers.paper import Paper, PaperItem, PaperResult
+from onebit.papers import Paper, PaperItem, PaperResult
 
 REPRODUCED, DIFFERS, UNDECIDED, VACUOUS, FITTED, SHOWN, MISSING, NOT_RUN, FAILED = (
     "reproduced",

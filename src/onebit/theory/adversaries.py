@@ -31,8 +31,8 @@ from onebit.data.streams import Stream, stream
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate
+from onebit.experiments.trials import ComparisonEntry, entry_of
 from onebit.experiments.trials.shared_data import Tables
-from onebit.experiments.trials.trial import ComparisonEntry, entry_of
 from onebit.learner.learner import Learner
 
 FEEDBACKS = ("full", "bandit")

@@ -19,10 +19,10 @@ from onebit.contract.rule import Rule
 from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.pages import facts
-from onebit.experiments.report.parts import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
+from onebit.experiments.report import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves
-from onebit.experiments.trials.trial import Progress, entry_of
+from onebit.experiments.trials import Progress, entry_of
 from onebit.theory.bound import Bound
 from onebit.theory.rounds import rounds_of
 from onebit.theory.setting import Setting

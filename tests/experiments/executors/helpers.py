@@ -20,8 +20,8 @@ from onebit.data.streams import Stream, stream
 from onebit.experiments.executors import Executor
 from onebit.experiments.executors.threads import threads_executor
 from onebit.experiments.runner import TrialCollector
+from onebit.experiments.trials import Progress, Trial, entry_of
 from onebit.experiments.trials.records import Record, Records
-from onebit.experiments.trials.trial import Progress, Trial, entry_of
 
 X, Y = rows(60)
 OWN = {"seconds", "written"}  # of each run, whatever it gave

@@ -24,10 +24,10 @@ from onebit.experiments.pages import error_table
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import whose_speed
+from onebit.experiments.trials import Progress, Trial, entry_of
 from onebit.experiments.trials.cost import Cost, Resource, in_words
 from onebit.experiments.trials.records import FILE, Record, Records, read_records
 from onebit.experiments.trials.shared_data import by_shared_data
-from onebit.experiments.trials.trial import Progress, Trial, entry_of
 from onebit.rules import rule_named
 from tests.experiments.executors.helpers import collect
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onebit.experiments.report.html import page_html
-from onebit.experiments.report.parts import (
+from onebit.experiments.report import (
     BANDIT,
     FULL_INFORMATION,
     Badge,
@@ -26,6 +25,7 @@ from onebit.experiments.report.parts import (
     TableRow,
     Text,
 )
+from onebit.experiments.report.html import page_html
 
 LEARNERS = [
     ("bpa aggressiveness=0.001", 17.9, BANDIT),

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from onebit.experiments.report import Curves, Page
 from onebit.experiments.report.html import page_html
-from onebit.experiments.report.parts import Curves, Page
 from tests.experiments.report import sample
 from tests.experiments.report.browser import Browser, chromium
 from tests.experiments.report.test_html import everything_nasty

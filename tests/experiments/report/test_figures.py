@@ -11,8 +11,8 @@ import pytest
 
 from onebit.contract.installation import install_command
 from onebit.errors import OnebitError
+from onebit.experiments.report import Band, Curves, HeatMap, Page, Scatter, Section, Series
 from onebit.experiments.report.figures import MOST_CURVES, _write, figure, save_figures
-from onebit.experiments.report.parts import Band, Curves, HeatMap, Page, Scatter, Section, Series
 from tests.experiments.report import sample
 
 pytest.importorskip("matplotlib", reason="Matplotlib is not installed")
@@ -127,7 +127,7 @@ def test_what_cannot_be_drawn_is_said_in_one_sentence(tmp_path: Path, monkeypatc
 def test_matplotlib_comes_only_with_a_figure_and_without_its_global_state() -> None:
     program = (
         "import sys, onebit.experiments.report.html, onebit.experiments.report.figures as figures; assert 'matplotlib' not in sys.modules;"
-        "from onebit.experiments.report.parts import *; figures.figure(Scatter('', [1.0], [1.0], [0], ['a']));"
+        "from onebit.experiments.report import *; figures.figure(Scatter('', [1.0], [1.0], [0], ['a']));"
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

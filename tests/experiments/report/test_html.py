@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from onebit.experiments.report.html import SHOWN_AT_FIRST, page_html
-from onebit.experiments.report.parts import (
+from onebit.experiments.report import (
     BANDIT,
     FULL_INFORMATION,
     Badge,
@@ -30,6 +29,7 @@ from onebit.experiments.report.parts import (
     TableRow,
     Text,
 )
+from onebit.experiments.report.html import SHOWN_AT_FIRST, page_html
 from tests.experiments.report import sample
 
 NASTY = """</script><script>alert("1")</script><img src=x onerror='alert(2)'>&amp;]]>-->"""

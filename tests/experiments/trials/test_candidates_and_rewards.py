@@ -12,11 +12,10 @@ import onebit
 from onebit.checks import rows, state
 from onebit.data.stream_rounds import Offer
 from onebit.data.streams import Stream, stream
-from onebit.experiments.executors.gpu.executor import why_not
+from onebit.experiments.executors.gpu import why_not
 from onebit.experiments.run import run
-from onebit.experiments.trials import shared_data
+from onebit.experiments.trials import Trial, entry_of, shared_data
 from onebit.experiments.trials.records import Records, read_records, record_of
-from onebit.experiments.trials.trial import Trial, entry_of
 from onebit.learner.learner import Learner
 
 X, Y = rows(80)

@@ -16,9 +16,8 @@ from onebit.data.streams import Stream, stream
 from onebit.errors import OutOfMemoryError
 from onebit.experiments.executors import threads as threads_module
 from onebit.experiments.executors.threads import execute
-from onebit.experiments.trials import shared_data
+from onebit.experiments.trials import Outcome, Trial, entry_of, shared_data
 from onebit.experiments.trials.shared_data import by_shared_data
-from onebit.experiments.trials.trial import Outcome, Trial, entry_of
 from onebit.theory.margins import margin
 
 X, Y = rows(60)

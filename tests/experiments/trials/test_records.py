@@ -17,8 +17,8 @@ from onebit.checks import refused, rows
 from onebit.engine.compile import code_mark
 from onebit.engine.generic import SPACES
 from onebit.experiments.executors import executor_of
+from onebit.experiments.trials import Trial, entry_of
 from onebit.experiments.trials.records import FILE, HEADER, Record, Records, frame, read_records
-from onebit.experiments.trials.trial import Trial, entry_of
 from onebit.rules import rule_named
 from tests.experiments.executors.helpers import collect
 
@@ -316,7 +316,7 @@ def test_every_change_of_a_trial_makes_it_another() -> None:
 
 def test_a_trial_is_the_same_in_any_process() -> None:
     program = (
-        "import onebit; from onebit.experiments.trials.trial import Trial, entry_of;"
+        "import onebit; from onebit.experiments.trials import Trial, entry_of;"
         "streamed = onebit.stream('synsep9', rounds=100, noise=0.1, delay=3);"
         "print(*(Trial(entry_of(name), streamed, 3).identity for name in ('bpa', 'gaptron', 'offset-tree')))"
     )
@@ -338,10 +338,10 @@ def test_a_trial_is_the_same_in_any_process() -> None:
 def test_another_version_or_other_code_makes_it_another(monkeypatch: pytest.MonkeyPatch) -> None:
     before = identity()
     with monkeypatch.context() as patched:
-        patched.setattr("onebit.experiments.trials.trial.VERSION", "99.0")
+        patched.setattr("onebit.experiments.trials.VERSION", "99.0")
         assert identity() != before
     with monkeypatch.context() as patched:
-        patched.setattr("onebit.experiments.trials.trial.code_mark", lambda rule: "edited")
+        patched.setattr("onebit.experiments.trials.code_mark", lambda rule: "edited")
         assert identity() != before
     assert identity() == before
 

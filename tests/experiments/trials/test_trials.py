@@ -20,7 +20,7 @@ from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.executors.threads import execute
-from onebit.experiments.trials.trial import Outcome, Trial, entry_of, marks_for
+from onebit.experiments.trials import Outcome, Trial, entry_of, marks_for
 
 X, Y = rows(60)
 

@@ -13,9 +13,9 @@ from onebit.contract.validation import checked_count
 from onebit.engine.gpu.device import is_installed, trouble
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.executors.threads import threads_executor
+from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
-from onebit.experiments.trials.trial import Progress, Trial
 
 EXECUTORS = {
     "auto": "the GPU if there is one and it pays off, otherwise threads",
@@ -84,7 +84,7 @@ def executor_of(on: str = "auto", threads: int | None = None) -> Executor:
                 f"threads is {threads}, but a cluster has its own number: leave it out with on={brief(on)}"
             )
     if kind == "gpu":
-        from onebit.experiments.executors.gpu.executor import gpu_executor
+        from onebit.experiments.executors.gpu import gpu_executor
 
         return gpu_executor(threads=threads)
     if kind == "dask":
@@ -96,7 +96,7 @@ def executor_of(on: str = "auto", threads: int | None = None) -> Executor:
 
         return ray_executor(address)
     if kind == "auto" and is_installed() and trouble() is None:
-        from onebit.experiments.executors.gpu.executor import gpu_executor
+        from onebit.experiments.executors.gpu import gpu_executor
 
         return gpu_executor(threads, only_if_it_pays=True)
     return threads_executor(threads)

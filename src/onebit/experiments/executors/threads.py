@@ -20,11 +20,11 @@ from typing import NamedTuple
 from onebit.data.sources import Source
 from onebit.engine.compile import helped_by
 from onebit.engine.processes import CompilingProcesses, cores
+from onebit.experiments.trials import Outcome, Progress, Trial
 from onebit.experiments.trials.cost import Resource, number_of
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.records import Record, record_of
 from onebit.experiments.trials.shared_data import SharedData, Tables, by_shared_data, refuse_what_does_not_fit
-from onebit.experiments.trials.trial import Outcome, Progress, Trial
 
 PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
 SIDE_BY_SIDE = (

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError, brief, nearest
-from onebit.experiments.report import style
-from onebit.experiments.report.parts import Band, Curves, Figure, HeatMap, Page, Regions, Scatter
+from onebit.experiments.report import Band, Curves, Figure, HeatMap, Page, Regions, Scatter, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +30,7 @@ Looks = dict[tuple[str, str], style.Look]
 def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None) -> Drawing:
     """A Matplotlib figure of curves, a heat map, a scatter or regions. `looks` keeps colours the same over several figures.
 
-    >>> from onebit.experiments.report.parts import Band, Series
+    >>> from onebit.experiments.report import Band, Series
     >>> curves = Curves("Error", [1, 2], "rounds", "error, %", [Series("bpa", {"played": Band([90, 80])})])
     >>> figure(curves).axes[0].get_xlabel()
     'rounds'

@@ -19,8 +19,7 @@ from typing import Any
 from onebit.contract.files import open_atomically
 from onebit.contract.installation import install_command
 from onebit.errors import InputError
-from onebit.experiments.report import style
-from onebit.experiments.report.parts import (
+from onebit.experiments.report import (
     Band,
     Curves,
     HeatMap,
@@ -31,6 +30,7 @@ from onebit.experiments.report.parts import (
     Section,
     Table,
     Text,
+    style,
 )
 from onebit.experiments.report.tables import heat_map_html, rich, table_html
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onebit.experiments.report.parts import FULL_INFORMATION, Band, Curves, Figure, Part, Section, Series
+from onebit.experiments.report import FULL_INFORMATION, Band, Curves, Figure, Part, Section, Series
 
 # Okabe and Ito's colours, which the colour-blind can tell apart. Their yellow is lost on white and their black on a dark
 # ground, so each ground has its own eight, in the same order of hues.

@@ -6,8 +6,7 @@ import math
 import re
 from html import escape
 
-from onebit.experiments.report import style
-from onebit.experiments.report.parts import Badge, Cell, Column, HeatMap, Number, Table
+from onebit.experiments.report import Badge, Cell, Column, HeatMap, Number, Table, style
 
 _LONG = 60  # characters in a cell that must not be squeezed on a narrow screen
 _WIDE = 10  # columns of a heat map from which on they are narrow

@@ -14,8 +14,8 @@ from onebit.data.dataset import Dataset
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
+from onebit.experiments.trials import Outcome, Progress, Trial, marks_for
 from onebit.experiments.trials.shared_data import Piece, SharedData
-from onebit.experiments.trials.trial import Outcome, Progress, Trial, marks_for
 from onebit.learner.learner import Learner
 
 TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped

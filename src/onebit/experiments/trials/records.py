@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError
-from onebit.experiments.trials.trial import Outcome, Trial
+from onebit.experiments.trials import Outcome, Trial
 from onebit.version import VERSION
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream
 from onebit.engine.schedule import Schedule
-from onebit.experiments.trials.trial import Trial
+from onebit.experiments.trials import Trial
 from onebit.features.features import Features
 from onebit.features.rows import Rows, is_sparse, squared_lengths
 from onebit.learner.learner import Learner

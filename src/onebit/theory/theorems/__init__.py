@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onebit.errors import InputError
-from onebit.experiments.trials.trial import ComparisonEntry, shown
+from onebit.experiments.trials import ComparisonEntry, shown
 from onebit.theory.bound import Bound
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import (

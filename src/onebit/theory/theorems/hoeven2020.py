@@ -26,7 +26,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.experiments.report.parts import Band, Curves, Series
+from onebit.experiments.report import Band, Curves, Series
 from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants
 from onebit.theory.bound import LOOKED_AT, Bound
 from onebit.theory.comparators import Comparator, best, fit_in_ball, nothing

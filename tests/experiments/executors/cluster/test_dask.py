@@ -22,13 +22,11 @@ import onebit
 from onebit.contract.installation import install_command
 from onebit.data.streams import stream
 from onebit.errors import NetworkError, OnebitError
-from onebit.experiments.executors import executor_of
-from onebit.experiments.executors.cluster import dask, worker
-from onebit.experiments.executors.cluster import executor as cluster
+from onebit.experiments.executors import cluster, executor_of
+from onebit.experiments.executors.cluster import ClusterExecutor, dask, worker
 from onebit.experiments.executors.cluster.dask import dask_executor
-from onebit.experiments.executors.cluster.executor import ClusterExecutor
+from onebit.experiments.trials import Trial, entry_of
 from onebit.experiments.trials.cost import in_words
-from onebit.experiments.trials.trial import Trial, entry_of
 from tests.experiments.executors.cluster.test_executor import nudge
 from tests.experiments.executors.helpers import (
     Deadly,

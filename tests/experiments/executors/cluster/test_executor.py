@@ -20,9 +20,8 @@ from onebit.contract.rule import known
 from onebit.data.dataset import Dataset
 from onebit.data.streams import stream
 from onebit.errors import NetworkError, OnebitError
-from onebit.experiments.executors.cluster import executor as cluster
-from onebit.experiments.executors.cluster import worker
-from onebit.experiments.executors.cluster.executor import ClusterExecutor, WorkerLostError
+from onebit.experiments.executors import cluster
+from onebit.experiments.executors.cluster import ClusterExecutor, WorkerLostError, worker
 from onebit.experiments.executors.cluster.worker import (
     OpenSource,
     PackedValue,
@@ -33,9 +32,9 @@ from onebit.experiments.executors.cluster.worker import (
     unpack_rule,
 )
 from onebit.experiments.runner import TrialCollector
+from onebit.experiments.trials import Trial, entry_of
 from onebit.experiments.trials.cost import in_words
 from onebit.experiments.trials.records import Records
-from onebit.experiments.trials.trial import Trial, entry_of
 from tests.experiments.executors.helpers import X, Y, collect, come, drawn, mixed, on_threads, trials_on
 
 

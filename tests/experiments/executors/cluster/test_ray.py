@@ -17,8 +17,8 @@ from onebit.contract.installation import install_command
 from onebit.data.streams import stream
 from onebit.errors import NetworkError, OnebitError
 from onebit.experiments.executors import executor_of
+from onebit.experiments.executors.cluster import ClusterExecutor
 from onebit.experiments.executors.cluster import ray as ray_cluster
-from onebit.experiments.executors.cluster.executor import ClusterExecutor
 from onebit.experiments.executors.cluster.ray import ray_executor
 from onebit.experiments.trials.cost import in_words
 from tests.experiments.executors.helpers import (

@@ -29,15 +29,13 @@ from onebit.engine.gpu.layout import Layout
 from onebit.errors import OnebitError
 from onebit.experiments import executors
 from onebit.experiments.executors import executor_of
-from onebit.experiments.executors.gpu import executor as executor_module
-from onebit.experiments.executors.gpu import executor as gpu_module
-from onebit.experiments.executors.gpu import scheduler
-from onebit.experiments.executors.gpu.executor import GpuExecutor, gpu_executor
+from onebit.experiments.executors import gpu as gpu_module
+from onebit.experiments.executors.gpu import GpuExecutor, gpu_executor, scheduler
 from onebit.experiments.executors.threads import ThreadsExecutor, threads_executor
 from onebit.experiments.run import Stopped
+from onebit.experiments.trials import ComparisonEntry, Trial, entry_of
 from onebit.experiments.trials.cost import in_words
 from onebit.experiments.trials.records import FILE, read_records
-from onebit.experiments.trials.trial import ComparisonEntry, Trial, entry_of
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import NAME, Device, imagine
 from tests.experiments.executors.helpers import come, drawn, on_threads
@@ -460,7 +458,7 @@ def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
     streamed = onebit.stream("synsep9", rounds=120)
 
     def kind(name: str, seed: int = 0, rounds: int = 120, **options: Any) -> Hashable:
-        return executor_module.kind_of(Trial(entry_of(name, options), onebit.stream("synsep9", rounds=rounds), seed))
+        return gpu_module.kind_of(Trial(entry_of(name, options), onebit.stream("synsep9", rounds=rounds), seed))
 
     assert streamed.key == onebit.stream("synsep9", rounds=120).key
     one = kind("conservative-ova")
@@ -512,10 +510,8 @@ def of_kinds(count: int, runs: int, rounds: int) -> list[Trial]:
 
 def set_speeds(monkeypatch: pytest.MonkeyPatch, replicate: float, kernel_s: float) -> None:
     """Let a core do a round a second, and a GPU what is given."""
-    monkeypatch.setattr(executor_module, "KERNEL_S", kernel_s)
-    monkeypatch.setattr(
-        executor_module, "FITTED", dict.fromkeys(executor_module.FITTED, executor_module.Speeds(replicate, 4000, 1.0))
-    )
+    monkeypatch.setattr(gpu_module, "KERNEL_S", kernel_s)
+    monkeypatch.setattr(gpu_module, "FITTED", dict.fromkeys(gpu_module.FITTED, gpu_module.Speeds(replicate, 4000, 1.0)))
 
 
 @pytest.mark.usefixtures("rules_as_before")
@@ -532,14 +528,14 @@ def set_speeds(monkeypatch: pytest.MonkeyPatch, replicate: float, kernel_s: floa
     ],
 )
 def test_a_gpu_pays_where_it_is_done_first(kernels: int, runs: int, rounds: int, threads: int, pays: bool) -> None:
-    assert executor_module.pays(of_kinds(kernels, runs, rounds), threads) == pays
+    assert gpu_module.pays(of_kinds(kernels, runs, rounds), threads) == pays
 
 
 @pytest.mark.usefixtures("rules_as_before")
 def test_a_kernel_that_is_there_need_not_be_built() -> None:
     some = of_kinds(2, 768, 100_000)
-    kinds = [executor_module.kind_of(one) for one in some]
-    assert [executor_module.pays(some, 16, built) for built in ((), kinds[:1], kinds)] == [False, False, True]
+    kinds = [gpu_module.kind_of(one) for one in some]
+    assert [gpu_module.pays(some, 16, built) for built in ((), kinds[:1], kinds)] == [False, False, True]
 
 
 @pytest.mark.parametrize(("rounds", "where"), [(5, "CPU"), (36, NAME)])

@@ -1,1 +1,130 @@
-"""The executor that runs trials on a cluster of Dask or Ray."""
+"""The executor on clusters of Dask and Ray: cuts trials into batches, and keeps the cluster supplied with them.
+
+The cluster moves data, finds free workers, and repeats what was lost with a worker. What keeps getting lost is tried once more,
+with nothing else under way, and only what is lost there is blamed.
+"""
+
+from __future__ import annotations
+
+import socket
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from onebit.errors import InputError, NetworkError, OnebitError
+from onebit.experiments.executors.cluster.worker import PackedValue, pack, worker_version
+from onebit.experiments.trials import Progress, Trial
+from onebit.experiments.trials.cost import Resource
+from onebit.experiments.trials.records import Record
+from onebit.experiments.trials.shared_data import by_shared_data
+
+AHEAD = 2  # tasks under way per thread: one that runs, one that waits
+BATCH_S = 1.0  # about how long a batch takes; it has at least one trial
+TRIAL_S = 0.001  # how long the shortest trial takes, with what is done before and after it
+WAIT_S = 0.2  # Ctrl-C is noticed about this often
+CONNECT_S = 8.0
+
+
+class WorkerLostError(Exception):
+    """A task was lost with its workers, or with the data that they had."""
+
+
+class ClusterExecutor(ABC):
+    """The workers of a cluster; Dask and Ray each say how theirs run tasks."""
+
+    kind: str
+    at: str  # "at tcp://host:8786", "on this machine"
+    _seen = (0, "")  # the largest size during any run
+
+    @abstractmethod
+    def _size(self) -> tuple[int, str]:
+        """Return how many tasks run at once, at least 1, and the workers in words; wait for workers where there are none."""
+
+    @abstractmethod
+    def _put(self, source: PackedValue) -> Any:
+        """Store data in the cluster; return a reference, which tasks take as an argument."""
+
+    @abstractmethod
+    def _submit(self, *arguments: Any) -> Any:
+        """Return the future of `run_batch` with these arguments."""
+
+    @abstractmethod
+    def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        """Yield futures that are done with their results or a `WorkerLostError`, raise other errors; wait at most `WAIT_S`."""
+
+    @abstractmethod
+    def _end_run(self, run: str, futures: Sequence[Any]) -> None:
+        """Stop these tasks of a run, and let go of its data."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Leave the cluster, or end it if it was started here."""
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The workers, as many as there were at most during a run."""
+        return (Resource(f"{self.kind}, {(self._seen if self._seen[0] else self._size())[1]} {self.at}"),)
+
+    def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
+        """Yield the records of these trials, batch by batch; closing this stops what is under way."""
+        for batch, records in self._run_batches(by_shared_data(trials)):
+            for trial, record in zip(batch, records, strict=True):
+                progress(trial.stream.rounds)
+                yield record
+
+    def _run_batches(self, groups: Sequence[Sequence[Trial]]) -> Iterator[tuple[list[Trial], list[Record]]]:
+        self._seconds = BATCH_S  # of a trial of the last batch
+        run, futures, waiting = uuid.uuid4().hex, dict[Any, list[Trial]](), self._cut_batches(groups)
+        lost, is_retry = list[Trial](), False
+        source, reference = None, None  # the data sent last; batches under way keep theirs
+        try:
+            while True:
+                size = self._size()
+                self._seen = max(self._seen, size)
+                for batch in islice(waiting, max(0, (1 if is_retry else AHEAD * size[0]) - len(futures))):
+                    if batch[0].stream.source is not source:
+                        source = batch[0].stream.source
+                        reference = self._put(pack(source, with_source=True))
+                    futures[self._submit(run, worker_version(), pack(batch), reference)] = batch
+                if not futures:
+                    if not lost:
+                        return
+                    waiting, lost, is_retry = iter([[trial] for trial in lost]), [], True
+                    continue
+                for future, result in self._finished(list(futures)):
+                    batch = futures.pop(future)
+                    if isinstance(result, WorkerLostError):
+                        if is_retry:
+                            why = "every worker that had it was lost; perhaps it needs more memory than they have"
+                            raise InputError(f"{batch[0].title}: {why}")
+                        lost += batch
+                        source = None  # what a worker had may be lost with it
+                    else:
+                        records, self._seconds = result
+                        yield batch, records
+        except OnebitError:
+            raise
+        except OSError as error:
+            what = f"{self.kind} {self.at} does not answer, or has no workers"
+            raise NetworkError(f"{what}: {error}; the records that came are kept") from error
+        except Exception as error:
+            raise InputError(f"a worker of {self.kind} {self.at} failed: {type(error).__name__}: {error}") from error
+        finally:
+            self._end_run(run, list(futures))
+
+    def _cut_batches(self, groups: Iterable[Sequence[Trial]]) -> Iterator[list[Trial]]:
+        """Yield batches of about a second; the identities of trials are found here and not on each worker."""
+        for group in map(iter, groups):
+            while batch := list(islice(group, max(1, int(BATCH_S / max(self._seconds, TRIAL_S))))):
+                _ = [trial.identity for trial in batch]
+                yield batch
+
+
+def require_server(address: str) -> None:
+    """Raise an OSError unless a server at `host:port` speaks first, as those of Dask and Ray do; they would wait for long."""
+    host, _, port = address.rpartition(":")
+    with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as connection:
+        if not connection.recv(1):
+            raise ConnectionError("it hangs up")

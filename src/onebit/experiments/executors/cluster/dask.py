@@ -9,7 +9,7 @@ from typing import Any
 from onebit.contract.installation import install_command
 from onebit.engine.processes import cores
 from onebit.errors import MissingExtraError, NetworkError
-from onebit.experiments.executors.cluster.executor import (
+from onebit.experiments.executors.cluster import (
     CONNECT_S,
     WAIT_S,
     ClusterExecutor,

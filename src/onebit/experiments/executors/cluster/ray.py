@@ -12,7 +12,7 @@ from typing import Any
 
 from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError, NetworkError, brief, clean_lines
-from onebit.experiments.executors.cluster.executor import WAIT_S, ClusterExecutor, WorkerLostError, require_server
+from onebit.experiments.executors.cluster import WAIT_S, ClusterExecutor, WorkerLostError, require_server
 from onebit.experiments.executors.cluster.worker import PackedValue, run_batch
 from onebit.experiments.trials.cost import number_of
 

@@ -25,10 +25,10 @@ from onebit.data.sources import Source
 from onebit.engine.compile import code_mark
 from onebit.engine.fingerprint import reach
 from onebit.errors import InputError, OnebitError
+from onebit.experiments.trials import Trial
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.records import Record, record_of
 from onebit.experiments.trials.shared_data import SharedData, Tables
-from onebit.experiments.trials.trial import Trial
 from onebit.rules import registry, rule_named
 from onebit.version import VERSION
 

@@ -1,1 +1,159 @@
-"""The executor that runs trials on this machine's GPU, and the scheduler that sends them there."""
+"""The GPU of this machine: the replicates of a rule run together, thousands at a time; what it cannot run, threads run."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Container, Generator, Hashable, Sequence
+from contextlib import closing
+from typing import NamedTuple
+
+from onebit.contract.parameters import Real
+from onebit.contract.rule import Rule
+from onebit.engine.gpu import device
+from onebit.errors import InputError
+from onebit.experiments.executors.gpu.ahead import KernelBuilder
+from onebit.experiments.executors.gpu.scheduler import StreamScheduler
+from onebit.experiments.executors.threads import ThreadsExecutor, threads_executor
+from onebit.experiments.trials import Progress, Trial
+from onebit.experiments.trials.cost import Resource
+from onebit.experiments.trials.records import Record
+from onebit.learner.learner import Learner
+
+LOG = logging.getLogger("onebit.experiments")
+
+ALLOWED = {"bias", "dtype", "features", "space"}  # what is said of a learner besides the parameters of its rule
+KERNEL_S = 4.0  # seconds in which a kernel is built: 2 to 8 were measured
+
+
+class Speeds(NamedTuple):
+    """Rounds a second of rules that are alike in cost, on a GPU and on a core beside it: what `--on auto` decides by."""
+
+    replicate: float  # of one replicate on the GPU, beside all that run at the same time
+    together: int  # replicates that do
+    core: float  # of one core
+
+
+# Geometric means of what was measured with 10 classes and 100 features on an H200 and a core of its host (18 November 2026);
+# `python -m benchmarks gpu` prints them below its table.
+FITTED = {
+    "first-order": Speeds(309_000, 4050, 2_150_000),
+    "second-order": Speeds(294_000, 2250, 1_180_000),
+}
+
+
+def gpu_executor(threads: int | None = None, only_if_it_pays: bool = False) -> GpuExecutor:
+    """The GPU, or a sentence where there is none."""
+    trouble = device.trouble()
+    if trouble is not None:
+        raise InputError(trouble)
+    return GpuExecutor(threads_executor(threads), only_if_it_pays)
+
+
+def why_not(trial: Trial) -> str | None:
+    """Why a trial cannot run on the GPU, in words that go on from "runs on threads: "; None where it can, as far as can be seen."""
+    rule, options, stream = trial.entry.rule, trial.entry.options, trial.stream
+    if isinstance(trial.entry.template, Learner):
+        return "a learner that has learnt already"
+    if trial.measurement is not None:
+        return f"{trial.measurement.what} is measured"
+    if rule.composite:
+        return f"{rule.name} has several members"
+    if rule.second_order is not None and options.get("matrix", rule.defaults["matrix"]) != "diagonal":
+        return f"{rule.name} keeps full matrices"
+    if stream.restricted:
+        return "rounds have candidates"
+    if stream.source.rewards:
+        return "rounds have rewards"
+    if stream.corrected:
+        return "wrong rounds are corrected"
+    if options.get("dtype", "float32") != "float32":
+        return "weights of 64 bits"
+    other = sorted(set(options) - set(rule.parameters) - ALLOWED)
+    return f"{other[0]} is set" if other else None
+
+
+class GpuExecutor:
+    """One GPU, and threads for what it cannot run."""
+
+    def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
+        self._threads, self._only_if_it_pays = threads, only_if_it_pays
+        self._used = False  # whether the GPU was
+        self._built: set[Hashable] = set()
+        self._left: list[Trial] = []  # for threads, and the reasons why
+        self._reasons: dict[str, None] = {}
+        self._announced: set[str] = set()
+
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """The device, and threads with what they were needed for."""
+        if not self._reasons:
+            return (Resource(device.name()),)
+        threads = tuple(one._replace(reasons=tuple(self._reasons)) for one in self._threads.resources)
+        return (Resource(device.name()), *threads) if self._used else threads
+
+    def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
+        """The records of these trials: stream by stream on the GPU, and then what is left on threads."""
+        self._left = []
+        streams: dict[str, list[Trial]] = {}
+        for trial in trials:
+            reason = why_not(trial)
+            if reason is None:
+                streams.setdefault(trial.stream.key, []).append(trial)
+            else:
+                self._leave([trial], reason)
+        with closing(KernelBuilder()) as builder:
+            chosen = []
+            for alike in streams.values():
+                if self._only_if_it_pays and not pays(alike, self._threads.threads, self._built):
+                    self._leave(alike, "few rounds", announce=False)
+                    continue
+                self._built |= {kind_of(trial) for trial in {id(trial.entry): trial for trial in alike}.values()}
+                chosen.append(alike)
+            builder.look_ahead([StreamScheduler(alike, self._leave, builder).kernels for alike in chosen[1:]])
+            for alike in chosen:
+                with closing(StreamScheduler(alike, self._leave, builder).records(progress)) as records:
+                    for record in records:
+                        self._used = True
+                        yield record
+        yield from self._threads.run(self._left, progress)
+
+    def _leave(self, trials: Sequence[Trial], reason: str, announce: bool = True) -> None:
+        """Leave trials to threads, for a reason in words that go on from "runs on threads: "; each reason is announced once."""
+        self._left.extend(trials)
+        self._reasons.setdefault(reason)
+        if announce and reason not in self._announced:
+            self._announced.add(reason)
+            name, stream = trials[0].entry.rule.name, trials[0].stream.name
+            LOG.info("%s on %s runs on threads: %s", name, stream, reason)
+
+    def close(self) -> None:
+        """Nothing was started that goes on."""
+
+
+def kind_of(trial: Trial) -> Hashable:
+    """What says how fast a trial runs: the stream, the rule, the codes among its parameters, the bias. Numbers change little."""
+    entry, rule = trial.entry, trial.entry.rule
+    codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
+    return trial.stream.key, rule.name, bool(entry.options.get("bias")), *codes
+
+
+def family_of(rule: Rule) -> str:
+    """Which rules it is alike in cost."""
+    return "first-order" if rule.second_order is None else "second-order"
+
+
+def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ()) -> bool:
+    """Whether the GPU is done with the trials of a stream before so many threads are; kernels of kinds that are `built` are there.
+
+    Kernels are built and run one after the other, and each takes at least as long as one replicate for all its rounds.
+    """
+    rounds = trials[0].stream.rounds
+    counts = Counter((kind_of(trial), family_of(trial.entry.rule)) for trial in trials)
+    on_gpu = KERNEL_S * sum(kind not in built for kind, _ in counts)
+    for (_, family), count in counts.items():
+        on_gpu += -(-count // FITTED[family].together) * rounds / FITTED[family].replicate
+    families = Counter(family_of(trial.entry.rule) for trial in trials)
+    on_threads = sum(count * rounds / FITTED[family].core for family, count in families.items()) / threads
+    alone = rounds / max(FITTED[family].core for family in families)  # a run has one thread, however many there are
+    return on_gpu < max(on_threads, alone)

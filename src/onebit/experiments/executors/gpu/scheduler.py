@@ -33,9 +33,9 @@ from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.experiments.executors.gpu.ahead import Kernel, KernelBuilder
+from onebit.experiments.trials import Outcome, Progress, Trial, marks_for
 from onebit.experiments.trials.records import Record, record_of
 from onebit.experiments.trials.shared_data import SharedData, Tables
-from onebit.experiments.trials.trial import Outcome, Progress, Trial, marks_for
 from onebit.features.features import Features
 from onebit.learner.learner import Learner
 from onebit.spaces.dense import DenseRows
