@@ -142,7 +142,7 @@ def test_threads_are_counted() -> None:
 @pytest.mark.parametrize(
     ("on", "module", "function", "heard"),
     [
-        ("gpu", "gpu.executor", "gpu_executor", {"threads": None}),
+        ("gpu", "gpu", "gpu_executor", {"threads": None}),
         ("dask", "cluster.dask", "dask_executor", None),
         ("dask://host:8786", "cluster.dask", "dask_executor", "host:8786"),
         ("ray", "cluster.ray", "ray_executor", None),
