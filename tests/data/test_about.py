@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 import onebit
-from onebit.data.about import runs_test
+from onebit.data.dataset import runs_test
 from onebit.data.streams import stream
 
 

@@ -19,7 +19,7 @@ import onebit
 from onebit.checks import refused
 from onebit.cli import main
 from onebit.data.columns import MOST_CATEGORIES
-from onebit.data.kinds import Kind, kind_of_texts
+from onebit.data.reading import Kind, kind_of_texts
 from onebit.data.texts import Ngrams
 from onebit.errors import OnebitWarning
 from onebit.features.named import words_in

@@ -13,7 +13,7 @@ from typing import Any
 from onebit.cli.terminal import download_bar
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName
-from onebit.data.kinds import NUMBER
+from onebit.data.labels import NUMBER
 from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS, Stream, stream

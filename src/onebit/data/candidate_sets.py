@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import count_lists, pack_lists
 from onebit.contract.validation import ClassName, join_names
-from onebit.data.kinds import NUMBER
+from onebit.data.labels import as_number, whole
 from onebit.errors import InputError, brief
 
 _CANDIDATES = 25  # its draws from a run's seed; those of `onebit.data.streams` have other numbers
@@ -166,7 +166,7 @@ class ListedCandidates:
         known = {name: number for number, name in enumerate(classes)}
         index = np.zeros(len(self._codes), dtype=np.int64)
         for (name, code), row in zip(self._codes.items(), self._first, strict=True):
-            found = known.get(name, known.get(_as_number(name)))
+            found = known.get(name, known.get(as_number(name)))
             if found is None:
                 raise InputError(
                     f"{self._what} has {brief(name)} in {self._place(row)}, but the classes are {join_names(classes)}; "
@@ -248,15 +248,3 @@ def listed_candidates(
         raise InputError(f"there are {rows} rows and {len(cells)} sets of candidates")
     read = ListedCandidates(what, lambda row: f"row {row}")
     return read.sets(*read.read(cells, 0), classes, labels)
-
-
-def _as_number(name: ClassName) -> Any:
-    """A name that is written as a whole number as that, since labels are where all are numbers; others as they are."""
-    return whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
-
-
-def whole(label: Any) -> Any:
-    """A float that is a whole number as an int; anything else as it is."""
-    if isinstance(label, float) and label.is_integer() and abs(label) < 2**53:
-        return int(label)
-    return label

@@ -11,18 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
-from onebit.data.array_stores import ArrayBlock, ArrayStore
 from onebit.data.candidate_sets import ListedCandidates
 from onebit.data.dataset import most_rewarded
-from onebit.data.file_blocks import CHUNK, MOST_CLASSES, Again, Codes, FileReader, TooManyError
-from onebit.data.kinds import LEFT_OUT, NUMBER, Kind, kind_of, sentence
+from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader
+from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, number_of
 from onebit.data.reading import (
+    LEFT_OUT,
+    Kind,
     Reading,
     RewardColumns,
+    is_number_type,
+    kind_of,
     known_column,
     label_column,
-    number_of,
     refuse_bad_header,
+    sentence,
     usual_labels,
 )
 from onebit.data.texts import Encoder, Entries, block_of
@@ -86,11 +89,11 @@ class Columns(FileReader):
 
     @abstractmethod
     def sample(self) -> Any:
-        """The first rows as a record batch of Arrow, with the types that they have or seem to have; None where there are none."""
+        """Return the first rows as a record batch of Arrow, with the types that they have or seem to have; None where there are none."""
 
     @abstractmethod
     def batches(self) -> Iterator[tuple[Any, int]]:
-        """Arrow's record batches, each with the bytes read so far."""
+        """Yield Arrow's record batches, each with the bytes read so far."""
 
     def label_names(self) -> list[Any]:
         """The labels as a user knows them, in the order of their codes.
@@ -113,7 +116,7 @@ class Columns(FileReader):
         for batch, done in self.batches():
             for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
                 part = batch.slice(start, TEXTS) if self._encoder else batch
-                cells = {name: part.column(place[name]) for name in [*self.features, *self._answering]}
+                cells = {name: _decoded(part.column(place[name])) for name in [*self.features, *self._answering]}
                 answers = self._answers_of(cells, part.num_rows, row)
                 if self._encoder is None:
                     yield {"X": self._dense(cells, part.num_rows, row), **answers}, done
@@ -209,15 +212,28 @@ class Columns(FileReader):
         if self.label is not None:
             found["y"] = self._codes(self.labels, cells[self.label], self.label, row)
         if self.rewards is not None:
-            for name in self.rewards.columns:
-                self._refuse_missing(cells[name], name, row)
+            rewards = np.stack([self._numbers(name, cells[name], row) for name in self.rewards.columns], axis=1)
+            self.rewards.require_range(rewards, lambda at: self.place(row + at))
             found["y"] = np.zeros(rows, dtype=np.int64)  # known when the candidates are
-            found["rewards"] = self.rewards.read(cells, lambda at: self.place(row + at))
+            found["rewards"] = rewards
         if self.candidates is not None:
             self._refuse_missing(cells[self.candidates], self.candidates, row)
             found["members"], found["sizes"] = self._listed.read(cells[self.candidates].to_pylist(), row)
         return found
 
+    def _numbers(self, name: str, column: Any, row: int) -> NDArray[np.float64]:
+        """Return a column of a block as numbers: dates, where they are asked for, as days since 1970."""
+        import pyarrow as arrow
+
+        self._refuse_missing(column, name, row)
+        if arrow.types.is_temporal(column.type) and self._said.get(name) is Kind.NUMBER:
+            microseconds = column.cast(arrow.timestamp("us")).cast(arrow.int64())
+            return np.asarray(microseconds.to_numpy(zero_copy_only=False) / 86_400e6)
+        if not is_number_type(column.type):
+            raise self._no_number(name, self.place(row), column[0].as_py())
+        return np.asarray(column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+    @np.errstate(over="ignore")  # what is too large is refused with its place
     def _dense(self, cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
         X = np.empty((rows, len(self.features)), dtype=np.float32)
         for index, name in enumerate(self.features):
@@ -229,19 +245,18 @@ class Columns(FileReader):
                     self._plan()
                     raise Again from None
             else:
-                self._refuse_missing(cells[name], name, row)
-                _fill(X[:, index], cells[name])
+                X[:, index] = self._numbers(name, cells[name], row)
         self._refuse_what_is_not_finite(X, self.features, row)
         return X
 
+    @np.errstate(over="ignore")
     def _sparse(
         self, encoder: Encoder, cells: dict[str, Any], rows: int, row: int
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
         numbers = self._of(Kind.NUMBER)
         X = np.empty((rows, len(numbers)), dtype=np.float32)
         for index, name in enumerate(numbers):
-            self._refuse_missing(cells[name], name, row)
-            _fill(X[:, index], cells[name])
+            X[:, index] = self._numbers(name, cells[name], row)
         self._refuse_what_is_not_finite(X, numbers, row)
         at, column = np.nonzero(X)
         entries: list[Entries] = [(at, column, X[at, column].astype(np.float64))]
@@ -341,14 +356,9 @@ class Columns(FileReader):
         )
 
 
-@np.errstate(over="ignore")  # what is too large is refused with its place
-def _fill(to: NDArray[np.float32], column: Any) -> None:
-    import pyarrow as arrow
-
-    if arrow.types.is_temporal(column.type):  # asked for as a number: days since 1970
-        to[:] = column.cast(arrow.timestamp("us")).cast(arrow.int64()).to_numpy(zero_copy_only=False) / 86_400e6
-    else:
-        to[:] = column.to_numpy(zero_copy_only=False)
+def _decoded(column: Any) -> Any:
+    """Return the values of a column of Arrow that may be kept as a dictionary."""
+    return column.dictionary_decode() if hasattr(column, "dictionary") else column
 
 
 def _rank(value: object) -> tuple[bool, float, str]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.candidate_sets import CandidateSets, listed_candidates, whole
+from onebit.data.candidate_sets import CandidateSets, listed_candidates
+from onebit.data.labels import coded
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
 from onebit.features.frames import NamedRows, Names, column_names, is_frame, named_rows, narwhals_frame
@@ -63,42 +64,6 @@ def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     [0, 1, 0]
     """
     return matched(X, *coded(y, classes))
-
-
-def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
-    """Labels as indices of classes, and these: those that occur, in order, unless they are given."""
-    labels = label_names(y)
-    known = in_order(labels) if classes is None else checked_classes(classes)
-    place = {name: index for index, name in enumerate(known)}
-    for row, label in enumerate(labels):
-        if label not in place:
-            raise InputError(f"y[{row}] is {brief(label)}, but the classes are {join_names(known)}")
-    return np.array([place[label] for label in labels], dtype=np.int64), known
-
-
-def in_order(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
-    """The classes that occur: numbers in their order, then strings in theirs."""
-    return checked_classes(sorted(set(labels), key=lambda name: (isinstance(name, str), name)))
-
-
-def label_names(y: Any) -> list[ClassName]:
-    """Labels as whole numbers and strings; what is neither is refused with its place."""
-    if isinstance(y, np.ndarray) and y.ndim != 1:
-        raise InputError(f"y has shape {y.shape}, but must be one label for each row")
-    if isinstance(y, str) or not isinstance(y, Iterable):
-        raise InputError(f"y is {brief(y)}, but must be one label for each row")
-    found: list[ClassName] = []
-    for row, given in enumerate(y.tolist() if isinstance(y, np.ndarray) else y):
-        label = whole(given.item() if isinstance(given, np.generic) else given)
-        if isinstance(label, list | tuple | np.ndarray):
-            raise InputError(f"y[{row}] is {brief(label)}, but y must be one label for each row")
-        if isinstance(label, bool) or not isinstance(label, str | int):
-            kind = type(label).__name__
-            raise InputError(f"y[{row}] is {brief(label)}, a {kind}, but labels must be whole numbers or strings")
-        found.append(label)
-    if not found:
-        raise InputError("there are no rows")
-    return found
 
 
 def refuse_unmatched(X: Any, what: str, count: int) -> None:
@@ -241,3 +206,69 @@ def most_rewarded(rewards: NDArray[np.float64], sets: CandidateSets | None = Non
     at_best = np.flatnonzero(values == best[owners])
     first: NDArray[np.int64] = sets.members[at_best[np.unique(owners[at_best], return_index=True)[1]]]
     return first
+
+
+# --- what rows are like, in words ----------------------------------------------------------------------------------------
+
+_ORDERS = {"file": "in the order of the file", "shuffle": "shuffled", "resample": "drawn with replacement"}
+
+
+def about_rows(data: Dataset, order: str, candidates: int) -> str:
+    """How many rows, features and classes, in which order, and what is easily had; `candidates` is how many are drawn a round."""
+    shape: tuple[int, ...] = getattr(data.X, "shape", (data.rows,))
+    width = f", {shape[1]:,} features" if len(shape) == 2 else ""
+    about = f"{data.rows:,} rows{width}, {len(data.classes)} classes ({join_names(data.classes)}), {_ORDERS[order]}"
+    if candidates or data.candidates is not None:
+        sizes = np.array([candidates]) if data.candidates is None else data.candidates.sizes
+        least, most = int(sizes.min()), int(sizes.max())
+        count = f"{least} to {most}" if least < most else str(least)
+        return f"{about}; {count} candidate{'' if most == 1 else 's'} in each round"
+    if data.rewards is not None:
+        best, mean = best_constant(data.rewards)
+        return f"{about}; always naming {brief(data.classes[best])} has a mean reward of {mean:.3f}"
+    share = np.bincount(data.y, minlength=len(data.classes)).max() / data.rows
+    return f"{about}; always naming the most frequent class has an error of {100 * (1 - share):.1f} %"
+
+
+FAR = 6.0  # standard deviations below the mean: one order in 10^9, drawn uniformly
+FEW = 0.8  # of the runs that are usual: far from chance alone is soon said of many rows, and harms nothing
+
+
+class RunsTest(NamedTuple):
+    """How many runs of equal labels there are, and how many there would be in a random order."""
+
+    runs: int
+    mean: float
+    deviation: float
+
+    @property
+    def long(self) -> bool:
+        """Whether runs are so few, and so long, that the order tells of the labels."""
+        return self.runs < self.mean - FAR * self.deviation and self.runs < FEW * self.mean
+
+
+def long_runs_said(labels: NDArray[Any]) -> str:
+    """What long runs of equal labels make of errors in this order; nothing where runs are as usual."""
+    found = runs_test(labels)
+    if not found.long:
+        return ""
+    return (
+        f"equal labels stand together in the file ({found.runs:,} runs of them, and {found.mean:,.0f} would be usual): the error is that "
+        "of this order, in which naming the class before is often right, and not of new rows; order shuffle has that"
+    )
+
+
+def runs_test(labels: NDArray[Any]) -> RunsTest:
+    """Count runs of equal labels.
+
+    >>> runs_test(np.array([0, 0, 0, 1, 1, 1]))
+    RunsTest(runs=2, mean=4.0, deviation=1.0954451150103321)
+    """
+    n = float(len(labels))
+    if n < 2:
+        return RunsTest(len(labels), n, 0.0)
+    counts = np.unique(labels, return_counts=True)[1].astype(float)
+    squares, cubes = float((counts**2).sum()), float((counts**3).sum())
+    variance = (squares * (squares + n * (n + 1)) - 2 * n * cubes - n**3) / (n * n * (n - 1))
+    runs = 1 + int(np.count_nonzero(labels[1:] != labels[:-1]))
+    return RunsTest(runs, (n * (n + 1) - squares) / n, float(np.sqrt(max(0.0, variance))))

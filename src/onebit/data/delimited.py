@@ -15,11 +15,12 @@ from typing import Any
 
 from onebit.contract.validation import ClassName
 from onebit.data.columns import Columns
-from onebit.data.file_blocks import opened, text_lines
-from onebit.data.kinds import NUMBER, Kind
-from onebit.data.reading import Reading
+from onebit.data.file_blocks import opened, text_lines, unreadable
+from onebit.data.labels import NUMBER
+from onebit.data.reading import Kind, Reading
 from onebit.errors import InputError
 
+READ_ERRORS = (ValueError, EOFError, OSError)  # of Arrow, of texts that are not UTF-8 and of damaged archives
 BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit in
 SEPARATORS = ",;\t|"
 _LOOKED_AT = 20  # lines by which the separator is found
@@ -28,74 +29,85 @@ _INFINITE = {"inf", "infinity"}
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?", re.ASCII)
 
 
+class CsvFile:
+    """A CSV or TSV file as Arrow reads it; the first lines tell its separator, and its first block its decimal point."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.separator, self.decimal = path, separator_of(path), "."
+
+    def first_batch(self) -> Any:
+        """Return the first rows with the types that Arrow takes them for; None where there are none."""
+        import pyarrow as arrow
+
+        def first() -> Any:
+            return next((batch for batch, _ in self.batches({}) if batch.num_rows), None)
+
+        batch = first()
+        texts = [] if batch is None else [column for column in batch.columns if column.type == arrow.string()]
+        if self.separator == ";" and any(_has_decimal_commas(column.to_pylist()) for column in texts):
+            self.decimal = ","
+            batch = first()
+        return batch
+
+    def batches(self, types: dict[str, Any], **options: Any) -> Iterator[tuple[Any, int]]:
+        """Yield record batches with these types of columns, each with the bytes read so far; `options` are Arrow's."""
+        from pyarrow import csv as arrow_csv
+
+        with opened(self.path) as (file, _):
+            block_size = max(BLOCK, 4 * sum(len(file.readline()) for _ in range(2)))  # several lines fit into it
+        read = arrow_csv.ReadOptions(block_size=block_size)
+        parse = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
+        convert = arrow_csv.ConvertOptions(column_types=types, decimal_point=self.decimal, **options)
+        with opened(self.path) as (file, raw), arrow_csv.open_csv(file, read, parse, convert) as batches:
+            for batch in batches:
+                yield batch, raw.tell()
+
+
 class Delimited(Columns):
     """A text file with a header, one row a line, cells parted by a separator."""
 
     texts_are_cells = True
 
     def __init__(self, path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> None:
-        self._truths: set[str] = set()  # columns of true and false
-        self._dates: dict[str, Any] = {}  # columns of dates that are asked for as numbers, and their types
-        self._decimal = "."
-        self.path = path
-        self._separator = separator_of(path)
+        self._types: dict[str, Any] = {}  # of columns of true and false, and of dates that are asked for as numbers
+        self._file = CsvFile(path)
         _, header = next(self._records(), (0, []))
         if not header:
             raise InputError(f"{path} is empty, but must have a header with the names of the columns")
         super().__init__(path, header, reading, classes)
 
     def sample(self) -> Any:
-        """The first block of the file, with the types that Arrow takes it for."""
         import pyarrow as arrow
 
         try:
-            found = self._first_block()
-            self._decimal = decimal_point(self._separator, found)
-            if self._decimal == ",":
-                found = self._first_block()
-        except (arrow.ArrowInvalid, UnicodeDecodeError, EOFError, OSError) as error:
+            batch = self._file.first_batch()
+        except READ_ERRORS as error:
             raise self._explained(error, 0) from None
-        if found is not None:
-            asked = {name for name, kind in self._said.items() if kind is Kind.NUMBER}
-            types = dict(zip(self.names, found.schema.types, strict=True))
-            self._truths = {name for name, kind in types.items() if kind == arrow.bool_()}
-            self._dates = {name: types[name] for name in asked if arrow.types.is_temporal(types[name])}
-        return found
-
-    def _first_block(self) -> Any:
-        from pyarrow import csv as arrow_csv
-
-        read, parse = csv_options(self.path, self._separator)
-        convert = arrow_csv.ConvertOptions(decimal_point=self._decimal)
-        with opened(self.path) as (file, _), arrow_csv.open_csv(file, read, parse, convert) as batches:
-            return next((batch for batch in batches if batch.num_rows), None)
+        for name, kind in zip(self.names, batch.schema.types, strict=True) if batch is not None else ():
+            is_date = arrow.types.is_temporal(kind) and self._said.get(name) is Kind.NUMBER
+            if is_date or arrow.types.is_boolean(kind):
+                self._types[name] = kind
+        return batch
 
     def batches(self) -> Iterator[tuple[Any, int]]:
-        """Arrow's record batches, each with the bytes read so far."""
         import pyarrow as arrow
-        from pyarrow import csv as arrow_csv
 
-        read, parse = csv_options(self.path, self._separator)
         types = {
-            name: arrow.string()
-            if self.is_text(name)
-            else self._dates.get(name, arrow.bool_() if name in self._truths else arrow.float64())
+            name: arrow.string() if self.is_text(name) else self._types.get(name, arrow.float64())
             for name in self.names
         }
-        convert = arrow_csv.ConvertOptions(column_types=types, decimal_point=self._decimal)
         rows = 0
         try:
-            with opened(self.path) as (file, raw), arrow_csv.open_csv(file, read, parse, convert) as batches:
-                for batch in batches:
-                    yield batch, raw.tell()
-                    rows += batch.num_rows
-        except (arrow.ArrowInvalid, UnicodeDecodeError, EOFError, OSError) as error:
+            for batch, done in self._file.batches(types):
+                yield batch, done
+                rows += batch.num_rows
+        except READ_ERRORS as error:
             raise self._explained(error, rows) from None
 
     def _explained(self, error: Exception, rows: int) -> InputError:
-        """What is wrong after these rows, as Python's own reader finds it, or as Arrow says it."""
+        """Return what is wrong after these rows, as Python's own reader finds it, or as Arrow says it."""
         self._explain(rows)
-        return InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}")
+        return unreadable(self.path, error)
 
     def place(self, row: int) -> str:
         for number, (line, _) in enumerate(self._records()):
@@ -104,14 +116,15 @@ class Delimited(Columns):
         return f"row {row + 1}"
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """The line on which each record ends, and its cells; the header is the first."""
-        reader = csv.reader(_lines(self.path), delimiter=self._separator, strict=True)
+        """Yield the line on which each record ends, and its cells; the header is the first."""
+        path = self._file.path
+        reader = csv.reader(_lines(path), delimiter=self._file.separator, strict=True)
         try:
             for cells in reader:
                 if cells:
                     yield reader.line_num, cells
         except csv.Error as error:
-            raise InputError(f"line {reader.line_num} of {self.path} cannot be read: {error}") from None
+            raise unreadable(Path(f"line {reader.line_num} of {path}"), error) from None
 
     def _explain(self, rows: int) -> None:
         """Find what is wrong in the rows after those that were read, and say so."""
@@ -137,11 +150,9 @@ class Delimited(Columns):
             raise InputError(f"{self.path} has no rows")
 
     def _is_number(self, name: str, text: str) -> bool:
-        if name in self._truths:
-            return text.lower() in _TRUTHS
-        if name in self._dates:
-            return True  # Arrow says what is wrong with one
-        text = text.replace(self._decimal, ".")
+        if name in self._types:  # what is wrong with a date is left to Arrow
+            return text.lower() in _TRUTHS or str(self._types[name]) != "bool"
+        text = text.replace(self._file.decimal, ".")
         return bool(NUMBER.fullmatch(text)) or text.lstrip("+-").lower() in _INFINITE
 
 
@@ -161,26 +172,6 @@ def separator_of(path: Path) -> str:
                 (best, found), ((widths.count(widths[0]) / len(widths), widths[0]), separator), key=_first
             )
     return found
-
-
-def decimal_point(separator: str, batch: Any) -> str:
-    """The decimal point of a file, by the first block of it, None where that is empty: a comma where semicolons part the cells and numbers have such."""
-    import pyarrow as arrow
-
-    texts = [] if batch is None else [one for one in batch.columns if one.type == arrow.string()]
-    return "," if separator == ";" and any(_has_decimal_commas(one.to_pylist()) for one in texts) else "."
-
-
-def csv_options(path: Path, separator: str) -> tuple[Any, Any]:
-    """How Arrow is to read a file and to part its cells: blocks that several lines fit into."""
-    from pyarrow import csv as arrow_csv
-
-    with opened(path) as (file, _):
-        size = max(BLOCK, 4 * sum(len(file.readline()) for _ in range(2)))
-    return (
-        arrow_csv.ReadOptions(block_size=size),
-        arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
-    )
 
 
 def _lines(path: Path) -> Iterator[str]:

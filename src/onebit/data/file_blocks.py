@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,18 +16,18 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.array_stores import ArrayBlock, ArrayStore
-from onebit.data.candidate_sets import CandidateSets, starts_of, whole
-from onebit.data.dataset import Csr, Dataset, in_order
-from onebit.errors import InputError, brief
+from onebit.contract.validation import ClassName
+from onebit.data.candidate_sets import CandidateSets, starts_of
+from onebit.data.dataset import Csr, Dataset
+from onebit.data.labels import MOST_CLASSES, Codes, named_classes
+from onebit.errors import InputError
 from onebit.features.frames import Names
 
 FileProgress = Callable[[str, int, int], None]  # what is done, bytes done, bytes in all
 
-MOST_CLASSES = 100_000
 CHUNK = 1 << 16  # rows that are changed at a time, where they may lie on disk
 
 
@@ -34,8 +35,120 @@ class Again(Exception):  # noqa: N818 - no error: the reader goes on in another 
     """What was read shows that the file must be read in another way, which its reader knows by now: from the start."""
 
 
-class TooManyError(InputError):
-    """There are more different values than can be numbered."""
+ArrayBlock = dict[str, NDArray[Any]]
+RESERVE = 256 << 20  # bytes that are left free on a disk
+
+
+class MemoryStore:
+    """Arrays that fit into memory."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[NDArray[Any]]] = {}
+
+    def clear(self) -> None:
+        self._parts = {}
+
+    def append(self, block: ArrayBlock) -> None:
+        """Append to the end of each array."""
+        for name, part in block.items():
+            self._parts.setdefault(name, []).append(np.ascontiguousarray(part))
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array, complete and writable."""
+        parts = self._parts[name]
+        if len(parts) > 1:
+            whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
+            end = len(whole)
+            while parts:  # each part is let go of as soon as it is copied
+                part = parts.pop()
+                whole[end - len(part) : end] = part
+                end -= len(part)
+            parts.append(whole)
+        return parts[0]
+
+    def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return a new array of the same dtype that takes the place of another."""
+        self._parts[name] = [np.empty(shape, dtype=self.array(name).dtype)]
+        return self._parts[name][0]
+
+    def finish(self) -> dict[str, NDArray[Any]]:
+        """Return all arrays."""
+        return {name: self.array(name) for name in self._parts}
+
+
+class FileStore:
+    """Arrays in a folder, each in a .npy file that gets its name when all are complete; `purpose` is for a sentence."""
+
+    def __init__(self, folder: Path, purpose: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder, self._purpose = folder, purpose
+        self._files: dict[str, IO[bytes]] = {}
+        self._dtypes: dict[str, np.dtype[Any]] = {}
+        self._shapes: dict[str, tuple[int, ...]] = {}
+
+    def clear(self) -> None:
+        for name in self._dtypes:
+            self._close(name)
+            self._path(name).unlink()
+        self._dtypes.clear()
+
+    def append(self, block: ArrayBlock) -> None:
+        """Append to the end of each array."""
+        self._require_space(sum(part.nbytes for part in block.values()))
+        for name, part in block.items():
+            if name not in self._files:
+                self._files[name] = self._path(name).open("w+b")
+                self._dtypes[name], self._shapes[name] = part.dtype, (0, *part.shape[1:])
+                self._write_header(name)
+            self._shapes[name] = (self._shapes[name][0] + len(part), *part.shape[1:])
+            self._files[name].write(np.ascontiguousarray(part).data)
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array, complete and writable."""
+        self._close(name)
+        return npy.open_memmap(self._path(name), mode="r+")
+
+    def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Return a new array of the same dtype that takes the place of another; whoever has mapped that one keeps it."""
+        self._close(name)
+        self._require_space(int(np.prod(shape)) * self._dtypes[name].itemsize)
+        self._path(name).unlink()
+        return npy.open_memmap(self._path(name), mode="w+", dtype=self._dtypes[name], shape=shape)
+
+    def finish(self) -> dict[str, NDArray[Any]]:
+        """Give all files their names, and return their arrays, mapped."""
+        for name in self._dtypes:
+            self._close(name)
+        paths = {name: self._path(name).replace(self._folder / f"{name}.npy") for name in self._dtypes}
+        return {name: np.load(path, mmap_mode="r") for name, path in paths.items()}
+
+    def _path(self, name: str) -> Path:
+        return self._folder / f"{name}.npy.part"
+
+    def _close(self, name: str) -> None:
+        if name in self._files:
+            self._files[name].seek(0)
+            self._write_header(name)
+            self._files.pop(name).close()
+
+    def _write_header(self, name: str) -> None:
+        # NumPy leaves room in it for the first number of the shape to grow.
+        about = {"descr": npy.dtype_to_descr(self._dtypes[name]), "fortran_order": False, "shape": self._shapes[name]}
+        npy.write_array_header_1_0(self._files[name], about)
+
+    def _require_space(self, coming: int) -> None:
+        if shutil.disk_usage(self._folder).free < coming + RESERVE:
+            raise no_space(self._folder, self._purpose)
+
+
+ArrayStore = MemoryStore | FileStore
+
+
+def no_space(folder: Path, purpose: str) -> InputError:
+    """Return the refusal of what does not fit onto a disk."""
+    return InputError(
+        f"there is not enough space in {folder} {purpose}: make room, or let ONEBIT_CACHE name a folder on another disk"
+    )
 
 
 class FileReader(ABC):
@@ -106,73 +219,6 @@ def assemble_dataset(
     return Dataset(X, y, classes, None, sets, rewards)
 
 
-class Codes:
-    """Values numbered in the order in which they appear; where each was first, and how often it came."""
-
-    def __init__(self, most: int, too_many: str) -> None:
-        self.values: list[Any] = []
-        self.first: list[int] = []
-        self.counts = np.zeros(0, dtype=np.int64)
-        self._code: dict[Any, int] = {}
-        self._most, self._too_many = most, too_many
-
-    def emptied(self) -> Codes:
-        """Return new codes with the same limit."""
-        return Codes(self._most, self._too_many)
-
-    def number(self, distinct: Sequence[Any], which: NDArray[Any], row: int) -> NDArray[np.int64]:
-        """The codes of a block that starts at this row; `distinct[which]` are its values."""
-        occurring, first = np.unique(which, return_index=True)
-        codes = np.zeros(len(distinct), dtype=np.int64)
-        for index, place in zip(occurring.tolist(), first.tolist(), strict=True):
-            value = distinct[index]
-            if value not in self._code:
-                if len(self._code) == self._most:
-                    raise TooManyError(self._too_many)
-                self._code[value] = len(self._code)
-                self.values.append(value)
-                self.first.append(row + place)
-            codes[index] = self._code[value]
-        found: NDArray[np.int64] = codes[which]
-        added = np.bincount(found, minlength=len(self.values))
-        added[: len(self.counts)] += self.counts
-        self.counts = added
-        return found
-
-
-def named_classes(
-    labels: Codes, names: Sequence[Any], given: Iterable[ClassName] | None, what: str, place: Callable[[int], str]
-) -> tuple[tuple[ClassName, ...], NDArray[np.int64]]:
-    """The classes, and the index of each label's class; `names` are the labels as a user knows them.
-
-    `what` and `place` are for the sentence about one that cannot be: "the label column 'y' of a.csv", "row 3".
-    """
-    names = [whole(name) for name in names]
-    for name, row in zip(names, labels.first, strict=True):
-        if isinstance(name, bool) or not isinstance(name, str | int):
-            raise InputError(f"{what} is {brief(name)} in {place(row)}, but labels must be whole numbers or strings")
-    if given is None:
-        if len(set(names)) < 2:
-            raise InputError(f"{what} is {brief(names[0])} in every row, but a choice needs at least 2 classes")
-        classes = in_order(names)
-    else:
-        classes = checked_classes(given)
-    index = {name: number for number, name in enumerate(classes)}
-    for name, row in zip(names, labels.first, strict=True):
-        if name not in index:
-            raise InputError(f"{what} is {brief(name)} in {place(row)}, but the classes are {join_names(classes)}")
-    mapping = np.array([index[name] for name in names], dtype=np.int64)
-    counts = np.bincount(mapping, weights=labels.counts, minlength=len(classes))
-    if given is None and 1 in counts:
-        alone = min(row for code, row in zip(mapping.tolist(), labels.first, strict=True) if counts[code] == 1)
-        once = names[labels.first.index(alone)]
-        raise InputError(
-            f"{what} is {brief(once)} in {place(alone)} and nowhere else, and nothing can be learnt of a label seen once: "
-            "leave the row out, or give the classes"
-        )
-    return classes, mapping
-
-
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """A text file in bytes, unpacked where its ending says so, and the file on disk, whose position says how much is read."""
@@ -183,6 +229,11 @@ def opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
             return
         with gzip.open(raw) if ending == ".gz" else bz2.open(raw) as unpacked:
             yield unpacked, raw  # type: ignore[misc]
+
+
+def unreadable(path: Path, error: Exception, form: str = "") -> InputError:
+    """Return the refusal of a file, with what a library says of it in one line."""
+    return InputError(f"{path} cannot be read{form}: {' '.join(str(error).split())}")
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str, int]]:

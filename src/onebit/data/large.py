@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from onebit.data.array_stores import FileStore, no_space
 from onebit.data.dataset import Csr, Dataset
-from onebit.data.file_blocks import FileProgress, FileReader, assemble_dataset, fill
+from onebit.data.file_blocks import FileProgress, FileReader, FileStore, assemble_dataset, fill, no_space
 from onebit.data.preparation import prepared
 from onebit.engine import code_cache
 from onebit.errors import InputError, brief

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.array_stores import ArrayBlock, FileStore, MemoryStore
+from onebit.data.file_blocks import ArrayBlock, FileStore, MemoryStore
 from onebit.errors import InputError
 from onebit.features.features import require_table
 from onebit.features.rows import is_sparse

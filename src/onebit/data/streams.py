@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from onebit.contract.memory import require_memory
 from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
-from onebit.data.about import about_rows, long_runs_said
 from onebit.data.candidate_sets import CandidateDraws, CandidateSets, checked_size
-from onebit.data.dataset import Dataset
+from onebit.data.dataset import Dataset, about_rows, long_runs_said
 from onebit.data.label_changes import Drift, Renaming, UniformNoise
 from onebit.data.late import Delay, Lateness, LateParts
 from onebit.data.sources import LABEL_BYTES, Source, source_of

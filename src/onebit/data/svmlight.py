@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.array_stores import ArrayBlock, ArrayStore
-from onebit.data.file_blocks import MOST_CLASSES, FileReader, opened
+from onebit.data.file_blocks import ArrayBlock, ArrayStore, FileReader, opened
+from onebit.data.labels import MOST_CLASSES
 from onebit.errors import InputError, brief
 
 BLOCK = 1 << 22  # bytes; lines are never cut

@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.array_stores import MemoryStore
 from onebit.data.dataset import Csr, Dataset, labelled, matched, rewarded
-from onebit.data.file_blocks import FileProgress, FileReader, assemble_dataset, fill
+from onebit.data.file_blocks import FileProgress, FileReader, MemoryStore, assemble_dataset, fill
 from onebit.data.large import converted, is_large
 from onebit.data.reading import Reading
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
@@ -94,15 +93,15 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
     require("pyarrow", str(path))
     if name.endswith(".xlsx"):
         require("openpyxl", str(path), "excel")
-        from onebit.data.records import Sheet
+        from onebit.data.typed_tables import Sheet
 
         return Sheet(path, reading, classes)
     if name.endswith(JSON_LINES):
-        from onebit.data.records import JsonLines
+        from onebit.data.typed_tables import JsonLines
 
         return JsonLines(path, reading, classes)
-    from onebit.data.arrow_table import Parquet
     from onebit.data.delimited import Delimited
+    from onebit.data.typed_tables import Parquet
 
     kind = Parquet if path.suffix.lower() == ".parquet" else Delimited
     return kind(path, reading, classes)

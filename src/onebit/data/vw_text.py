@@ -18,15 +18,13 @@ from typing import NamedTuple
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.array_stores import ArrayBlock, ArrayStore
-from onebit.data.file_blocks import MOST_CLASSES, FileReader, numbered_lines
-from onebit.data.kinds import NUMBER
+from onebit.data.file_blocks import ArrayBlock, ArrayStore, FileReader, numbered_lines
+from onebit.data.labels import MOST_CLASSES, NUMBER, WHOLE, as_classes
 from onebit.errors import InputError, brief
 
 LINES = 1 << 14  # that are read at a time
 MOST_FEATURES = 1 << 26  # names, all of which are held in memory
 LARGEST = float(np.finfo(np.float32).max)  # VW's own numbers have 32 bits as well
-WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # in 64 bits
 DIGITS = re.compile(r"\d+", re.ASCII)
 NO_NUMBERS = ("nan", "inf", "infinity")
 ACTION_FEATURES = (
@@ -162,14 +160,6 @@ class VwText(FileReader):
     def place(self, row: int) -> str:
         line = next(islice(numbered_lines(self.path), row, None), None)
         return "a line after the last" if line is None else f"line {line[0]}"
-
-
-def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[ClassName]:
-    """Labels as whole numbers where all of them are, else as strings; where classes are given, as those have them."""
-    if classes is not None:
-        known = set(classes)
-        return [int(one) if one not in known and WHOLE.fullmatch(one) else one for one in labels]
-    return [int(one) for one in labels] if all(WHOLE.fullmatch(one) for one in labels) else list(labels)
 
 
 def _class_of(words: list[str]) -> str:

@@ -10,11 +10,10 @@ from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import checked_flag, require_known
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName, checked_classes
-from onebit.data.dataset import in_order
 from onebit.data.file_blocks import numbered_lines
-from onebit.data.kinds import NUMBER
+from onebit.data.labels import NUMBER, WHOLE, as_classes, in_order
 from onebit.data.user_files import VW
-from onebit.data.vw_text import ACTION_FEATURES, WHOLE, as_classes, parsed
+from onebit.data.vw_text import ACTION_FEATURES, parsed
 from onebit.errors import InputError, brief
 from onebit.learner.learner import Learner
 from onebit.offpolicy.logged_rounds import Round, usual_floor

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,10 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.validation import ClassName, checked_classes
-from onebit.data.candidate_sets import names_in, whole
-from onebit.data.delimited import csv_options, decimal_point, separator_of
-from onebit.data.file_blocks import opened
-from onebit.data.kinds import inner_type, is_number_type, is_text_type
+from onebit.data.candidate_sets import names_in
+from onebit.data.delimited import READ_ERRORS, CsvFile
+from onebit.data.file_blocks import unreadable
+from onebit.data.labels import whole
+from onebit.data.reading import inner_type, is_number_type, is_text_type
+from onebit.data.typed_tables import parquet_batches
 from onebit.data.user_files import require
 from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy.log_files import Costs, Log
@@ -82,7 +83,7 @@ def table_log(
     require("pyarrow", str(path))
     import pyarrow as arrow
 
-    table = _Parquet(path) if path.is_dir() or path.suffix.lower() == ".parquet" else _Csv(path)
+    table = _ParquetLog(path) if path.is_dir() or path.suffix.lower() == ".parquet" else _CsvLog(path)
     about = (table.schema.metadata or {}).get(b"onebit")
     if about is not None and not any(given.values()) and costs is None:
         try:
@@ -94,7 +95,6 @@ def table_log(
             raise InputError(f"{path} says that `onebit export` wrote it, and is none of its tables: name the columns")
         return Log(str(path), lambda with_x: _exported(table, own, with_x), own, is_text)
     columns = _columns(path, table.schema.names, given, costs, complete)
-    table.columns = columns
     kinds = {name: table.schema.field(name).type for name in columns.x}
     for name, kind in kinds.items():
         if not (is_number_type(kind) or arrow.types.is_nested(kind) or _is_string(kind)):
@@ -171,7 +171,7 @@ MEANINGS = {
 }
 
 
-class _Parquet:
+class _ParquetLog:
     """A Parquet file, or the files of a folder in the order of their names, of which the last knows all classes."""
 
     def __init__(self, path: Path) -> None:
@@ -179,75 +179,53 @@ class _Parquet:
         from pyarrow import parquet
 
         self.path, self.decimal = path, "."
-        self.columns: LogColumns | None = None
         self._files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
         for file in self._files:
             try:
                 self.schema = parquet.read_schema(file)
-            except (arrow.lib.ArrowException, OSError) as error:
-                raise InputError(f"{file} cannot be read: {' '.join(str(error).split())}") from None
+            except (arrow.ArrowException, OSError) as error:
+                raise unreadable(file, error) from None
 
-    def batches(self, names: list[str]) -> Iterator[Any]:
-        """These columns, so many rows at a time."""
-        import pyarrow as arrow
-        from pyarrow import parquet
-
+    def batches(self, names: list[str], texts: Iterable[str] = ()) -> Iterator[Any]:
+        """Yield record batches of these columns."""
         for path in self._files:
-            try:
-                with parquet.ParquetFile(path) as file:
-                    yield from file.iter_batches(BATCH, columns=names)
-            except (arrow.lib.ArrowException, OSError) as error:
-                raise InputError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
+            yield from parquet_batches(path, BATCH, names)
 
 
-class _Csv:
+class _CsvLog:
     """A CSV or TSV file, of which the first block tells numbers from words."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.columns: LogColumns | None = None
-        self._separator, self.decimal = separator_of(path), "."
-        with self._opened({}) as reader:
-            self.decimal = decimal_point(self._separator, next(iter(reader), None))
-        with self._opened({}) as reader:
-            self.schema = reader.schema
+        self.path, self._file = path, CsvFile(path)
+        try:
+            first = self._file.first_batch()
+        except READ_ERRORS as error:
+            raise unreadable(path, error) from None
+        if first is None:
+            raise InputError(f"{path} has no rows")
+        self.schema, self.decimal = first.schema, self._file.decimal
 
-    def batches(self, names: list[str]) -> Iterator[Any]:
-        """These columns, so many rows at a time."""
+    def batches(self, names: list[str], texts: Iterable[str] = ()) -> Iterator[Any]:
+        """Yield record batches of these columns, of which some are read as texts whatever they look like."""
         import pyarrow as arrow
 
-        assert self.columns is not None
         types = {}
         for name in names:
-            guessed = self.schema.field(name).type
-            # Answers and propensities too: one that is no number makes its whole column words, and is to be refused with its row.
-            words = name in (*self.columns.words, *self.columns.numbers) or _is_string(guessed)
-            types[name] = arrow.string() if words else guessed if arrow.types.is_boolean(guessed) else arrow.float64()
+            kind = self.schema.field(name).type
+            is_text = name in texts or _is_string(kind)
+            types[name] = arrow.string() if is_text else kind if arrow.types.is_boolean(kind) else arrow.float64()
         try:
-            with self._opened(types) as reader:
-                yield from reader
-        except (arrow.lib.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
-
-    @contextmanager
-    def _opened(self, types: dict[str, Any]) -> Iterator[Any]:
-        import pyarrow as arrow
-        from pyarrow import csv
-
-        convert = csv.ConvertOptions(
-            column_types=types, include_columns=list(types), strings_can_be_null=True, decimal_point=self.decimal
-        )
-        try:
-            read, parse = csv_options(self.path, self._separator)
-            with opened(self.path) as (file, _), csv.open_csv(file, read, parse, convert) as reader:
-                yield reader
-        except (arrow.lib.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-            raise InputError(f"{self.path} cannot be read: {' '.join(str(error).split())}") from None
+            for batch, _ in self._file.batches(types, include_columns=names, strings_can_be_null=True):
+                yield batch
+        except READ_ERRORS as error:
+            raise unreadable(self.path, error) from None
 
 
-def _rounds(table: _Parquet | _Csv, columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
+def _rounds(table: _ParquetLog | _CsvLog, columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
     row = 0
-    for batch in table.batches([*columns.beside_x, *(columns.x if with_x else [])]):
+    # Answers and propensities too: one that is no number makes its whole column words, and is to be refused with its row.
+    texts = {*columns.words, *columns.numbers}
+    for batch in table.batches([*columns.beside_x, *(columns.x if with_x else [])], texts):
         beside = {name: batch.column(name).to_pylist() for name in columns.beside_x}
         for name in columns.numbers:
             if _is_string(batch.column(name).type):
@@ -363,7 +341,7 @@ def _is_string(kind: Any) -> bool:
     return is_text_type(values) or bool(arrow.types.is_null(values))
 
 
-def _exported(table: _Parquet | _Csv, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
+def _exported(table: _ParquetLog | _CsvLog, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
     """The rounds of a table that `onebit export` wrote: the answers that came in time, and in shadow mode what was shown instead."""
     names = {str(one): one for one in classes}
     for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):

@@ -1,0 +1,152 @@
+"""Labels of any name become indices of classes: those of rows at hand, and those of a file that is read block by block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.contract.validation import ClassName, checked_classes, join_names
+from onebit.errors import InputError, brief
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # in 64 bits
+MOST_CLASSES = 100_000
+
+
+def whole(label: Any) -> Any:
+    """A float that is a whole number as an int; anything else as it is."""
+    if isinstance(label, float) and label.is_integer() and abs(label) < 2**53:
+        return int(label)
+    return label
+
+
+def number_of(text: str) -> int | float:
+    """A number as it is written."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def as_number(name: ClassName) -> Any:
+    """A name that is written as a whole number as that, since labels are where all are numbers; others as they are."""
+    return whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
+
+
+def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[ClassName]:
+    """Labels as whole numbers where all of them are, else as strings; where classes are given, as those have them."""
+    if classes is not None:
+        known = set(classes)
+        return [int(one) if one not in known and WHOLE.fullmatch(one) else one for one in labels]
+    return [int(one) for one in labels] if all(WHOLE.fullmatch(one) for one in labels) else list(labels)
+
+
+def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
+    """Labels as indices of classes, and these: those that occur, in order, unless they are given."""
+    labels = label_names(y)
+    known = in_order(labels) if classes is None else checked_classes(classes)
+    place = {name: index for index, name in enumerate(known)}
+    for row, label in enumerate(labels):
+        if label not in place:
+            raise InputError(f"y[{row}] is {brief(label)}, but the classes are {join_names(known)}")
+    return np.array([place[label] for label in labels], dtype=np.int64), known
+
+
+def in_order(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
+    """The classes that occur: numbers in their order, then strings in theirs."""
+    return checked_classes(sorted(set(labels), key=lambda name: (isinstance(name, str), name)))
+
+
+def label_names(y: Any) -> list[ClassName]:
+    """Labels as whole numbers and strings; what is neither is refused with its place."""
+    if isinstance(y, np.ndarray) and y.ndim != 1:
+        raise InputError(f"y has shape {y.shape}, but must be one label for each row")
+    if isinstance(y, str) or not isinstance(y, Iterable):
+        raise InputError(f"y is {brief(y)}, but must be one label for each row")
+    found: list[ClassName] = []
+    for row, given in enumerate(y.tolist() if isinstance(y, np.ndarray) else y):
+        label = whole(given.item() if isinstance(given, np.generic) else given)
+        if isinstance(label, list | tuple | np.ndarray):
+            raise InputError(f"y[{row}] is {brief(label)}, but y must be one label for each row")
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            kind = type(label).__name__
+            raise InputError(f"y[{row}] is {brief(label)}, a {kind}, but labels must be whole numbers or strings")
+        found.append(label)
+    if not found:
+        raise InputError("there are no rows")
+    return found
+
+
+class TooManyError(InputError):
+    """There are more different values than can be numbered."""
+
+
+class Codes:
+    """Values numbered in the order in which they appear; where each was first, and how often it came."""
+
+    def __init__(self, most: int, too_many: str) -> None:
+        self.values: list[Any] = []
+        self.first: list[int] = []
+        self.counts = np.zeros(0, dtype=np.int64)
+        self._code: dict[Any, int] = {}
+        self._most, self._too_many = most, too_many
+
+    def emptied(self) -> Codes:
+        """Return new codes with the same limit."""
+        return Codes(self._most, self._too_many)
+
+    def number(self, distinct: Sequence[Any], which: NDArray[Any], row: int) -> NDArray[np.int64]:
+        """The codes of a block that starts at this row; `distinct[which]` are its values."""
+        occurring, first = np.unique(which, return_index=True)
+        codes = np.zeros(len(distinct), dtype=np.int64)
+        for index, place in zip(occurring.tolist(), first.tolist(), strict=True):
+            value = distinct[index]
+            if value not in self._code:
+                if len(self._code) == self._most:
+                    raise TooManyError(self._too_many)
+                self._code[value] = len(self._code)
+                self.values.append(value)
+                self.first.append(row + place)
+            codes[index] = self._code[value]
+        found: NDArray[np.int64] = codes[which]
+        added = np.bincount(found, minlength=len(self.values))
+        added[: len(self.counts)] += self.counts
+        self.counts = added
+        return found
+
+
+def named_classes(
+    labels: Codes, names: Sequence[Any], given: Iterable[ClassName] | None, what: str, place: Callable[[int], str]
+) -> tuple[tuple[ClassName, ...], NDArray[np.int64]]:
+    """The classes, and the index of each label's class; `names` are the labels as a user knows them.
+
+    `what` and `place` are for the sentence about one that cannot be: "the label column 'y' of a.csv", "row 3".
+    """
+    names = [whole(name) for name in names]
+    for name, row in zip(names, labels.first, strict=True):
+        if isinstance(name, bool) or not isinstance(name, str | int):
+            raise InputError(f"{what} is {brief(name)} in {place(row)}, but labels must be whole numbers or strings")
+    if given is None:
+        if len(set(names)) < 2:
+            raise InputError(f"{what} is {brief(names[0])} in every row, but a choice needs at least 2 classes")
+        classes = in_order(names)
+    else:
+        classes = checked_classes(given)
+    index = {name: number for number, name in enumerate(classes)}
+    for name, row in zip(names, labels.first, strict=True):
+        if name not in index:
+            raise InputError(f"{what} is {brief(name)} in {place(row)}, but the classes are {join_names(classes)}")
+    mapping = np.array([index[name] for name in names], dtype=np.int64)
+    counts = np.bincount(mapping, weights=labels.counts, minlength=len(classes))
+    if given is None and 1 in counts:
+        alone = min(row for code, row in zip(mapping.tolist(), labels.first, strict=True) if counts[code] == 1)
+        once = names[labels.first.index(alone)]
+        raise InputError(
+            f"{what} is {brief(once)} in {place(alone)} and nowhere else, and nothing can be learnt of a label seen once: "
+            "leave the row out, or give the classes"
+        )
+    return classes, mapping
