@@ -18,7 +18,7 @@ from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.service import Service
 from onebit.service.store import cache
 from onebit.service.store.errors import LogError
-from onebit.service.store.sqlite.database import SqliteDatabase
+from onebit.service.store.sqlite.schema import SqliteDatabase
 from tests.service.driving import (
     PATIENCE_S,
     Where,

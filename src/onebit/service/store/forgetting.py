@@ -1,11 +1,14 @@
-"""Which decisions are to be forgotten, and what is left of them in the log, whichever store keeps it."""
+"""Forgetting decisions: which rows are taken out of a log, and what is left of them, whichever store keeps it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple, Protocol
+
+from onebit.service.store.rows import ChangeRow
 
 HASH_BYTES = 16
 TABLES = ("revisions", "feedback", "decisions")
@@ -33,11 +36,6 @@ class Forgetting(NamedTuple):
     base: Base | None  # None where what was learnt of them is to be unlearnt
     seen: int | None = None  # the position up to which whoever asks knows their rows; None where that does not matter
 
-    def refuse_unseen(self, last: int) -> None:
-        """Refuse (UnseenRowsError) to take rows out, of which this is the last, that came after what is kept in their place, or after they were seen."""
-        if (self.base is not None and last > self.base.position) or (self.seen is not None and last > self.seen):
-            raise UnseenRowsError
-
 
 class Forgotten(NamedTuple):
     """How many decisions were forgotten, how many rows with their feedback and its revisions, and the row that says so."""
@@ -56,7 +54,69 @@ def hash_ids(key: bytes, ids: Iterable[str]) -> list[bytes]:
     return [hashlib.blake2b(identity.encode(), key=key, digest_size=HASH_BYTES).digest() for identity in ids]
 
 
-def told(decisions: int, rows: int, first: int, order: Forgetting) -> str:
-    """The detail of the change that says what was forgotten."""
-    base = None if order.base is None else order.base.position
-    return json.dumps({"forgotten": {"decisions": decisions, "rows": rows, "first": first, "base": base}})
+class Connection(Protocol):
+    """What a store runs the statements of a forgetting on, with `?` for values."""
+
+    def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
+        """Run a statement; what it returns can be read."""
+
+    def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> Any:
+        """Run a statement for each of some values."""
+
+
+def find_span(connection: Connection, order: Forgetting) -> tuple[int, int] | None:
+    """Return the seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+    span = _choose(connection, order)
+    connection.execute("DROP TABLE going")
+    return span
+
+
+def take_out(
+    connection: Connection,
+    deletable: AbstractContextManager[None],
+    order: Forgetting,
+    seq: int,
+    when: float,
+    token: str | None,
+) -> Forgotten:
+    """Take rows out, in a transaction that is open; the row of this seq says so. UnseenRowsError where some of them are too new.
+
+    This is the one place where a log is not only added to, which `deletable` allows meanwhile. What must stay of the rows is left in the same
+    transaction: a keyed hash of each id, the state of the learner where that keeps what it learnt, a row that says what was done, and that
+    what is gone is to be erased. So whoever is killed in between has the rows, or has them not.
+    """
+    span = _choose(connection, order)
+    if span is None:
+        connection.execute("DROP TABLE going")
+        return Forgotten(0, 0, seq - 1)
+    if (order.base is not None and span[1] > order.base.position) or (order.seen is not None and span[1] > order.seen):
+        raise UnseenRowsError
+    (key,) = connection.execute("SELECT key FROM erasure").fetchone()
+    names = [str(name) for (name,) in connection.execute("SELECT name FROM going")]
+    with deletable:
+        deleted = [connection.execute(f"DELETE FROM {table} WHERE seq IN ({OF_TABLE[table]})") for table in TABLES]
+        rows = sum(cursor.rowcount for cursor in deleted)
+    hashes = [(order.task, identity) for identity in hash_ids(key, names)]
+    connection.executemany("INSERT INTO forgotten VALUES (?, ?) ON CONFLICT DO NOTHING", hashes)
+    base = None
+    if order.base is not None:
+        base = order.base.position
+        connection.execute("DELETE FROM bases WHERE task = ?", (order.task,))
+        connection.execute("INSERT INTO bases VALUES (?, ?, ?)", (order.task, *order.base))
+    detail = json.dumps({"forgotten": {"decisions": len(names), "rows": rows, "first": span[0], "base": base}})
+    change = ChangeRow(seq, order.task, when, "changed", detail, token)
+    connection.execute(f"INSERT INTO changes VALUES ({', '.join('?' * len(change))})", change)
+    connection.execute("UPDATE erasure SET due = TRUE")
+    connection.execute("DROP TABLE going")
+    return Forgotten(len(names), rows, seq)
+
+
+def _choose(connection: Connection, order: Forgetting) -> tuple[int, int] | None:
+    """Put what is to be forgotten into a table `going`; return the seq of the first and of the last of its rows."""
+    chosen = "time < ?" if order.ids is None else f"id IN ({', '.join('?' * len(order.ids))})"
+    values = (order.task, *((order.before,) if order.ids is None else order.ids))
+    query = f"SELECT seq, id AS name FROM decisions WHERE task = ? AND {chosen}"
+    connection.execute(f"CREATE TEMP TABLE going AS {query}", values)
+    every = " UNION ALL ".join(OF_TABLE.values())
+    first, last = connection.execute(f"SELECT min(seq), max(seq) FROM ({every}) AS gone").fetchone()
+    return None if first is None else (first, last)

@@ -136,7 +136,28 @@ ROW_TYPES: Mapping[str, type[Any]] = {
     "revisions": RevisionRow,
 }
 NAMES = tuple(ROW_TYPES)  # of the tables
+DEMANDED = {  # of columns in any store, beside their type
+    "seq": "PRIMARY KEY",
+    "kind": "NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted'))",
+    "source": "NOT NULL CHECK (source IN ('caller', 'silence'))",
+}
 ClassTest = Callable[[int], Test]
+
+
+def define_columns(kind: type[Any], types: Mapping[Any, str], demanded: Mapping[str, str], quote: str = "") -> str:
+    """Return the columns of the table of a type of rows for CREATE TABLE.
+
+    `types` are what a store calls int, float, str, bytes and Flag, and `demanded` is what it demands of some columns beside that.
+    """
+    lines = []
+    for name, hint in get_type_hints(kind, include_extras=True).items():
+        is_optional = type(None) in get_args(hint)
+        plain = get_args(hint)[0] if is_optional else hint
+        words = [f"{quote}{name}{quote}", types.get(plain) or types[getattr(plain, "__origin__", plain)]]
+        words += [{**DEMANDED, **demanded}.get(name, "" if is_optional else "NOT NULL")]
+        words += [f"CHECK ({quote}{name}{quote} IN (0, 1))"] if plain == Flag else []
+        lines.append("    " + " ".join(filter(None, words)))
+    return ",\n".join(lines)
 
 
 def _tests(kind: type[Any]) -> Iterable[tuple[str, Test | ClassTest, bool]]:

@@ -8,21 +8,32 @@ whoever wrote on the strength of something else is left out, and the rest of the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import psycopg
 
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError, StaleError
-from onebit.service.store.forgetting import Forgetting, Forgotten, hash_ids
-from onebit.service.store.postgres.database import Watch
-from onebit.service.store.postgres.forgetting import erase, first_and_last, take_out
-from onebit.service.store.postgres.schema import CHANNEL, LOCKS, ORDERING, Fence, connected, in_our_words, log_error
+from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, find_span, hash_ids, take_out
+from onebit.service.store.postgres.database import Watch, translated
+from onebit.service.store.postgres.schema import (
+    CHANNEL,
+    LOCKS,
+    ORDERING,
+    SNAPSHOTS,
+    Fence,
+    connected,
+    in_our_words,
+    log_error,
+)
+from onebit.service.store.postgres.snapshots import POSITION
 from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.submission import Outcome, Submission
 
 PATIENCE_S = 10.0  # for a transaction, the wait for a standby with it; then it is cancelled
+ERASING_S = 10  # for which those who read are waited for, when tables are written anew
 SILENCE_S = 5.0  # for the server, beyond that
 HEAD = "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8) FROM head"
 INSERTS = {
@@ -119,7 +130,7 @@ class PostgresAppender:
         """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
         connection = self._connected()
         with in_our_words(), connection.transaction():
-            return first_and_last(connection, order)
+            return find_span(_Translated(connection), order)
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
         """Take rows out, in one transaction that is durable when this returns; `when` is the database's to say."""
@@ -129,7 +140,8 @@ class PostgresAppender:
             now, looked = self._looked(connection, ())
             if known != looked.last_change:
                 raise STALE
-            found = take_out(connection, order, looked.last + 1, now, token)
+            seq = looked.last + 1
+            found = take_out(_Translated(connection), _deletable(connection, order, seq), order, seq, now, token)
             if found.rows:  # the head has the time of the last row, by which nodes know the log again
                 connection.execute("UPDATE head SET seq = %s, time = %s", (found.seq, now))
             committing = True
@@ -147,7 +159,7 @@ class PostgresAppender:
         """Leave nothing in the tables of what was forgotten; whether that is done. Where not, the next leader tries again."""
         try:
             with connected(self._address) as connection:
-                erase(connection)
+                _erase(connection)
         except (psycopg.Error, LogError) as error:
             why = log_error(error) if isinstance(error, psycopg.Error) else error
             LOG.warning(f"the log could not be erased: {why}", extra={"event": "erasure-failed"})
@@ -316,3 +328,43 @@ def _insert(cursor: psycopg.Cursor, accepted: Sequence[Submission]) -> None:
     if made:
         columns = [row.task for row in made], [row.id for row in made], [row.seq for row in made]
         cursor.execute("INSERT INTO ids SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])", columns)
+
+
+class _Translated:
+    """A connection that takes SQL which all stores understand."""
+
+    def __init__(self, connection: psycopg.Connection) -> None:
+        self._connection = connection
+
+    def execute(self, query: str, values: Sequence[Any] = ()) -> psycopg.Cursor:
+        return self._connection.execute(translated(query), values)
+
+    def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.executemany(translated(query), rows)
+
+
+@contextmanager
+def _deletable(connection: psycopg.Connection, order: Forgetting, seq: int) -> Iterator[None]:
+    """Let the triggers allow to delete rows, in a transaction that is open; ids and older snapshots of the task go with them."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, SNAPSHOTS))
+    connection.execute("SET LOCAL onebit.forgetting TO 'on'")
+    yield
+    connection.execute(
+        'DELETE FROM ids USING going WHERE ids.task = %s AND ids.id = going.name COLLATE "C"', (order.task,)
+    )
+    connection.execute(f"DELETE FROM snapshots WHERE task = %s AND {POSITION} < %s", (order.task, seq))
+
+
+def _erase(connection: psycopg.Connection) -> None:
+    """Write the tables anew, if what was forgotten may still be in their pages. Nobody else uses one of them meanwhile."""
+    row = connection.execute("SELECT due FROM erasure").fetchone()
+    if row is None or not row[0]:
+        return
+    connection.execute(f"SET lock_timeout TO '{ERASING_S}s'")
+    try:
+        for table in (*TABLES, "ids", "snapshots"):
+            connection.execute(f"VACUUM (FULL) {table}")
+    finally:
+        connection.execute("RESET lock_timeout")
+    connection.execute("UPDATE erasure SET due = false")

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from onebit.errors import InputError
 from onebit.learner.model_file import platform_info
 from onebit.service.store.errors import LogError
+from onebit.service.store.rows import ROW_TYPES, Flag, define_columns
 
 # Keys of the advisory locks of a database; the first is that of all that onebit takes.
 LOCKS = 0x31626974  # "1bit"
@@ -46,7 +47,11 @@ SET tcp_keepalives_count TO 2;
 # What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
 # from rows that are gone is kept; `erasure` has the key of the hashes, and whether what is gone may still be in the pages of the tables. The
 # server's own statistics have samples of columns, which would stay there when a decision is forgotten: it takes none of what came from outside.
-_TABLES = """
+_TYPES = {int: "bigint", float: "double precision", str: "text", bytes: "bytea", Flag: "smallint"}
+_COLUMNS = {
+    table: define_columns(kind, _TYPES, {"id": 'COLLATE "C" NOT NULL'}, quote='"') for table, kind in ROW_TYPES.items()
+}
+_TABLES = f"""
 CREATE SCHEMA IF NOT EXISTS onebit;
 CREATE TABLE onebit.head (
     version integer NOT NULL,
@@ -60,12 +65,7 @@ CREATE TABLE onebit.head (
     beats bigint NOT NULL
 );
 CREATE TABLE onebit.changes (
-    seq bigint PRIMARY KEY,
-    task bigint NOT NULL,
-    time double precision NOT NULL,
-    kind text NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted')),
-    detail text NOT NULL,
-    token text
+{_COLUMNS["changes"]}
 );
 CREATE INDEX changes_by_task ON onebit.changes (task, seq);
 CREATE UNIQUE INDEX changes_by_generation ON onebit.changes (task, ((detail::jsonb ->> 'generation')::bigint))
@@ -82,54 +82,16 @@ CREATE TABLE onebit.ids (
     PRIMARY KEY (task, id)
 );
 CREATE TABLE onebit.decisions (
-    seq bigint PRIMARY KEY,
-    task bigint NOT NULL,
-    id text COLLATE "C" NOT NULL,
-    time double precision NOT NULL,
-    mode text NOT NULL,
-    generation bigint NOT NULL,
-    learnt bigint NOT NULL,
-    label bigint NOT NULL,
-    greedy bigint NOT NULL,
-    weight double precision NOT NULL,
-    note double precision NOT NULL,
-    second_note double precision NOT NULL,
-    propensity double precision NOT NULL,
-    probabilities bytea NOT NULL,
-    x bytea NOT NULL,
-    among bytea,
-    complete smallint NOT NULL DEFAULT 0 CHECK (complete IN (0, 1)),
-    raw double precision,
-    confidence double precision,
-    sure double precision
+{_COLUMNS["decisions"]}
 );
 CREATE INDEX decisions_by_task ON onebit.decisions (task, seq);
 CREATE TABLE onebit.feedback (
-    seq bigint PRIMARY KEY,
-    task bigint NOT NULL,
-    decision bigint NOT NULL,
-    time double precision NOT NULL,
-    source text NOT NULL CHECK (source IN ('caller', 'silence')),
-    "right" smallint NOT NULL CHECK ("right" IN (0, 1)),
-    late smallint NOT NULL CHECK (late IN (0, 1)),
-    learn smallint NOT NULL CHECK (learn IN (0, 1)),
-    shown bigint,
-    shown_propensity double precision,
-    reward double precision,
-    truth bigint
+{_COLUMNS["feedback"]}
 );
 CREATE UNIQUE INDEX feedback_by_decision ON onebit.feedback (decision, late);
 CREATE INDEX feedback_by_task ON onebit.feedback (task, seq);
 CREATE TABLE onebit.revisions (
-    seq bigint PRIMARY KEY,
-    task bigint NOT NULL,
-    feedback bigint NOT NULL,
-    time double precision NOT NULL,
-    "right" smallint CHECK ("right" IN (0, 1)),
-    shown bigint,
-    shown_propensity double precision,
-    reward double precision,
-    truth bigint
+{_COLUMNS["revisions"]}
 );
 CREATE INDEX revisions_by_feedback ON onebit.revisions (feedback, seq);
 CREATE INDEX revisions_by_task ON onebit.revisions (task, seq);

@@ -12,20 +12,18 @@ import logging
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.errors import OnebitError
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.errors import ForeignWriteError, LogError
-from onebit.service.store.forgetting import Forgetting, Forgotten
+from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, find_span, take_out
 from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Row
-from onebit.service.store.sqlite.database import in_our_words
-from onebit.service.store.sqlite.forgetting import erase, first_and_last, take_out
 from onebit.service.store.sqlite.packing import pack_numbers, pack_probabilities
-from onebit.service.store.sqlite.schema import PACKED_COLUMNS, created, last_seq, reason, writable
+from onebit.service.store.sqlite.schema import PACKED_COLUMNS, created, in_our_words, last_seq, reason, writable
 from onebit.service.store.submission import Keys, Outcome, Submission, count_rows
 
 LOG = logging.getLogger("onebit.service")
@@ -34,17 +32,12 @@ STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
 # What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
 WRITTEN_BY_OTHERS = "PRAGMA data_version"  # a number that is another where another connection has committed something
-TOGETHER = 32  # rows of one statement: it takes less time than a statement for each, and SQLite takes as many values everywhere
-
-
-def _insert_of(table: str, rows: int) -> str:
-    columns = (*ROW_TYPES[table]._fields, *(PACKED_COLUMNS.values() if table == "decisions" else ()))
-    one = f"({', '.join('?' * len(columns))})"
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES {', '.join([one] * rows)}"
-
-
-INSERTS = {table: _insert_of(table, 1) for table in NAMES}
-INSERTS_TOGETHER = {table: _insert_of(table, TOGETHER) for table in NAMES}
+INSERTS = {
+    table: f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    for table, kind in ROW_TYPES.items()
+    if (columns := (*kind._fields, *(PACKED_COLUMNS.values() if table == "decisions" else ())))
+}
+ERASING_S = 10.0  # for which readers are waited for
 
 
 class Doubt(NamedTuple):
@@ -95,7 +88,7 @@ class SqliteAppender:
                 if one.changes:
                     task_changes[one.task] = last
             for table, numbered in rows.items():
-                self._insert(table, numbered)
+                _insert(self.connection, table, numbered)
             if not accepted:
                 self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
             return Doubt(last, count_rows(accepted))
@@ -103,15 +96,6 @@ class SqliteAppender:
         self._commit(insert, accepted)
         self._task_changes = task_changes
         return outcomes
-
-    def _insert(self, table: str, numbered: Sequence[Row]) -> None:
-        kept = list(_packed(numbered)) if table == "decisions" else numbered
-        rest = len(kept) - len(kept) % TOGETHER
-        for start in range(0, rest, TOGETHER):
-            values = list(chain.from_iterable(kept[start : start + TOGETHER]))
-            self.connection.execute(INSERTS_TOGETHER[table], values)
-        if rest < len(kept):
-            self.connection.executemany(INSERTS[table], kept[rest:])
 
     def _commit(self, insert: Callable[[int], Doubt], accepted: Sequence[Submission]) -> None:
         """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new, which `accepted` has then."""
@@ -156,7 +140,7 @@ class SqliteAppender:
         """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
         with in_our_words():
             self.connection.execute("PRAGMA temp_store = MEMORY")
-            return first_and_last(self.connection, order)
+            return find_span(self.connection, order)
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
         """Take rows out, in one transaction that is on disk (fsync) when this returns. UnseenRowsError where the base is too old."""
@@ -164,7 +148,7 @@ class SqliteAppender:
             self.connection.execute("PRAGMA secure_delete = ON")
             self.connection.execute("PRAGMA temp_store = MEMORY")
             self.connection.execute("BEGIN IMMEDIATE")
-            found = take_out(self.connection, order, self._end() + 1, when, token)
+            found = take_out(self.connection, _deletable(self.connection), order, self._end() + 1, when, token)
             self.connection.execute("COMMIT")
         except BaseException as error:
             self._roll_back()
@@ -180,7 +164,7 @@ class SqliteAppender:
     def erase(self) -> bool:
         """Leave nothing in the file of what was forgotten; whether that is done. Where not, the next start tries again."""
         try:
-            return erase(self.connection)
+            return _erase(self.connection)
         except sqlite3.Error as error:
             LOG.warning(f"the log could not be erased: {reason(error)}", extra={"event": "erasure-failed"})
             return False
@@ -238,6 +222,37 @@ class SqliteAppender:
                 self.connection = writable(self._path)
 
 
+@contextlib.contextmanager
+def _deletable(connection: sqlite3.Connection) -> Iterator[None]:
+    """Lift the triggers that forbid to delete rows, in a transaction that is open."""
+    query = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?"
+    triggers = {name: connection.execute(query, (name,)).fetchone()[0] for name in (f"{one}_DELETE" for one in TABLES)}
+    for name in triggers:
+        connection.execute(f"DROP TRIGGER {name}")
+    yield
+    for trigger in triggers.values():
+        connection.execute(trigger)
+
+
+def _erase(connection: sqlite3.Connection) -> bool:
+    """Write the file anew, if what was forgotten may still be in it, and cut off its journal; whether that is done."""
+    if not connection.execute("SELECT due FROM erasure").fetchone()[0]:
+        return True
+    connection.execute("PRAGMA temp_store = FILE")  # for a copy of the file, which may be larger than the memory
+    connection.execute("VACUUM")
+    patience = time.monotonic() + ERASING_S
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # somebody is reading
+        if time.monotonic() > patience:
+            return False
+        time.sleep(0.05)
+    connection.execute("UPDATE erasure SET due = 0")
+    return True
+
+
+def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+    connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
+
+
 def _packed(rows: Sequence[Row]) -> Iterator[Row]:
     """Rows of decisions as they are kept."""
     for row in map(DecisionRow._make, rows):
@@ -259,7 +274,7 @@ def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) ->
             for table, pages in tables:
                 counts[table] = 0
                 for rows in pages:
-                    connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
+                    _insert(connection, table, rows)
                     counts[table] += len(rows)
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -1,17 +1,23 @@
-"""The tables of the log, and how the file is opened: what is in it is compared with what must be before anything is read."""
+"""The SQLite file of a log: its tables, how it is opened, and reading from it.
+
+What is in the file is compared with what must be before anything is read.
+"""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 
 from onebit.contract.files import write_atomically
 from onebit.errors import InputError, OnebitError
-from onebit.service.store.errors import DamagedLogError
-from onebit.service.store.rows import LATEST, NAMES, DecisionRow
+from onebit.service.store.errors import DamagedLogError, LogError
+from onebit.service.store.reader import Values
+from onebit.service.store.row_checks import is_utf8
+from onebit.service.store.rows import LATEST, NAMES, ROW_TYPES, DecisionRow, Flag, Row, define_columns
 from onebit.service.store.sqlite.packing import unpack
 
 FILE = "onebit.db"
@@ -26,67 +32,36 @@ DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
 # empty. A revision says what stands in the place of a feedback from then on, nothing where `right` is null. What is forgotten leaves a keyed hash
 # of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt from rows that are gone is kept;
 # and `erasure` has the key of the hashes, and whether what is gone may still be somewhere in the file.
-_TABLES = """
+_TYPES = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB", Flag: "INTEGER"}
+_COLUMNS = {
+    table: define_columns(
+        kind,
+        _TYPES,
+        {
+            "decision": "NOT NULL REFERENCES decisions (seq)",
+            "feedback": "NOT NULL REFERENCES feedback (seq)",
+        },
+    )
+    for table, kind in ROW_TYPES.items()
+}
+_TABLES = f"""
 CREATE TABLE changes (
-    seq INTEGER PRIMARY KEY,
-    task INTEGER NOT NULL,
-    time REAL NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted')),
-    detail TEXT NOT NULL,
-    token TEXT
+{_COLUMNS["changes"]}
 ) STRICT;
 CREATE TABLE decisions (
-    seq INTEGER PRIMARY KEY,
-    task INTEGER NOT NULL,
-    id TEXT NOT NULL,
-    time REAL NOT NULL,
-    mode TEXT NOT NULL,
-    generation INTEGER NOT NULL,
-    learnt INTEGER NOT NULL,
-    label INTEGER NOT NULL,
-    greedy INTEGER NOT NULL,
-    weight REAL NOT NULL,
-    note REAL NOT NULL,
-    second_note REAL NOT NULL,
-    propensity REAL NOT NULL,
-    probabilities BLOB NOT NULL,
-    x BLOB NOT NULL,
-    among BLOB,
-    complete INTEGER NOT NULL CHECK (complete IN (0, 1)),
-    raw REAL,
-    confidence REAL,
-    sure REAL,
+{_COLUMNS["decisions"]},
     packed_probabilities BLOB,
     packed_x BLOB
 ) STRICT;
 CREATE UNIQUE INDEX decisions_by_id ON decisions (task, id);
 CREATE INDEX decisions_by_task ON decisions (task);
 CREATE TABLE feedback (
-    seq INTEGER PRIMARY KEY,
-    task INTEGER NOT NULL,
-    decision INTEGER NOT NULL REFERENCES decisions (seq),
-    time REAL NOT NULL,
-    source TEXT NOT NULL CHECK (source IN ('caller', 'silence')),
-    right INTEGER NOT NULL CHECK (right IN (0, 1)),
-    late INTEGER NOT NULL CHECK (late IN (0, 1)),
-    learn INTEGER NOT NULL CHECK (learn IN (0, 1)),
-    shown INTEGER,
-    shown_propensity REAL,
-    reward REAL,
-    truth INTEGER
+{_COLUMNS["feedback"]}
 ) STRICT;
 CREATE UNIQUE INDEX feedback_by_decision ON feedback (decision, late);
 CREATE INDEX feedback_by_task ON feedback (task);
 CREATE TABLE revisions (
-    seq INTEGER PRIMARY KEY,
-    task INTEGER NOT NULL,
-    feedback INTEGER NOT NULL REFERENCES feedback (seq),
-    time REAL NOT NULL,
-    right INTEGER CHECK (right IN (0, 1)),
-    shown INTEGER,
-    shown_propensity REAL,
-    reward REAL,
-    truth INTEGER
+{_COLUMNS["revisions"]}
 ) STRICT;
 CREATE INDEX revisions_by_feedback ON revisions (feedback);
 CREATE INDEX revisions_by_task ON revisions (task);
@@ -262,6 +237,52 @@ def reason(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def is_damage(error: sqlite3.Error) -> bool:
-    """Whether the file itself is damaged, which does not pass by itself."""
-    return (getattr(error, "sqlite_errorname", "") or "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+def log_error(error: sqlite3.Error) -> LogError:
+    """What SQLite says, in the words of the log."""
+    damaged = (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    return LogError(reason(error), damaged=damaged)
+
+
+@contextmanager
+def in_our_words() -> Iterator[None]:
+    """What SQLite raises meanwhile is a `LogError`."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise log_error(error) from error
+
+
+class SqliteDatabase:
+    """A connection that reads the file."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = opened(path)
+
+    def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
+        try:
+            return taken(self.connection.execute(query, values))
+        except sqlite3.Error as error:
+            if "decode to UTF-8" not in str(error):
+                raise log_error(error) from error
+        self.connection.text_factory = _text  # which takes its time
+        try:
+            with in_our_words():
+                return taken(self.connection.execute(query, values))
+        finally:
+            self.connection.text_factory = str
+
+    def last_seq(self) -> int:
+        with in_our_words():
+            return last_seq(self.connection)
+
+    def last_time(self) -> float:
+        with in_our_words():
+            return last_time(self.connection)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+def _text(stored: bytes) -> str | bytes:
+    """A text, or its bytes where it is none."""
+    return stored.decode() if is_utf8(stored) else stored

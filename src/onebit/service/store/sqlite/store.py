@@ -17,10 +17,9 @@ from onebit.service.store.rows import Row
 from onebit.service.store.snapshots import FOLDER as SNAPSHOTS
 from onebit.service.store.snapshots import FolderShelf, Snapshots, refuse_lost_rows
 from onebit.service.store.sqlite.appender import SqliteAppender, filled
-from onebit.service.store.sqlite.database import SqliteDatabase, in_our_words
 from onebit.service.store.sqlite.files import check_files, refuse_remains
 from onebit.service.store.sqlite.folder import FolderLock, refuse_network
-from onebit.service.store.sqlite.schema import FILE, VERSION, opened
+from onebit.service.store.sqlite.schema import FILE, VERSION, SqliteDatabase, in_our_words, opened
 from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
 
