@@ -1,4 +1,4 @@
-"""What keeps a log, and what belongs to it: all that a service knows of where its rows are; and which store that is."""
+"""What a store is: a log with its snapshots and tokens, in a folder (SQLite) or in a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 
 class Appender(Protocol):
-    """What a store writes rows with, by one thread at a time.
+    """Writes rows to a log. Used by one thread at a time.
 
-    It tells whoever follows the log of the seq of the last row and of what is new, as soon as that can be read.
+    Whoever follows the log is told the seq of the last row, and what is new, as soon as that can be read.
     """
 
     @property
@@ -33,110 +33,107 @@ class Appender(Protocol):
         """The seq of the last row that is known to be on disk."""
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
-        """Write a group in one transaction; why each was left out, if it was. Without any it tries whether it could.
+        """Write a group in one transaction; return for each why it was left out, if it was. An empty group tries whether the log can be written.
 
-        Where nothing could be written, that is a `LogError`, and where it never will again a `ForeignWriteError`.
+        Raises LogError if nothing could be written, and ForeignWriteError if nothing ever will be again.
         """
 
     def sync(self) -> None:
         """Have on disk what was written, where `append` does not see to it."""
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
-        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+        """Return the seq of the first and of the last row of what is to be forgotten; None if there is nothing."""
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
-        """Take rows out, in one transaction that is durable when this returns. UnseenRowsError where the base is too old.
+        """Take rows out, in one transaction that is durable when this returns. Raises UnseenRowsError if the base is too old.
 
-        `known` is the last change of any task that is known to whoever asks, where others write too: StaleError where there is a later one.
+        `known` is the last change of any task that the caller knows of, if others write too: StaleError if there is a later one.
         """
 
     def erase(self) -> bool:
-        """Leave nothing where the log is kept of what was forgotten; whether that is done. Where not, the next start tries again."""
+        """Erase what was forgotten from where the log is kept; return False if it could not be done now. The next start tries again."""
 
     def close(self) -> None:
-        """Let go of the log, when nobody reads it any more."""
+        """Release the log, when nobody reads it any more."""
 
 
 class Inquiry(Protocol):
-    """Reads for coroutines, while which others may get a turn."""
+    """Reads for coroutines; others may get a turn meanwhile."""
 
     async def of(self, query: Callable[[Reader], T]) -> T:
-        """Return what a reader is asked for."""
+        """Return what a reader answers."""
 
-    def close(self) -> None:
-        """Ask no more."""
+    def close(self) -> None: ...
 
 
 class Store(Protocol):
-    """A log with its snapshots. What cannot be read or written now is a `LogError`, and what cannot be used at all an `OnebitError`."""
+    """A log with its snapshots. Raises LogError if it cannot be read or written now, and OnebitError if it cannot be used at all."""
+
+    cache: DecisionCache  # the decisions that this process has lately made or read
 
     @property
     def name(self) -> str:
-        """Where it is, for people."""
-
-    @property
-    def shared(self) -> bool:
-        """Whether other nodes write to it too."""
-
-    @property
-    def lease(self) -> str | None:
-        """The leader's lease, while this process has it: the one that writes snapshots, records silence and trains."""
-
-    @property
-    def failing(self) -> str | None:
-        """Why this process cannot hear now of what is written to it."""
-
-    @property
-    def lag_s(self) -> float:
-        """For how long this process has not heard where the log ends; 0 where it always knows."""
-
-    def take(self) -> None:
-        """Take it for this process, before anything of it is looked at; refused where that cannot be."""
-
-    def check(self) -> None:
-        """Refuse one of which something is missing, before anything in it is changed."""
+        """The path or address, for people."""
 
     @property
     def log_name(self) -> str:
-        """What of it has the rows, for people who know where it is."""
-
-    def examined(self) -> tuple[int, list[tuple[str, str]]]:
-        """The version of its tables, and what is wrong with it beside what its rows say: where, and what. Nothing is changed."""
-
-    def release(self) -> None:
-        """Let go of it."""
+        """The part of the store that has the rows, for people who know where the store is."""
 
     @property
-    def cache(self) -> DecisionCache:
-        """The decisions that this process has lately made, or come upon."""
+    def shared(self) -> bool:
+        """True if other nodes write to it too."""
+
+    @property
+    def lease(self) -> str | None:
+        """The leader's lease, while this process has it: the leader writes snapshots, records silence and trains."""
+
+    @property
+    def failing(self) -> str | None:
+        """Why this process does not know what is written to the log now, if so."""
+
+    @property
+    def lag_s(self) -> float:
+        """Seconds since this process last knew where the log ends; 0 if it always knows."""
+
+    def take(self) -> None:
+        """Take the store for this process, before anything in it is read; refused if that is not possible."""
+
+    def check(self) -> None:
+        """Refuse a store of which something is missing, before anything in it is changed."""
+
+    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+        """Return the version of the tables, and all faults beside those of the rows: where, and what. Nothing is changed."""
+
+    def release(self) -> None:
+        """Let other processes take it."""
 
     def appender(self, committed: Callable[[int, Keys], None]) -> Appender:
-        """What adds rows; the log is made where there is none yet. Whoever follows it is told of the last row and of what is new."""
+        """Return what adds rows; the log is made if there is none. `committed` is told the last row and what is new."""
 
     def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-        """Put rows of another log, which have their numbers, into this one, which must be empty: all or none. How many there are, by table."""
+        """Write the rows of another log, with their numbers, into this one, which must be empty: all or none. Return their counts by table."""
 
     def start(self) -> None:
-        """Begin to tell of what others write."""
+        """Begin to tell what others write."""
 
     def clock(self, reader: Reader, last: int) -> Clock:
-        """The times of the log, which ends with a row of this number."""
+        """Return the clock for a log that ends with a row of this number."""
 
     def reader(self) -> Reader:
-        """What reads rows, for one thread."""
+        """Return a reader for one thread."""
 
     def inquiry(self, reader: Reader) -> Inquiry:
-        """How the event loop, whose reader this is, asks."""
+        """Return how the event loop, whose reader this is, asks the log."""
 
     def tokens(self, settings: Settings) -> Tokens:
-        """Who may use a service of it."""
+        """Return who may use a service of this store."""
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
-        """The snapshots of a task, of which so many are kept."""
+        """Return the snapshots of a task, of which so many are kept."""
 
 
 def store_at(where: Path | str) -> Store:
-    """The store in a folder, or at the address of a database."""
+    """Return the store in a folder, or at the address of a database."""
     if not is_address(str(where)):
         return SqliteStore(Path(where))
     try:
@@ -149,5 +146,5 @@ def store_at(where: Path | str) -> Store:
 
 
 def is_address(where: str) -> bool:
-    """Whether this is the address of a database, and not a folder."""
+    """Return True for the address of a database, False for a folder."""
     return where.startswith(("postgresql://", "postgres://"))

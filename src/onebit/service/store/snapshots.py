@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import re
-import shutil
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -151,55 +149,43 @@ def refuse_lost_rows(data: Path, last: int) -> None:
             )
 
 
-class Shelf(Protocol):
+class SnapshotStore(Protocol):
     """Where the snapshots of one task are, by their names."""
 
     def names(self) -> list[str]:
-        """Of all snapshots."""
+        """Return the names of all that is there: snapshots, learners that were trained to take over, and what was put aside."""
 
     def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
-        """The manifest and the arrays of a snapshot, checked, and its age in seconds."""
+        """Return the manifest and the arrays of a snapshot, checked, and its age in seconds."""
 
     def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
-        """Write a snapshot, all of it or nothing; where it is, for people."""
+        """Write a snapshot, all of it or nothing; return where it is, for people."""
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove some."""
-
-    def others(self) -> list[str]:
-        """What is there beside the snapshots: those that were put aside, and parts of some."""
 
     def put_aside(self, name: str) -> None:
         """Put one that cannot be read out of the way of those to come."""
 
     def where(self, name: str) -> str:
-        """Where a snapshot is, for people."""
-
-    def has(self, name: str) -> bool:
-        """Whether it is still there."""
-
-    def clear(self) -> None:
-        """Remove all."""
+        """Return where a snapshot is, for people."""
 
 
-class FolderShelf:
-    """A folder of the data folder."""
+class SnapshotFolder:
+    """The snapshots of a task in a folder of the data folder."""
 
     def __init__(self, data: Path, task: int) -> None:
         self.folder = data / FOLDER / str(task)
 
     def names(self) -> list[str]:
-        """Of all snapshots."""
-        return [path.name for path in self.folder.glob("*.onebit")]
+        return [path.name for path in self.folder.glob("*")]
 
     def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
-        """The manifest and the arrays of a snapshot, checked, and its age in seconds."""
         path = self.folder / name
         manifest, arrays = read(path)
         return manifest, arrays, max(0.0, time.time() - path.stat().st_mtime)
 
     def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
-        """Write a snapshot atomically."""
         try:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(parents=True, exist_ok=True)
@@ -211,47 +197,33 @@ class FolderShelf:
         return self.where(name)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove some."""
         for name in names:
             with contextlib.suppress(OSError):  # the next time, then
                 (self.folder / name).unlink(missing_ok=True)
 
-    def others(self) -> list[str]:
-        """What was put aside, and what a process that was killed has left."""
-        return [path.name for path in self.folder.glob("*") if path.suffix != ".onebit"]
-
     def put_aside(self, name: str) -> None:
-        """Call it otherwise, for whoever wants to look into it."""
+        """Give it another name, for whoever wants to look into it."""
         path = self.folder / name
         with contextlib.suppress(OSError):
             path.rename(path.with_suffix(".unused"))
 
     def where(self, name: str) -> str:
-        """The path of a snapshot."""
         return str(self.folder / name)
-
-    def has(self, name: str) -> bool:
-        """Whether it is still there."""
-        return os.path.lexists(self.folder / name)
-
-    def clear(self) -> None:
-        """Remove all."""
-        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 class Snapshots:
     """The snapshots of one task."""
 
-    def __init__(self, shelf: Shelf, task: int, keep: int) -> None:
-        self._shelf = shelf
+    def __init__(self, store: SnapshotStore, task: int, keep: int) -> None:
+        self._store = store
         self._task = task
         self._keep = keep
 
     def write(self, one: Packed) -> str:
         """Write a snapshot atomically, and remove all but the last few, and few of those before them; where it is."""
         revised = f"-{one.revised:015d}" if one.revised > one.position else ""
-        where = self._shelf.write(f"{one.generation:04d}-{one.position:015d}{revised}.onebit", one.manifest, one.arrays)
-        self._shelf.remove(self._superfluous())
+        where = self._store.write(f"{one.generation:04d}-{one.position:015d}{revised}.onebit", one.manifest, one.arrays)
+        self._store.remove(self._superfluous())
         return where
 
     def _superfluous(self) -> list[str]:
@@ -270,18 +242,18 @@ class Snapshots:
         `last` is where the log ends. Those that were overtaken by a revision are removed.
         """
         overtaken = [one for one in self._positions() if reader.is_revised(self._task, one[0], one[1], last)]
-        self._shelf.remove([name for _, _, name in overtaken])
+        self._store.remove([name for _, _, name in overtaken])
         for _, _, name in self._positions():
-            where = self._shelf.where(name)
+            where = self._store.where(name)
             try:
                 with warnings.catch_warnings(record=True) as heard:
                     warnings.simplefilter("always")
-                    found = _checked(*self._shelf.read(name), where, self._task, reader)
+                    found = _checked(*self._store.read(name), where, self._task, reader)
             except UNREADABLE as error:
-                if not self._shelf.has(name):  # it has just been removed, in favour of a newer one
+                if name not in self._store.names():  # it has just been removed, in favour of a newer one
                     continue
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": where})
-                self._shelf.put_aside(name)
+                self._store.put_aside(name)
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": where})
@@ -292,20 +264,20 @@ class Snapshots:
 
     def write_trained(self, one: Packed) -> None:
         """Keep a learner that was trained to take over, for other nodes, in the place of the one before it."""
-        before = [name for name in self._shelf.others() if _TRAINED.fullmatch(name)]
-        self._shelf.write(f"{one.generation:04d}-{one.position:015d}.trained", one.manifest, one.arrays)
-        self._shelf.remove(before)
+        before = [name for name in self._store.names() if _TRAINED.fullmatch(name)]
+        self._store.write(f"{one.generation:04d}-{one.position:015d}.trained", one.manifest, one.arrays)
+        self._store.remove(before)
 
     def trained(self, generation: int, reader: Reader) -> Snapshot | None:
         """The learner that was trained to take over as this generation, if somebody has kept it, and it is of this log."""
-        for name in self._shelf.others():
+        for name in self._store.names():
             match = _TRAINED.fullmatch(name)
             if match is None or int(match[1]) != generation:
                 continue
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    found = _unpacked(*self._shelf.read(name))
+                    found = _unpacked(*self._store.read(name))
             except UNREADABLE:
                 return None
             found.learner.runtime.disable_ledger()
@@ -314,28 +286,32 @@ class Snapshots:
 
     def examined(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
         """Where each of them is, and what is wrong with it, if anything is."""
-        for name in sorted(self._shelf.names()):
-            where = self._shelf.where(name)
+        for name in sorted(filter(_is_snapshot, self._store.names())):
+            where = self._store.where(name)
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # of another machine it may be
-                    _checked(*self._shelf.read(name), where, self._task, reader)
+                    _checked(*self._store.read(name), where, self._task, reader)
                 yield where, None
             except UNREADABLE as error:
-                if self._shelf.has(name):  # else it has just been removed, in favour of a newer one
+                if name in self._store.names():  # else it has just been removed, in favour of a newer one
                     yield where, " ".join(str(error).split()) or type(error).__name__
 
     def remove_before(self, position: int) -> None:
         """Remove those of before a position, where rows that they know were forgotten, and all that was put aside."""
-        old = {name for found, _, name in self._positions() if found < position}
-        self._shelf.remove([*old, *self._shelf.others()])
+        old = [name for found, _, name in self._positions() if found < position]
+        self._store.remove([*old, *(name for name in self._store.names() if not _is_snapshot(name))])
 
     def remove(self) -> None:
         """Remove all, since there is no task any more."""
-        self._shelf.clear()
+        self._store.remove(self._store.names())
 
     def _positions(self) -> list[tuple[int, int, str]]:
         """The snapshots with their positions and up to where they know of revisions, newest first."""
-        found = [(name, _NAME.fullmatch(name)) for name in self._shelf.names()]
+        found = [(name, _NAME.fullmatch(name)) for name in self._store.names()]
         named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), name) for name, match in found if match]
         return [(position, revised, name) for _, position, revised, name in sorted(named, reverse=True)]
+
+
+def _is_snapshot(name: str) -> bool:
+    return name.endswith(".onebit")

@@ -87,7 +87,6 @@ class PostgresAppender:
         return max(self._last, self._followed())
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
-        """Write a group in one transaction; what was written of each, or why it was left out."""
         committing = False
         self._began = self._watch.now
         watched = ExitStack()
@@ -127,7 +126,6 @@ class PostgresAppender:
         """Have on disk what was committed: `flush` of the store sees to that."""
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
-        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
         connection = self._connected()
         with in_our_words(), connection.transaction():
             return find_span(_Translated(connection), order)
@@ -174,7 +172,6 @@ class PostgresAppender:
             connection.cancel_safe(timeout=2.0)
 
     def close(self) -> None:
-        """Let go of the log."""
         self._give_up()
 
     def _looked(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _Looked]:

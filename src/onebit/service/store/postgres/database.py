@@ -55,11 +55,9 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="onebit-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -126,15 +124,12 @@ class PostgresDatabase:
                 rows.close()  # type: ignore[attr-defined]
 
     def last_seq(self) -> int:
-        """The number of the last row of the log; 0 where there is none."""
         return int(self.rows("SELECT seq FROM head")[0][0])
 
     def last_time(self) -> float:
-        """The time of the last row of the log; 0 where there is none."""
         return float(self.rows("SELECT time FROM head")[0][0])
 
     def close(self) -> None:
-        """Let go of it."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -156,11 +151,9 @@ class ThreadedInquiry:
         self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry")
 
     async def of(self, query: Callable[[Reader], T]) -> T:
-        """What a reader is asked for."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._asked, query)
 
     def close(self) -> None:
-        """Ask no more."""
         self._threads.shutdown(cancel_futures=True)
         for reader in self._readers:
             reader.close()

@@ -14,7 +14,7 @@ POSITION = "split_part(split_part(name, '-', 2), '.', 1)::bigint"  # of the log,
 LAST_FORGOTTEN = "SELECT max(seq) FROM changes WHERE task = %s AND kind = 'changed' AND detail LIKE '%%\"forgotten\"%%'"
 
 
-class PostgresShelf:
+class PostgresSnapshots:
     """The snapshots of one task. Each use has a connection of its own: they are few."""
 
     def __init__(self, address: str, task: int) -> None:
@@ -22,13 +22,11 @@ class PostgresShelf:
         self._task = task
 
     def names(self) -> list[str]:
-        """Of all snapshots."""
         with connected(self._address) as connection, in_our_words():
             rows = connection.execute("SELECT DISTINCT name FROM snapshots WHERE task = %s", (self._task,))
-            return [str(row[0]) for row in rows if row[0].endswith(".onebit")]
+            return [str(row[0]) for row in rows]
 
     def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
-        """The manifest and the arrays of a snapshot, checked, and its age in seconds."""
         with connected(self._address) as connection, in_our_words():
             rows = connection.execute(
                 "SELECT content, extract(epoch FROM clock_timestamp()) - made FROM snapshots "
@@ -40,7 +38,6 @@ class PostgresShelf:
         return (*decode(b"".join(row[0] for row in rows)), max(0.0, float(rows[0][1])))
 
     def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
-        """Write a snapshot, all of it or nothing; where it is, for people."""
         content = encode(manifest, arrays)
         with connected(self._address) as connection, in_our_words(), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, SNAPSHOTS))
@@ -56,28 +53,11 @@ class PostgresShelf:
         return self.where(name)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove some."""
         with connected(self._address) as connection, in_our_words():
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = ANY(%s)", (self._task, list(names)))
-
-    def others(self) -> list[str]:
-        """Learners that were trained to take over."""
-        with connected(self._address) as connection, in_our_words():
-            rows = connection.execute("SELECT DISTINCT name FROM snapshots WHERE task = %s", (self._task,))
-            return [str(row[0]) for row in rows if not row[0].endswith(".onebit")]
 
     def put_aside(self, name: str) -> None:
         """One that this node cannot read another may: it stays."""
 
     def where(self, name: str) -> str:
-        """The name of a snapshot with that of its task."""
         return f"snapshot {self._task}/{name}"
-
-    def has(self, name: str) -> bool:
-        """Whether it is still there."""
-        return name in self.names()
-
-    def clear(self) -> None:
-        """Remove all."""
-        with connected(self._address) as connection, in_our_words():
-            connection.execute("DELETE FROM snapshots WHERE task = %s", (self._task,))

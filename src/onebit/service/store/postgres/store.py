@@ -26,7 +26,7 @@ from onebit.service.store.postgres.schema import (
     refuse_unknown,
     shown_address,
 )
-from onebit.service.store.postgres.snapshots import PostgresShelf
+from onebit.service.store.postgres.snapshots import PostgresSnapshots
 from onebit.service.store.postgres.tail import Tail
 from onebit.service.store.postgres.tokens import PostgresTokens, TokenTable
 from onebit.service.store.reader import Reader
@@ -72,17 +72,14 @@ class PostgresStore:
 
     @property
     def lease(self) -> str | None:
-        """The leader's lease, while this node has it."""
         return None if self._tail is None else self._tail.lease.holder
 
     @property
     def failing(self) -> str | None:
-        """Why this node cannot follow the log now."""
         return None if self._tail is None else self._tail.failing
 
     @property
     def lag_s(self) -> float:
-        """For how long this node has not heard where the log ends."""
         return 0.0 if self._tail is None else time.monotonic() - self._tail.heard
 
     def take(self) -> None:
@@ -141,7 +138,6 @@ class PostgresStore:
         return int(row[0]), faults
 
     def release(self) -> None:
-        """Leave the nodes."""
         if self._tail is not None:
             self._tail.stop()
             self._tail = None
@@ -181,7 +177,6 @@ class PostgresStore:
             connection.execute("UPDATE head SET beats = beats + 1")
 
     def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-        """Put rows of another log into this one, which must be empty."""
         counts: dict[str, int] = {}
         seq, time = 0, 0.0
         with connected(self.address) as connection, in_our_words(), connection.transaction():
@@ -202,22 +197,18 @@ class PostgresStore:
         return counts
 
     def start(self) -> None:
-        """Begin to tell of what is written."""
         assert self._tail is not None
         self._watch.start()
         self._tail.start()
 
     def clock(self, reader: Reader, last: int) -> Clock:
-        """That of the database."""
         self._clock.set(float(reader.database.rows("SELECT extract(epoch FROM clock_timestamp())::float8")[0][0]))
         return self._clock
 
     def reader(self) -> Reader:
-        """What reads rows, for one thread."""
         return Reader(PostgresDatabase(self.address, self._watch))
 
     def inquiry(self, reader: Reader) -> ThreadedInquiry:
-        """On threads."""
         return ThreadedInquiry(self.address, self._watch)
 
     def tokens(self, settings: Settings) -> Tokens:
@@ -229,8 +220,7 @@ class PostgresStore:
         return tokens
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
-        """The snapshots of a task, of which so many are kept."""
-        return Snapshots(PostgresShelf(self.address, task), task, keep)
+        return Snapshots(PostgresSnapshots(self.address, task), task, keep)
 
 
 def _write(connection: psycopg.Connection, table: str, rows: Sequence[Row]) -> None:

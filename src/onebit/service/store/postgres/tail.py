@@ -119,7 +119,6 @@ class Tail:
         self._begun.wait(FIRST_S)
 
     def stop(self) -> None:
-        """Listen no more."""
         self._ending.set()
         if self._thread.is_alive():
             self._thread.join()

@@ -66,7 +66,6 @@ class SqliteAppender:
 
     @property
     def last(self) -> int:
-        """The seq of the last row that is on disk."""
         return self._last
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
@@ -137,13 +136,11 @@ class SqliteAppender:
             os.close(journal)
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
-        """The seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
         with in_our_words():
             self.connection.execute("PRAGMA temp_store = MEMORY")
             return find_span(self.connection, order)
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
-        """Take rows out, in one transaction that is on disk (fsync) when this returns. UnseenRowsError where the base is too old."""
         try:
             self.connection.execute("PRAGMA secure_delete = ON")
             self.connection.execute("PRAGMA temp_store = MEMORY")
@@ -162,7 +159,6 @@ class SqliteAppender:
         return found
 
     def erase(self) -> bool:
-        """Leave nothing in the file of what was forgotten; whether that is done. Where not, the next start tries again."""
         try:
             return _erase(self.connection)
         except sqlite3.Error as error:

@@ -15,7 +15,7 @@ from onebit.service.store.clock import Clock
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import Row
 from onebit.service.store.snapshots import FOLDER as SNAPSHOTS
-from onebit.service.store.snapshots import FolderShelf, Snapshots, refuse_lost_rows
+from onebit.service.store.snapshots import SnapshotFolder, Snapshots, refuse_lost_rows
 from onebit.service.store.sqlite.appender import SqliteAppender, filled
 from onebit.service.store.sqlite.files import check_files, refuse_remains
 from onebit.service.store.sqlite.folder import FolderLock, refuse_network
@@ -35,7 +35,6 @@ class InlineInquiry:
         self._reader = reader
 
     async def of(self, query: Callable[[Reader], T]) -> T:
-        """Return what the reader is asked for."""
         return query(self._reader)
 
     def close(self) -> None:
@@ -84,7 +83,6 @@ class SqliteStore:
         return VERSION, [*faults, *((str(path.relative_to(self._folder)), STRAY) for path in sorted(strays))]
 
     def release(self) -> None:
-        """Let another process have the folder."""
         if self._lock is not None:
             self._lock.release()
             self._lock = None
@@ -103,7 +101,6 @@ class SqliteStore:
         return appender
 
     def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-        """Put rows of another log into this one, which must be empty."""
         if self._path.exists():
             raise InputError(f"{self._folder} has a log already: give a folder in which there is none")
         return filled(self._path, tables)
@@ -116,17 +113,13 @@ class SqliteStore:
         return Clock(reader.last_time(), last)
 
     def reader(self) -> Reader:
-        """What reads rows, for one thread."""
         return Reader(SqliteDatabase(self._path), self.cache)
 
     def inquiry(self, reader: Reader) -> InlineInquiry:
-        """At once."""
         return InlineInquiry(reader)
 
     def tokens(self, settings: Settings) -> Tokens:
-        """Those of a file, in the folder or elsewhere."""
         return Tokens(settings.tokens, settings.closed)
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
-        """The snapshots of a task, of which so many are kept."""
-        return Snapshots(FolderShelf(self._folder, task), task, keep)
+        return Snapshots(SnapshotFolder(self._folder, task), task, keep)
