@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import onebit
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.learner.learner import Learner, copy_learner
 from tests.auto.streams import Array, drawn_digits, error_of, gaussians
 

@@ -15,7 +15,7 @@ import pytest
 import onebit
 from onebit.auto.dense import arrays
 from onebit.auto.dense.views import MEAN
-from onebit.checks import refused, state
+from onebit.checks.examples import refused, state
 from onebit.learner.learner import Learner, copy_learner
 from onebit.learner.state import dump_state
 from tests.auto.streams import Array, drawn_digits, gaussians, heard, permuted, topics

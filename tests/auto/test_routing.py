@@ -15,7 +15,7 @@ import scipy.sparse
 import onebit
 from onebit.auto.dense.space import AutoDense
 from onebit.auto.sparse.space import AutoSparse
-from onebit.checks import NAMES, refused, rows, state
+from onebit.checks.examples import NAMES, refused, rows, state
 from onebit.contract.rule import Rule
 from onebit.engine.compile import loop_for
 from onebit.engine.schedule import NOTHING, Schedule

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from onebit import cli
-from onebit.checks import rows
+from onebit.checks.examples import rows
 from onebit.cli import console, main, parser
 from onebit.cli.options import positive, settings, whole
 from onebit.cli.warmup import all_compiled

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import rows
+from onebit.checks.examples import rows
 from onebit.cli import main
 from onebit.experiments.executors import Executor, executor_of
 from onebit.experiments.executors.threads import processor

@@ -10,7 +10,7 @@ import pandas
 import pytest
 
 import onebit
-from onebit.checks import rows
+from onebit.checks.examples import rows
 from onebit.errors import InputError
 from tests.cli.call import Call
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.contract.installation import install_command
 from onebit.data.delimited import BLOCK
 from onebit.data.user_files import ENDINGS, is_data_file

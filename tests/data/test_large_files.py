@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.data import large
 from onebit.data.dataset import Csr, Dataset
 from tests.data.reading import read

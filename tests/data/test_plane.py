@@ -10,7 +10,7 @@ import pytest
 import scipy.optimize
 from numpy.typing import NDArray
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.data import plane
 from onebit.data.plane import (
     LAYOUTS,

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 from numpy.typing import NDArray
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.contract.options import Options
 from onebit.data import row_blocks as blocks
 from onebit.data.dataset import Csr

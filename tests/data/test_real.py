@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.data.real import REAL, RINGS, SITES, SOILS, TOPICS, fetch, load, whereabouts
 from onebit.errors import NetworkError
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import onebit
-from onebit.checks import refused, rows, state
+from onebit.checks.examples import refused, rows, state
 from onebit.data.label_changes import Drift
 from onebit.data.late import Delay
 from onebit.data.streams import Stream, stream

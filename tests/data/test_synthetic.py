@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 from numpy.typing import NDArray
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.data import source_of, stream
 from onebit.data.dataset import labelled
 from onebit.data.sources import GENERATORS

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.cli import main
 from onebit.data.columns import MOST_CATEGORIES
 from onebit.data.reading import Kind, kind_of_texts

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.checks import CHECKS, NAMES, rows, state
+from onebit.checks import CHECKS
+from onebit.checks.examples import NAMES, rows, state
 from onebit.contract.candidates import candidates_at, pack_candidates
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, events_of
 from onebit.engine.stream import DECIDE, LEARN, Tally

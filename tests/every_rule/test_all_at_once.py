@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from onebit.checks import rows, trained
+from onebit.checks.examples import rows, trained
 from onebit.learner.decision import Decision
 from onebit.rules import registry
 from tests.every_rule.cases import EXAMPLES, FAMILIES, made, twin_module

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused, rows
+from onebit.checks.examples import refused, rows
 from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
 from onebit.experiments.report.html import page_html
 from onebit.experiments.runner import TrialCollector, causes_said

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import rows
+from onebit.checks.examples import rows
 from onebit.experiments.compare import Comparison, DataResult, describe_finding
 from onebit.experiments.report.html import page_html
 from onebit.experiments.run import constant_said

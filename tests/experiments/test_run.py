@@ -21,7 +21,7 @@ import pytest
 import scipy.sparse
 
 import onebit
-from onebit.checks import refused, rows, state
+from onebit.checks.examples import refused, rows, state
 from onebit.experiments.run import Result, Stopped
 from onebit.experiments.run import run as plain_run
 from onebit.learner.learner import Learner, copy_learner
@@ -132,7 +132,7 @@ def test_rows_of_every_form_run_as_they_step(form: str) -> None:
 NAMED_ROWS = """
 import json, sys
 import numpy as np
-from onebit.checks import rows, state
+from onebit.checks.examples import rows, state
 from onebit.experiments.run import run
 from onebit.learner.learner import Learner, copy_learner
 

@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import onebit
-from onebit.checks import refused, rows
+from onebit.checks.examples import refused, rows
 from onebit.experiments.drawing import sweep_pictures
 from onebit.experiments.grid import MOST_SETTINGS, Grid, axis_of, value_of
 from onebit.experiments.report import Curves, HeatMap

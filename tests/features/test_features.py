@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from onebit.checks import refused, rows, state
+from onebit.checks.examples import refused, rows, state
 from onebit.errors import OnebitError
 from onebit.features.named import hashed
 from onebit.learner.decision import Decision

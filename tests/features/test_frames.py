@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.learner.state import dump_state, load_state
 from tests.frames import every_frame
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from onebit.checks import refused, rows, state
+from onebit.checks.examples import refused, rows, state
 from onebit.learner.learner import Learner
 from onebit.rules import registry
 

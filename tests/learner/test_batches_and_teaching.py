@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.checks import state
+from onebit.checks.examples import state
 from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 from tests.learner.learners import BANDIT, FULL, NAMES, X, Y, assert_unchanged_by, fresh, trained

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit
-from onebit.checks import refused, state
+from onebit.checks.examples import refused, state
 from onebit.contract.candidates import pack_candidates
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import played, refused, rows, state
+from onebit.checks.examples import played, refused, rows, state
 from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry
 

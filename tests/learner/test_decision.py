@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from onebit.checks import refused, state
+from onebit.checks.examples import refused, state
 from onebit.errors import InputError
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
@@ -429,7 +429,7 @@ def test_an_x_that_is_no_number_is_refused_and_nothing_changes() -> None:
 ALTERED = """
 import json, sys
 import numpy as np
-from onebit.checks import state
+from onebit.checks.examples import state
 from onebit.learner.decision import Decision
 from onebit.errors import InputError
 from onebit.learner.learner import Learner, copy_learner

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import played, refused, rows
+from onebit.checks.examples import played, refused, rows
 from onebit.contract.contrast import amount, class_contrast
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.features.named import hashed

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused, state
+from onebit.checks.examples import refused, state
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
 from tests.learner.learners import BANDIT, FULL, NAMES, X, assert_unchanged_by, fresh, trained

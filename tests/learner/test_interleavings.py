@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import onebit
-from onebit.checks import state
+from onebit.checks.examples import state
 from onebit.errors import OnebitError
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner

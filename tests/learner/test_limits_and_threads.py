@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused, rows
+from onebit.checks.examples import refused, rows
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
 from tests.learner.learners import NAMES, X, Y, assert_unchanged_by, fresh, trained

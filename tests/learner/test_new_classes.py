@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.learner.learner import Learner, learner_class
 from onebit.rules import registry
 from tests.learner.learners import NAMES, X, assert_unchanged_by, fresh, trained

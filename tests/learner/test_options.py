@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.contract.options import MEANINGS, Options
 from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.steps import Variant

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import onebit
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.experiments.statistics import MeanEstimate
 from onebit.papers import read_paper
 from onebit.papers.errors import points

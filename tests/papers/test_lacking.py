@@ -10,7 +10,7 @@ import pytest
 
 import onebit
 import onebit.papers.reproduce as reproducing
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.cli import main
 from onebit.experiments.report.html import page_html
 from onebit.papers.reproduce import reproduce

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused, rows
+from onebit.checks.examples import refused, rows
 from onebit.cli import main
 from onebit.experiments.report import Curves, HeatMap, Scatter, Section
 from onebit.experiments.report.html import page_html

@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import pytest
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.papers import Paper, paper_named, read_paper
 from tests.papers.test_papers import PAPERS
 

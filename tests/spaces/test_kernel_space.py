@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onebit
-from onebit.checks import CHECKS, NAMES, refused, state
-from onebit.checks import rows as unit_rows
+from onebit.checks import CHECKS
+from onebit.checks.examples import NAMES, refused, state
+from onebit.checks.examples import rows as unit_rows
 from onebit.cli import main
 from onebit.experiments.run import run
 from onebit.learner.decision import Decision

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.engine.overloads import FAST
 from onebit.spaces.kernels import Kernel, exponential, of_dots, self_value
 from tests.oracles.kernel import kernel_value

@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import onebit
-from onebit.checks import rows
+from onebit.checks.examples import rows
 from onebit.contract.rule import NORM
 
 

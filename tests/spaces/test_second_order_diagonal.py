@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.errors import OnebitError
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner

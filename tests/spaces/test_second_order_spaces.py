@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import onebit
-from onebit.checks import refused, state
+from onebit.checks.examples import refused, state
 from onebit.errors import OnebitError
 from onebit.learner.learner import Learner, copy_learner
 from onebit.rules import registry

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.experiments.trials import entry_of
 from onebit.rules import registry
 from onebit.theory import adversary, margin

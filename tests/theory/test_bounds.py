@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 import onebit
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.cli import main
 from onebit.cli.bounds import groups_of
 from onebit.errors import OnebitError

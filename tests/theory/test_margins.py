@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from onebit.checks import refused
+from onebit.checks.examples import refused
 from onebit.contract.installation import install_command
 from onebit.data import plane, source_of
 from onebit.spaces.kernels import Kernel

@@ -11,35 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 from onebit.checks import deciding, inputs, keeping, learning
-from onebit.checks.examples import (
-    NAMES,
-    WIDTH,
-    Factory,
-    easy_rows,
-    feature_names,
-    played,
-    refused,
-    rows,
-    spaces_of,
-    state,
-    trained,
-)
+from onebit.checks.examples import Factory
 
-__all__ = [
-    "CHECKS",
-    "NAMES",
-    "WIDTH",
-    "Factory",
-    "check_learner",
-    "easy_rows",
-    "feature_names",
-    "played",
-    "refused",
-    "rows",
-    "spaces_of",
-    "state",
-    "trained",
-]
+__all__ = ["CHECKS", "Factory", "check_learner"]
 
 CHECKS: dict[str, Callable[[Factory], None]] = {
     name.removeprefix("check_"): check

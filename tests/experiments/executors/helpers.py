@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.checks import rows
+from onebit.checks.examples import rows
 from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream

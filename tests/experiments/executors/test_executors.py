@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import onebit
-from onebit.checks import rows as some_rows
+from onebit.checks.examples import rows as some_rows
 from onebit.engine.compile import helpers_for
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.errors import OnebitError

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import rows, state
+from onebit.checks.examples import rows, state
 from onebit.data.stream_rounds import Offer
 from onebit.data.streams import Stream, stream
 from onebit.experiments.executors.gpu import why_not

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import rows, state
+from onebit.checks.examples import rows, state
 from onebit.data import streams, synthetic
 from onebit.data.streams import Stream, stream
 from onebit.errors import OutOfMemoryError

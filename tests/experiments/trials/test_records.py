@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import refused, rows
+from onebit.checks.examples import refused, rows
 from onebit.engine.compile import code_mark
 from onebit.engine.generic import SPACES
 from onebit.experiments.executors import executor_of

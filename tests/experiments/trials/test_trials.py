@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import rows, state
+from onebit.checks.examples import rows, state
 from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.checks import played, rows, state
+from onebit.checks.examples import played, rows, state
 from onebit.contract import files
 from onebit.learner import model_file
 from onebit.learner.learner import Learner

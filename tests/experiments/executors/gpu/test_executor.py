@@ -17,7 +17,7 @@ import pytest
 import scipy.sparse
 
 import onebit
-from onebit.checks import rows
+from onebit.checks.examples import rows
 from onebit.cli import main
 from onebit.contract.choices import greedy_label
 from onebit.contract.rule import Choice, Rule, RuleInput
