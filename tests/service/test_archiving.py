@@ -218,11 +218,11 @@ def test_what_cannot_be_written_takes_nothing_out(folder: Path, tmp_path: Path) 
     [
         (["{folder}", "nuts", "--to", "{to}"], "there is no task 'nuts'; known are: fruit"),
         (["{folder}", "fruit"], "the following arguments are required: --to"),
-        (["{folder}", "fruit", "--to", ""], "argument --to: it is empty: give the name of a folder"),
+        (["{folder}", "fruit", "--to", ""], "argument --to: the name is empty, but must be that of a folder"),
         (["{folder}", "fruit", "--to", "{folder}/onebit.db"], "onebit.db is no folder: give one for the archive"),
         (["{folder}", "fruit", "--to", "a\0b"], "cannot be made: embedded null byte"),
         (["{folder}", "fruit", "--to", "{to}", "--before", "soon"], "'soon' is not a time"),
-        (["{folder}", "fruit", "--to", "{to}", "--before", "2999-01-01"], "'2999-01-01' is a time to come"),
+        (["{folder}", "fruit", "--to", "{to}", "--before", "2999-01-01"], "'2999-01-01' is in the future"),
         (["{to}", "fruit", "--to", "{to}"], "is not a folder of `onebit serve`: it is not there"),
         (["postgresql://127.0.0.1:1/x", "fruit", "--to", "{to}"], "the log in .* cannot be used: connection failed"),
         (["postgresql://[half", "fruit", "--to", "{to}"], "address of the log cannot be read"),

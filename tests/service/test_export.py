@@ -396,7 +396,7 @@ def test_a_decision_with_one_candidate_is_no_line_of_vowpal_wabbit(call: Call, t
     code, out, err = call("export", str(folder), "shops", "--format", "vw", "--out", str(vw))
     assert (code, len(err.splitlines())) == (0, 1)
     assert "decisions: 2\n" in out
-    assert err == "left out, decisions with one candidate alone: 2; vw has no line for them\n"
+    assert err == "left out, decisions with a single candidate: 2; vw has no line for them\n"
     assert [one.among for one in read_log(vw, classes=[1, 2, 3])] == [None, (1, 3)]
     out, err = call("export", str(folder), "shops", "--format", "vw", "--out", str(vw), "--json")[1:]
     assert (json.loads(out)["decisions"], json.loads(out)["left_out"], err) == (2, 2, "")
@@ -488,7 +488,7 @@ def test_without_the_packages_of_the_service_a_sentence_says_what_to_install(fol
     program = "sys.modules['orjson'] = None; from onebit.cli import main"
     answer = another_process(program, "export", str(folder), "places", "--format", "vw", stdout=subprocess.PIPE)
     assert (answer.returncode, answer.stdout) == (2, "")
-    assert answer.stderr == f"onebit: `onebit export` needs orjson, as the service does: {install_command('serve')}\n"
+    assert answer.stderr == f"onebit: the service needs orjson, which is not installed: {install_command('serve')}\n"
 
 
 def test_a_reader_that_has_gone_is_no_error(folder: Path) -> None:

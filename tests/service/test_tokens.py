@@ -365,8 +365,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         (["list", "--data", ".", "--scope", "read"], "--scope is for onebit token create"),
         (["list", "--data", ".", "--expires", "1d"], "--expires is for onebit token create"),
         (["create", "--data", ".", "--scope", "read", "--expires", "soon"], "'soon' is not a time: give one such as"),
-        (["create", "--data", ".", "--scope", "read", "--expires", "2001-01-01"], "is not a time to come"),
-        (["create", "--data", ".", "--scope", "read", "--expires", "0d"], "is not a time to come"),
+        (
+            ["create", "--data", ".", "--scope", "read", "--expires", "2001-01-01"],
+            "is in the past, but must be in the future",
+        ),
+        (["create", "--data", ".", "--scope", "read", "--expires", "0d"], "is in the past, but must be in the future"),
         (["create", "--data", ".", "--scope", "read", "--expires", "999999999w"], "is not a time"),
         (["create", "--data", ".", "--scope", "read", "--name", "a\nb"], "must be letters, digits and signs"),
         (["create", "--data", ".", "--scope", "read", "--name", "\udc80"], "must be letters, digits and signs"),

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import onebit
 from onebit.checks.examples import refused
 from onebit.cli import main
-from onebit.cli.bounds import groups_of
+from onebit.cli.bounds import parse_groups
 from onebit.errors import OnebitError
 from onebit.experiments.report import Curves, Table
 from onebit.experiments.report.html import page_html
@@ -350,8 +350,8 @@ def test_bad_input_to_the_command_is_one_line(capsys: pytest.CaptureFixture[str]
 
 
 def test_groups_are_read_as_they_are_written() -> None:
-    assert groups_of(None) is None
-    assert groups_of("0,1/cat,-3") == [["0", "1"], ["cat", "-3"]]
+    assert parse_groups(None) is None
+    assert parse_groups("0,1/cat,-3") == [["0", "1"], ["cat", "-3"]]
 
 
 def test_every_rule_with_theorems_is_a_rule() -> None:

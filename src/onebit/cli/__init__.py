@@ -1,9 +1,9 @@
-"""The command line: one file a command. Bad input is one line on stderr and exit code 2, never a traceback."""
+"""The command line: bad input is one line on stderr and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
+import inspect
 import io
 import logging
 import os
@@ -13,81 +13,84 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from pkgutil import resolve_name
 from typing import Any, NoReturn
 
 from onebit.errors import InputError, OnebitError, OnebitWarning, brief, nearest
 from onebit.version import VERSION
 
-COMMANDS = (
-    "run",
-    "compare",
-    "sweep",
-    "reproduce",
-    "learners",
-    "data",
-    "warmup",
-    "bounds",
-    "serve",
-    "token",
-    "export",
-    "check",
-    "copy",
-    "forget",
-    "archive",
-    "replay",
-    "evaluate",
-    "doctor",
-)  # one file each, in the order in which --help has them
-SAID = ("engine", "experiments")  # the parts whose progress is shown
+# Each command, in the order of --help, and the module or class that has its help as docstring, `declare` and `execute`.
+COMMANDS = {
+    "run": "run",
+    "compare": "compare",
+    "sweep": "sweep",
+    "reproduce": "reproduce",
+    "learners": "learners",
+    "data": "data",
+    "warmup": "warmup",
+    "bounds": "bounds",
+    "serve": "serve",
+    "token": "token",
+    "export": "export",
+    "check": "maintenance:Check",
+    "copy": "maintenance:Copy",
+    "forget": "maintenance:Forget",
+    "archive": "maintenance:Archive",
+    "replay": "replay",
+    "evaluate": "evaluate",
+    "doctor": "doctor",
+}
+VERBOSE = ("onebit.engine", "onebit.experiments")  # the parts of which information is shown, and not only warnings
 STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose complaint is one line, and to which options may be given before, between and after what they are for."""
+    """A parser that complains in one line, and takes options before, between and after the arguments."""
 
-    _mixing = False
+    _is_mixing = False
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(
-            allow_abbrev=False, **options
-        )  # an option that is added later would change what a short form means
+        # An option that is added later would change what a short form means.
+        super().__init__(allow_abbrev=False, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Read the arguments, those of a command in any order."""
-        if self._mixing or self._subparsers is not None:
+        """Parse the arguments; those of a command may come in any order."""
+        if self._is_mixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
-        self._mixing = True  # the way that takes any order comes back here for its two halves
+        self._is_mixing = True  # argparse's way for any order comes back here for its two halves
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:
-            self._mixing = False
+            self._is_mixing = False
 
     def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: {_one_line(message)} (see {self.prog} --help)", file=sys.stderr)
         raise SystemExit(2)
 
 
-def parser(commands: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
-    """The parser of these commands; their files are imported for it."""
+def parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
+    """Return the parser of these commands; only their modules are imported."""
     top = _Parser(prog="onebit", description="Online multiclass classification with bandit feedback.")
     top.add_argument("-V", "--version", action="version", version=f"onebit {VERSION}")
     parsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
-    for name in commands:
-        module = importlib.import_module(f"{__name__}.{name}")
-        text = module.__doc__ or ""
-        command = parsers.add_parser(
+    for name in names:
+        command = resolve_name(f"{__name__}.{COMMANDS[name]}")
+        text = inspect.getdoc(command) or ""
+        options = parsers.add_parser(
             name,
             help=text.split("\n")[0],
             description=text,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.declare(command)
-        command.set_defaults(execute=module.execute, complain=command.error)
+        command.declare(options)
+        if name != "serve":
+            options.add_argument("--json", action="store_true", help="print the result as JSON")
+        options.set_defaults(execute=command.execute, complain=options.error)
     return top
 
 
 def _parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
-    """A parser of the command that is meant, so that nothing is imported for the others."""
+    """Return the parser of the command that is meant, so that nothing is imported for the others."""
     named = next((word for word in words if not word.startswith("-")), None)
     if named is None:
         return parser(() if words[0] in ("-V", "--version") else COMMANDS)
@@ -97,17 +100,17 @@ def _parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code."""
+    """Run a command, and return its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without the letters of a name shows it as well as it can
+        sys.stdout.reconfigure(errors="replace")  # for a terminal that lacks the letters of a name
     try:
         try:
             words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
             chosen, unknown = _parser_for(words).parse_known_args(words)
             if unknown:
                 chosen.complain(f"there is no {' '.join(unknown)} here")
-            chosen.said = shlex.join(["onebit", *words])
-            with nullcontext() if chosen.command == "serve" else _log_shown():  # a service has a log of its own form
+            chosen.command_line = shlex.join(["onebit", *words])
+            with nullcontext() if chosen.command == "serve" else _log_to_stderr():  # a service has its own form of log
                 code = int(chosen.execute(chosen) or 0)
         except SystemExit as leaving:  # argparse's way to end after --help, --version and what it cannot read
             code = int(leaving.code or 0)
@@ -119,19 +122,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(f"there is not enough memory: {error}", 2)
     except KeyboardInterrupt as stopped:
         return _complain(str(stopped) or "stopped", STOPPED)
-    except BrokenPipeError:  # the reader of a pipe, `head` say, has seen enough
-        _abandon_output()
+    except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
+        _discard_output()
         return 0
     except OSError as error:
-        _abandon_output()
+        _discard_output()
         return _complain(f"the output cannot be written: {error.strerror or error}", 2)
 
 
 def console() -> NoReturn:
-    """The program `onebit`: run the command of its arguments, and end.
+    """Run the command of the program's arguments, and exit.
 
-    After Ctrl-C a thread may be at something that does not hear of it, solving a convex program say. Python would wait for that, for
-    seconds; what is done is on disk by now.
+    After Ctrl-C a thread may be in code that cannot be interrupted, such as the solver of a convex program. Python would wait for
+    seconds until it is done; what is finished is on disk by now.
     """
     code = main()
     if code == STOPPED and any(thread.name.startswith("onebit-") for thread in threading.enumerate()):
@@ -143,28 +146,27 @@ def console() -> NoReturn:
 
 
 @contextmanager
-def _log_shown() -> Iterator[None]:
-    """What takes long or runs elsewhere is said on stderr, a line each; of everything else only what is wrong, and warnings."""
+def _log_to_stderr() -> Iterator[None]:
+    """Print to stderr what takes long or runs elsewhere, a line each; of all other parts only warnings and errors."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("onebit: %(message)s"))
-    # What a driver says of a database that has died comes with our own sentence of it.
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())
-    ours, said = logging.getLogger("onebit"), [logging.getLogger(f"onebit.{part}") for part in SAID]
-    levels = [logger.level for logger in said]
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # our own sentences say what it would say
+    ours, verbose = logging.getLogger("onebit"), [logging.getLogger(name) for name in VERBOSE]
+    levels = [logger.level for logger in verbose]
     ours.addHandler(handler)
-    for logger in said:
+    for logger in verbose:
         logger.setLevel(logging.INFO)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", OnebitWarning)
-            shown = warnings.showwarning
+            show = warnings.showwarning
             warnings.showwarning = lambda message, category, *where: (
-                ours.warning("%s", message) if issubclass(category, OnebitWarning) else shown(message, category, *where)
+                ours.warning("%s", message) if issubclass(category, OnebitWarning) else show(message, category, *where)
             )
             yield
     finally:
         ours.removeHandler(handler)
-        for logger, level in zip(said, levels, strict=True):
+        for logger, level in zip(verbose, levels, strict=True):
             logger.setLevel(level)
 
 
@@ -177,6 +179,6 @@ def _one_line(message: str) -> str:
     return " ".join(message.split())
 
 
-def _abandon_output() -> None:
-    """Let what is still buffered go nowhere, or Python complains of it at the end."""
+def _discard_output() -> None:
+    """Discard what is still buffered: Python would complain about it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

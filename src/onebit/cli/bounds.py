@@ -13,14 +13,13 @@ folder --out. Examples:
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from onebit.cli.experiment import result_folder
-from onebit.cli.options import add_stream_options, names_of, positive, read_stream, settings
-from onebit.cli.terminal import print_note, print_table, progress_bar
+from onebit.cli.experiment import print_page, result_folder
+from onebit.cli.options import add_set_option, add_stream_options, names_of, positive, read_stream, settings
+from onebit.cli.terminal import print_json, print_note, print_table, progress_bar
 from onebit.experiments.report.html import save_page
 
 if TYPE_CHECKING:
@@ -33,10 +32,9 @@ CAPTION = "in expectation: held against the mean over runs and its 95 % interval
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit bounds`."""
     command.add_argument("rule", metavar="RULE", help="a learner that the papers give a bound for")
     command.add_argument("data", metavar="DATA", help="a data set or a file")
-    command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
+    add_set_option(command)
     command.add_argument("--runs", type=positive, default=RUNS, help=f"runs on the same rows (default {RUNS})")
     command.add_argument(
         "--groups", metavar="A,B/C,D,E", help="groups of classes, for the theorems on group weakly separable ones"
@@ -46,50 +44,50 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Run, compare, print the table and write the page."""
+    """Run the learner, compare with its bounds, print the table and write the page."""
     from onebit.theory.mistakes import bounds
 
     options = settings(chosen.set)
-    given = read_stream(chosen, chosen.data)
-    with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:
+    stream = read_stream(chosen, chosen.data)
+    with progress_bar(f"{chosen.rule} on {chosen.data}", stream.rounds * chosen.runs, chosen.quiet) as progress:
         found = bounds(
             chosen.rule,
-            given,
+            stream,
             runs=chosen.runs,
             seed=chosen.seed,
-            groups=groups_of(chosen.groups),
+            groups=parse_groups(chosen.groups),
             progress=progress,
-            command=chosen.said,
+            command=chosen.command_line,
             **options,
         )
     page = save_page(found.page(), result_folder(chosen, chosen.rule, chosen.data))
-    show(found, chosen.json)
-    print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
-    for one in found.broken:
-        print(f"onebit: {one.bound.name} ({one.bound.paper}) was not kept", file=sys.stderr)
+    if chosen.json:
+        print_json(found.to_dict(), indent=2)
+    else:
+        show(found)
+    print_page(chosen, page)
+    for row in found.broken:
+        print(f"onebit: {row.bound.name} ({row.bound.paper}) was not kept", file=sys.stderr)
     return BROKEN if found.broken else 0
 
 
-def groups_of(text: str | None) -> list[list[str]] | None:
-    """Return groups of classes from A,B/C,D,E; None where none were given.
+def parse_groups(text: str | None) -> list[list[str]] | None:
+    """Parse groups of classes from A,B/C,D,E; None without a text.
 
-    >>> groups_of("0,1/2,cat")
+    >>> parse_groups("0,1/2,cat")
     [['0', '1'], ['2', 'cat']]
     """
     return None if text is None else [names_of(group) for group in text.split("/")]
 
 
-def show(found: Bounds, as_json: bool) -> None:
-    """Print the bounds: the table of the page, and why some say nothing or are false."""
-    if as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
-        return
+def show(found: Bounds) -> None:
+    """Print the table of the page, and why some bounds are vacuous or do not apply."""
     result = found.result
     title = f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds, bounds on mistakes"
     print_table(replace(found.table(), title=title), hidden=["why, and with which numbers"], caption=CAPTION)
     reasons: dict[str, list[str]] = {}
-    for one in found.rows:
-        if one.bound.why:
-            reasons.setdefault(f"({one.bound.holds}): {one.bound.why}.", []).append(one.bound.name)
+    for row in found.rows:
+        if row.bound.why:
+            reasons.setdefault(f"({row.bound.holds}): {row.bound.why}.", []).append(row.bound.name)
     for note in [*(f"{', '.join(names)} {why}" for why, names in reasons.items()), *found.notes]:
         print_note(note)

@@ -13,7 +13,6 @@ after colons. Runs and the page are written to the folder --out. Examples:
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -31,7 +30,6 @@ ROOMY = ("greedy, %", "greedy reward", "rounds/s")  # columns for which a narrow
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit compare`."""
     command.add_argument(
         "data", metavar="DATA", nargs="+", help="data sets or files; `onebit data` lists those there are"
     )
@@ -46,54 +44,51 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Run all of them, print the table and write the page; Ctrl-C shows what is done, and the rest runs next time."""
-    learners = learners_of(chosen.learners)
-    for one in chosen.data:
-        if is_rule(one):
-            raise InputError(f"{brief(one)} is a learner, and no data: say those after --learners, separated by commas")
-    given = [read_stream(chosen, one) for one in chosen.data]
+    """Run them all, print the table and write the page; Ctrl-C shows what is done, and the same command runs the rest."""
+    learners = parse_learners(chosen.learners)
+    for name in chosen.data:
+        if is_rule(name):
+            raise InputError(
+                f"{brief(name)} is a learner, not data: name learners after --learners, separated by commas"
+            )
+    streams = [read_stream(chosen, name) for name in chosen.data]
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
-    total = sum(one.rounds for one in given) * chosen.runs * count
-    # Who compares all learners wants the best, and that some cannot cope with the data is what is found.
-    unasked = chosen_rules().keys() - {rule.name for rule in chosen.own_rules} if learners is None else ()
-    run = partial(compare, given, learners)
-    return run_experiment(chosen, folder, (f"{count} learners", total), run, show, True, unasked)
+    total = sum(stream.rounds for stream in streams) * chosen.runs * count
+    # Whoever compares all learners wants the best; that some fail on the data is a result.
+    unnamed = chosen_rules().keys() - {rule.name for rule in chosen.own_rules} if learners is None else ()
+    run = partial(compare, streams, learners)
+    return run_experiment(chosen, folder, (f"{count} learners", total), run, show, True, unnamed)
 
 
-def learners_of(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
-    """Learners with their parameters, from `bpa,bpa:aggressiveness=0.001`; None where nothing is said.
+def parse_learners(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
+    """Parse learners with their parameters, as in `bpa,bpa:aggressiveness=0.001`; None without a text.
 
-    >>> learners_of("banditron,bpa:aggressiveness=0.001:variant=PA-I")
+    >>> parse_learners("banditron,bpa:aggressiveness=0.001:variant=PA-I")
     [('banditron', {}), ('bpa', {'aggressiveness': 0.001, 'variant': 'PA-I'})]
     """
     if text is None:
         return None
-    found = []
+    learners = []
     for word in text.split(","):
         name, *given = (part.strip() for part in word.split(":"))
         if not name:
             raise InputError(f"--learners is {brief(text)}, but must be names separated by commas: bpa,banditron")
-        found.append((name, settings(given, f"{name} in --learners")))
-    return found
+        learners.append((name, settings(given, f"{name} in --learners")))
+    return learners
 
 
-def show(found: Comparison, as_json: bool) -> None:
-    """Print a comparison: the tables of its page."""
-    if as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
-        return
-    for result in found.results:
+def show(comparison: Comparison) -> None:
+    """Print the tables of the page."""
+    for result in comparison.results:
         if result.summaries:
-            given = result.stream
-            runs, first = max(one.runs for one in result.summaries), "error in %, lowest first"
-            if result.rewarded:
-                first = "mean reward, highest first"
-            title = f"{given.name}: {runs} x {given.rounds:,} rounds, {first}"
+            stream, runs = result.stream, max(summary.runs for summary in result.summaries)
+            order = "mean reward, highest first" if result.rewarded else "error in %, lowest first"
+            title = f"{stream.name}: {runs} x {stream.rounds:,} rounds, {order}"
             caption = f"±: 95 % interval of the mean over runs. rounds/s: {whose_speed(result.summaries)}."
             print_table(replace(error_table(result), title=title), roomy=ROOMY, caption=caption)
-            for said in filter(None, (given.about, given.caveat and f"but {given.caveat}", given.source.note)):
-                print_note(said)
-    if found.finding:
-        print_note(found.finding.replace("`", ""))
-    print_cost(found.cost)
+            for note in filter(None, (stream.about, stream.caveat and f"but {stream.caveat}", stream.source.note)):
+                print_note(note)
+    if comparison.finding:
+        print_note(comparison.finding.replace("`", ""))
+    print_cost(comparison.cost)

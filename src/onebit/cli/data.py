@@ -10,10 +10,10 @@ from scikit-learn, which ships some and downloads the others into the cache. Exa
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from onebit.cli.terminal import WIDTH, console, download_bar, print_table
+from onebit.cli.options import add_quiet_option
+from onebit.cli.terminal import WIDTH, download_bar, open_console, print_json, print_table
 from onebit.data.real import REAL, RealDataset, fetch, named, whereabouts
 from onebit.data.sources import GENERATORS, Generator
 from onebit.errors import InputError, brief
@@ -21,7 +21,6 @@ from onebit.experiments.report import Column, Table, TableRow
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit data`."""
     command.add_argument(
         "action",
         metavar="{list,fetch}",
@@ -31,8 +30,7 @@ def declare(command: argparse.ArgumentParser) -> None:
         help="what to do (default: list)",
     )
     command.add_argument("names", metavar="NAME", nargs="*", help="the real data to fetch")
-    command.add_argument("--json", action="store_true", help="print the list, or what was fetched, as JSON")
-    command.add_argument("--quiet", action="store_true", help="show no progress")
+    add_quiet_option(command)
 
 
 def execute(chosen: argparse.Namespace) -> None:
@@ -42,27 +40,27 @@ def execute(chosen: argparse.Namespace) -> None:
         return
     if chosen.names:
         raise InputError(f"names of data are for `onebit data fetch`, and {brief(chosen.names[0])} was given to list")
-    listed = entries()
+    listed = list_data()
     if chosen.json:
-        print(json.dumps(listed, indent=2, ensure_ascii=False))
+        print_json(listed, indent=2)
     else:
         _show(listed)
 
 
-def entries() -> list[dict[str, Any]]:
-    """All data as plain values; `rows` is None where any number can be drawn."""
+def list_data() -> list[dict[str, Any]]:
+    """Return all data as plain values; `rows` is None where any number can be drawn."""
     drawn = {"kind": "generator", "rows": None, "sparse": False, "where": "drawn", "hint": ""}
     return [
-        *(_entry(name, one, **drawn) for name, one in GENERATORS.items()),
+        *(_entry(name, generator, **drawn) for name, generator in GENERATORS.items()),
         *(
-            _entry(name, one, kind="real", rows=one.rows, sparse=one.sparse, where=whereabouts(name), hint=one.hint)
-            for name, one in REAL.items()
+            _entry(name, real, kind="real", rows=real.rows, sparse=real.sparse, where=whereabouts(name), hint=real.hint)
+            for name, real in REAL.items()
         ),
     ]
 
 
-def _entry(name: str, one: Generator | RealDataset, **more: Any) -> dict[str, Any]:
-    return {"name": name, "features": one.features, "classes": one.classes, "summary": one.summary, **more}
+def _entry(name: str, data: Generator | RealDataset, **more: Any) -> dict[str, Any]:
+    return {"name": name, "features": data.features, "classes": data.classes, "summary": data.summary, **more}
 
 
 def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
@@ -72,17 +70,17 @@ def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
         if name in GENERATORS:
             raise InputError(f"{name} is drawn anew for every run: there is nothing to fetch")
         named(name)
-    found = []
+    fetched = []
     for name in names:
         before = whereabouts(name)
         with download_bar(quiet) as progress:
             fetch(name, progress)
-        found.append({"name": name, "where": whereabouts(name), "fetched": whereabouts(name) != before})
+        where = whereabouts(name)
+        fetched.append({"name": name, "where": where, "fetched": where != before})
         if not as_json:
-            how = "is here now" if found[-1]["fetched"] else "was here already"
-            print(f"{name} {how}: {found[-1]['where']}")
+            print(f"{name} {'is here now' if where != before else 'was here already'}: {where}")
     if as_json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json(fetched, indent=2)
 
 
 def _show(listed: list[dict[str, Any]]) -> None:
@@ -90,22 +88,21 @@ def _show(listed: list[dict[str, Any]]) -> None:
     rows = [
         TableRow(
             [
-                one["name"],
-                "any" if one["rows"] is None else f"{one['rows']:,}",
-                f"{one['features']:,} {'sparse' if one['sparse'] else 'dense '}",
-                str(one["classes"]),
-                one["where"].split(":")[0],  # the path is long; --json and fetch tell it
-                _short(one["summary"]) if one["kind"] == "generator" else one["summary"],
+                data["name"],
+                "any" if data["rows"] is None else f"{data['rows']:,}",
+                f"{data['features']:,} {'sparse' if data['sparse'] else 'dense '}",
+                str(data["classes"]),
+                data["where"].split(":")[0],  # the path is long; --json and fetch show it
+                _first_words(data["summary"]) if data["kind"] == "generator" else data["summary"],
             ],
-            one["kind"],
+            data["kind"],
         )
-        for one in listed
+        for data in listed
     ]
-    narrow = "" if console().width >= WIDTH else "; a wider window, or --json, says what each is"
+    narrow = "" if open_console().width >= WIDTH else "; a wider window, or --json, shows what each is"
     table = Table("Data by name", [*columns, Column("where"), Column("what")], rows)
-    print_table(table, roomy=["what"], caption=f"any: as many rows as are asked for{narrow}")
+    print_table(table, roomy=["what"], caption=f"any: as many rows as you ask for{narrow}")
 
 
-def _short(summary: str) -> str:
-    """The first words of a generator's documentation, as people write them."""
+def _first_words(summary: str) -> str:
     return summary.split(": ", maxsplit=1)[0].replace("`", "").rstrip(".")

@@ -22,30 +22,29 @@ from onebit.contract.installation import install_command, list_extras, source_fo
 from onebit.version import VERSION
 
 _COMPILERS = {
-    "known Numba": "a known Numba, by ways of onebit's own",
+    "known Numba": "a known Numba, with onebit's shortcuts",
     "plain Numba": "plain Numba: this version is not known to onebit, so compiling takes several times as long",
 }
 ALWAYS = ("numpy", "numba", "llvmlite", "safetensors", "rich", "platformdirs")
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit doctor`."""
-    command.add_argument("--json", action="store_true", help="print it as JSON")
+    """Add nothing: there are no options but those of every command."""
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Look, and print what was found."""
-    found = examined()
+    """Examine the machine, and print the report."""
+    report = examine()
     if chosen.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print(json.dumps(report, indent=2, ensure_ascii=False))  # without the imports of `terminal`: one may be broken
         return
-    for name, lines in _lines(found).items():
+    for name, lines in _lines(report).items():
         for number, line in enumerate(lines):
             print(f"{name if number == 0 else '':<9} {line}")
 
 
-def examined() -> dict[str, Any]:
-    """All that there is to say, as plain values."""
+def examine() -> dict[str, Any]:
+    """Return the whole report as plain values."""
     from onebit.engine.fingerprint import knows_numba
     from onebit.engine.gpu import device
     from onebit.engine.processes import cores
@@ -77,9 +76,9 @@ def _cache() -> dict[str, Any]:
     from onebit.engine.code_cache import root
 
     folder = root()
-    near = next((one for one in (folder, *folder.parents) if one.exists()), folder)
+    nearest = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     try:
-        with tempfile.TemporaryFile(dir=near):
+        with tempfile.TemporaryFile(dir=nearest):
             writable = True
     except OSError:
         writable = False
@@ -94,16 +93,16 @@ def _gpu_name() -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
-def _lines(found: dict[str, Any]) -> dict[str, list[str]]:
-    where = f", from {found['installed_from']}" if found["installed_from"] else ""
-    cache, gpu = found["cache"], found["gpu"]
+def _lines(report: dict[str, Any]) -> dict[str, list[str]]:
+    where = f", from {report['installed_from']}" if report["installed_from"] else ""
+    cache, gpu = report["cache"], report["gpu"]
     state = f"{cache['bytes'] / 1e6:,.0f} MB" if cache["writable"] else "cannot be written: every process compiles anew"
     return {
-        "onebit": [f"{found['onebit']}{where}"],
-        "Python": [f"{found['python']}; {found['machine']}"],
-        "packages": [", ".join(f"{name} {known or 'is missing'}" for name, known in found["packages"].items())],
-        "extras": [f"{extra}: {_extra_line(extra, names)}" for extra, names in found["extras"].items()],
-        "compiler": [_COMPILERS[found["compiler"]]],
+        "onebit": [f"{report['onebit']}{where}"],
+        "Python": [f"{report['python']}; {report['machine']}"],
+        "packages": [", ".join(f"{name} {known or 'is missing'}" for name, known in report["packages"].items())],
+        "extras": [f"{extra}: {_extra_line(extra, names)}" for extra, names in report["extras"].items()],
+        "compiler": [_COMPILERS[report["compiler"]]],
         "cache": [f"{cache['folder']}: {state}"],
         "GPU": [gpu["name"] if gpu["usable"] else gpu["why_not"]],
     }

@@ -16,22 +16,20 @@ action:cost:probability), or a table (.csv, .tsv, .parquet) with named columns. 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from onebit.cli.compare import learners_of
+from onebit.cli.compare import parse_learners
 from onebit.cli.logs import (
     ChosenLog,
-    add_column_options,
     add_learner_options,
     add_log_options,
-    asked_for,
     is_log_file,
+    learner_settings,
     open_log,
-    reading,
+    read_log_file,
 )
-from onebit.cli.terminal import progress_bar
+from onebit.cli.terminal import print_json, progress_bar
 from onebit.errors import InputError, brief
 from onebit.experiments.trials import shown
 from onebit.offpolicy.evaluation import TITLES
@@ -43,27 +41,27 @@ if TYPE_CHECKING:
     from onebit.service.maintenance.log_reader import LogReader
     from onebit.service.task import TaskInfo
 
+ADVICE = "Compare learners with each other, with the same floor, and not with the log itself."
+
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit evaluate`."""
     add_log_options(command, files=True)
-    add_learner_options(command)
     command.add_argument(
         "--learners",
         metavar="A,B:NAME=VALUE,...",
         help="several learners with parameters on a log in a file, in place of --learner; a table of them",
     )
-    add_column_options(command)
+    add_learner_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Evaluate, and print what came out."""
+    """Evaluate, and print the estimates."""
     from onebit.offpolicy import evaluate
 
-    several = learners_of(chosen.learners)
+    several = parse_learners(chosen.learners)
     if several is not None:
         if chosen.learner or chosen.set:
-            raise InputError("--learners says which and with which parameters, and --learner and --set say so again")
+            raise InputError("--learners names learners and parameters: give it without --learner and --set")
         if not is_log_file(chosen):
             raise InputError(
                 f"--learners is for a log in a file: `onebit export {chosen.folder} {chosen.task or 'TASK'} --format parquet` makes one"
@@ -73,7 +71,7 @@ def execute(chosen: argparse.Namespace) -> None:
     with open_log(chosen) as log:
         present = None if log.task is None else present_learner(chosen, log.task)
         with progress_bar(f"{chosen.learner} on {log.name}", log.count, chosen.quiet) as progress:
-            found = evaluate(
+            evaluation = evaluate(
                 log.learner,
                 log.rounds,
                 present=present,
@@ -81,97 +79,103 @@ def execute(chosen: argparse.Namespace) -> None:
                 unanswered=log.unanswered,
                 progress=progress,
             )
-        show(found, log, chosen.json)
+        show(evaluation, log, chosen.json)
 
 
-def show(found: Evaluation, log: ChosenLog, as_json: bool) -> None:
-    """Print an evaluation, and whose log it was made on."""
+def show(evaluation: Evaluation, log: ChosenLog, as_json: bool) -> None:
+    """Print an evaluation, and which learners made the log."""
     about: dict[str, Any] = {"log": log.name}
-    last = "Compare learners with each other on this log, with the same floor, and not with the log itself."
+    last = ADVICE
     if log.reader is not None and log.task is not None:
-        made_by = makers(log.reader, log.task)
-        about = {"task": log.name, "log": {"mode": log.task.mode, "made_by": made_by}}
-        last = f"the log itself: task {log.name}, {'; '.join(map(_made, made_by))}"
-        if found.present is None:
+        parts = log_parts(log.reader, log.task)
+        about = {"task": log.name, "log": {"mode": log.task.mode, "made_by": parts}}
+        last = f"the log itself: task {log.name}, {'; '.join(map(_part_line, parts))}"
+        if evaluation.present is None:
             last = f"This is the task's present learner: compare others with these lines, and not with the log itself.\n{last}"
-    print(json.dumps({**about, **found.to_dict()}, ensure_ascii=False) if as_json else f"{found}\n{last}")
+    if as_json:
+        print_json({**about, **evaluation.to_dict()})
+    else:
+        print(f"{evaluation}\n{last}")
 
 
-def _made(part: dict[str, Any]) -> str:
+def _part_line(part: dict[str, Any]) -> str:
     from onebit.offpolicy.doubts import counted_rounds
 
-    settings = shown({**part["parameters"], "exploration_floor": part["exploration_floor"]})
+    parameters = shown({**part["parameters"], "exploration_floor": part["exploration_floor"]})
     how = "shown by the caller, beside" if part["shown_by_caller"] else "decided by"
-    return f"{counted_rounds(part['rounds'])} {how} {part['learner']} ({settings})"
+    return f"{counted_rounds(part['rounds'])} {how} {part['learner']} ({parameters})"
 
 
 def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | None:
-    """The task's own learner, as new; None where it is the one asked for."""
+    """Return the task's own learner, as new; None where it is the one to evaluate."""
     from onebit.service.task import build_learner, check_learner
 
-    def settled(detail: dict[str, Any]) -> dict[str, Any]:
+    def with_defaults(detail: dict[str, Any]) -> dict[str, Any]:
         rule = check_learner(detail, task.classes, task.inputs).runtime.rule
         return {**detail, "learner": rule.name, "parameters": {**rule.defaults, **detail["parameters"]}}
 
-    asked = asked_for(chosen)
-    own = {name: getattr(task, name) for name in asked} | {"seed": chosen.seed}
-    return None if settled(own) == settled(asked) else build_learner(own, task.classes, task.inputs)
+    wanted = learner_settings(chosen)
+    present = {name: getattr(task, name) for name in wanted} | {"seed": chosen.seed}
+    if with_defaults(present) == with_defaults(wanted):
+        return None
+    return build_learner(present, task.classes, task.inputs)
 
 
-def makers(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
-    """The learners that decided the rounds of a task, with how many; in some of them the caller showed something else."""
+def log_parts(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
+    """Return the learners that decided the rounds of a task and how many each; in some of them the caller showed something else."""
     learners = {
         detail.get("generation", 1): {name: detail[name] for name in ("learner", "parameters", "exploration_floor")}
         for _, kind, detail in log.changes(task)
         if kind in ("created", "learner")
     }
-    found = log.generations(task)
-    for generation, _, _ in found:
+    parts = []
+    for generation, shown_by_caller, rounds in log.generations(task):
         if generation not in learners:
             raise InputError(
-                f"task {brief(task.name)}: decisions are of the learner of generation {generation}, and no change tells of it"
+                f"task {brief(task.name)}: the log has decisions of generation {generation}, but no change that created its learner"
             )
-    return [
-        {"generation": generation, **learners[generation], "rounds": rounds, "shown_by_caller": shown}
-        for generation, shown, rounds in found
-    ]
+        parts.append(
+            {
+                "generation": generation,
+                **learners[generation],
+                "rounds": rounds,
+                "shown_by_caller": shown_by_caller,
+            }
+        )
+    return parts
 
 
 def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, dict[str, Any]]]) -> None:
     """Evaluate several learners on the log in a file, and print a table, the best first."""
-    from onebit.offpolicy import evaluate_many, read_log
+    from onebit.offpolicy import evaluate_many
     from onebit.offpolicy.log_files import learner_for
 
-    log = read_log(chosen.folder, **reading(chosen))
-    made = [learner_for(log, rule_named(name), options, chosen.seed) for name, options in learners]
+    log = read_log_file(chosen)
+    new = [learner_for(log, rule_named(name), options, chosen.seed) for name, options in learners]
     with progress_bar(f"{len(learners)} learners on {chosen.folder}", len(log), chosen.quiet) as progress:
-        found = evaluate_many(made, log, seed=chosen.seed, unanswered=log.unanswered, progress=progress)
-    found.sort(key=lambda one: -_best_known(one).value)
+        evaluations = evaluate_many(new, log, seed=chosen.seed, unanswered=log.unanswered, progress=progress)
+    evaluations.sort(key=lambda evaluation: -_best_estimate(evaluation).value)
     if chosen.json:
-        print(json.dumps({"log": chosen.folder, "learners": [one.to_dict() for one in found]}, ensure_ascii=False))
+        print_json({"log": chosen.folder, "learners": [evaluation.to_dict() for evaluation in evaluations]})
         return
-    unit = found[0].unit
-    told = (
-        f"with a mean reward of {unit.shown(found[0].log.value)}"
-        if found[0].rewarded
-        else f"of which {unit.shown(found[0].log.value)} % are right"
-    )
-    print(f"{len(found)} learners on a log of {found[0].rounds:,} rounds, {told}")
-    print(
-        f"{unit.name:>8}  {'95 % interval':^16} {'says as much as':>18}  learner ({TITLES[_best_known(found[0]).name]})"
-    )
-    sentences = list(dict.fromkeys(sentence for one in found for sentence in _best_known(one).warnings))
-    for one in found:
-        best = _best_known(one)
-        marks = "".join(f" [{sentences.index(sentence) + 1}]" for sentence in best.warnings)
-        print(
-            f"{unit.shown(best.value):>8}  {unit.interval(best):^16} {best.effective:11,.0f} rounds  {one.title}{marks}"
-        )
-    for number, sentence in enumerate(sentences, start=1):
-        print(f"[{number}] {sentence}")
-    print("Compare learners with each other, with the same floor, and not with the log itself.")
+    first = evaluations[0]
+    value = first.unit.shown(first.log.value)
+    total = f"with a mean reward of {value}" if first.rewarded else f"of which {value} % are right"
+    print(f"{len(evaluations)} learners on a log of {first.rounds:,} rounds, {total}")
+    method = TITLES[_best_estimate(first).name]
+    print(f"{first.unit.name:>8}  {'95 % interval':^16} {'says as much as':>18}  learner ({method})")
+    warnings: list[str] = []
+    for evaluation in evaluations:
+        best = _best_estimate(evaluation)
+        warnings += [warning for warning in best.warnings if warning not in warnings]
+        marks = "".join(f" [{warnings.index(warning) + 1}]" for warning in best.warnings)
+        value, interval = first.unit.shown(best.value), first.unit.interval(best)
+        print(f"{value:>8}  {interval:^16} {best.effective:11,.0f} rounds  {evaluation.title}{marks}")
+    for number, warning in enumerate(warnings, start=1):
+        print(f"[{number}] {warning}")
+    print(ADVICE)
 
 
-def _best_known(one: Evaluation) -> Estimate:
-    """The estimate to read: doubly robust, or replay where nobody knows the propensities."""
-    return one.replay if one.doubly_robust is None else one.doubly_robust
+def _best_estimate(evaluation: Evaluation) -> Estimate:
+    """Return the estimate to read: doubly robust, or replay where nobody knows the propensities."""
+    return evaluation.replay if evaluation.doubly_robust is None else evaluation.doubly_robust

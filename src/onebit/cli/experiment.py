@@ -6,13 +6,13 @@ import argparse
 import re
 import sys
 import warnings
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from onebit.cli.options import positive
-from onebit.cli.terminal import print_note, progress_bar
+from onebit.cli.terminal import print_json, print_note, progress_bar
 from onebit.errors import OnebitError
 from onebit.experiments.executors import EXECUTORS, checked_on
 from onebit.experiments.report import Page
@@ -35,15 +35,18 @@ class Experiment(Protocol):
     def page(self) -> Page:
         """The page that shows it."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Its results as plain values."""
 
-Found = TypeVar("Found", bound=Experiment)
+
+ResultT = TypeVar("ResultT", bound=Experiment)
 
 
 def add_experiment_options(command: argparse.ArgumentParser) -> None:
-    """Where the runs run, on how many threads, and where results are kept."""
+    """Add where the runs run, on how many threads, and where results are kept."""
     executors = ", ".join(f"{name} ({meaning})" for name, meaning in EXECUTORS.items())
     command.add_argument(
-        "--on", metavar="WHERE", type=executor, default="auto", help=f"where to run: {executors}; default auto"
+        "--on", metavar="WHERE", type=_executor, default="auto", help=f"where to run: {executors}; default auto"
     )
     command.add_argument("--threads", metavar="N", type=positive, help="threads to run on (default: one for each core)")
     command.add_argument(
@@ -53,8 +56,7 @@ def add_experiment_options(command: argparse.ArgumentParser) -> None:
     )
 
 
-def executor(text: str) -> str:
-    """The name of an executor, or the address of a cluster."""
+def _executor(text: str) -> str:
     try:
         checked_on(text)
     except OnebitError as error:
@@ -63,57 +65,47 @@ def executor(text: str) -> str:
 
 
 def result_folder(chosen: argparse.Namespace, *about: str) -> Path:
-    """The folder named, or one named after the command."""
+    """Return the folder of --out, or one named after the command."""
     if chosen.out:
         return Path(chosen.out)
     words = [re.sub(r"[^A-Za-z0-9.-]+", "-", Path(word).name) for word in (chosen.command, *about)]
     return Path(RESULTS) / "-".join(words)[:120]
 
 
-@contextmanager
-def kept_in(folder: Path) -> Iterator[None]:
-    """Whoever stops what goes on here is told that nothing is lost."""
+def run_and_save(
+    run: Callable[[], ResultT], folder: Path, show_stopped: Callable[[ResultT], None] | None
+) -> tuple[ResultT, Path]:
+    """Return what an experiment gave and the path of its page; after Ctrl-C, show what is done and say that it is kept."""
+    result: ResultT | None = None
     try:
-        yield
-    except KeyboardInterrupt:
+        result = run()
+        return result, save_page(result.page(), folder)
+    except KeyboardInterrupt as pressed:
+        stopped = pressed.result if isinstance(pressed, Stopped) else result
+        if stopped is not None and show_stopped is not None:
+            show_stopped(stopped)
         raise KeyboardInterrupt(
             f"stopped; what is done is kept in {folder}, and the same command goes on from there"
         ) from None
-
-
-def run_and_save(
-    run: Callable[[], Found], folder: Path, show_stopped: Callable[[Found], None] | None
-) -> tuple[Found, Path]:
-    """What an experiment gave, and the path of its page; after Ctrl-C what is done is shown, and that it is kept is said."""
-    found: Found | None = None
-    with kept_in(folder):
-        try:
-            found = run()
-            return found, save_page(found.page(), folder)
-        except KeyboardInterrupt as pressed:
-            stopped = pressed.result if isinstance(pressed, Stopped) else found
-            if stopped is not None and show_stopped is not None:
-                show_stopped(stopped)
-            raise
 
 
 def run_experiment(
     chosen: argparse.Namespace,
     folder: Path,
     bar: tuple[str, int],
-    run: Callable[..., Found],
-    show: Callable[[Found, bool], None],
+    run: Callable[..., ResultT],
+    show: Callable[[ResultT], None],
     show_stopped: bool,
-    unasked: Collection[str] = (),
+    unnamed: Collection[str] = (),
 ) -> int:
-    """Run a comparison or a sweep as the options say, print it and write its page; the exit code.
+    """Run a comparison or a sweep as the options say, print it, write its page, and return the exit code.
 
-    `bar` is a title and a total, `unasked` are the learners that take part though nobody named them.
+    `bar` is the title and the total of the progress bar; `unnamed` are learners that take part though nobody named them.
     """
 
-    def started() -> Found:
+    def run_with_progress() -> ResultT:
         with progress_bar(*bar, chosen.quiet) as progress, warnings.catch_warnings():
-            warnings.simplefilter("ignore", FailedRunsWarning)  # they are told of one by one below
+            warnings.simplefilter("ignore", FailedRunsWarning)  # `report_failures` lists them
             return run(
                 runs=chosen.runs,
                 seed=chosen.seed,
@@ -121,21 +113,34 @@ def run_experiment(
                 on=chosen.on,
                 threads=chosen.threads,
                 progress=progress,
-                command=chosen.said,
+                command=chosen.command_line,
             )
 
-    found, page = run_and_save(started, folder, (lambda one: show(one, chosen.json)) if show_stopped else None)
-    show(found, chosen.json)
+    print_result = partial(_print_result, chosen, show)
+    result, page = run_and_save(run_with_progress, folder, print_result if show_stopped else None)
+    print_result(result)
+    print_page(chosen, page)
+    return report_failures(result, unnamed)
+
+
+def _print_result(chosen: argparse.Namespace, show: Callable[[ResultT], None], result: ResultT) -> None:
+    if chosen.json:
+        print_json(result.to_dict(), indent=2)
+    else:
+        show(result)
+
+
+def print_page(chosen: argparse.Namespace, page: Path) -> None:
+    """Print where the page is; beside JSON, to stderr."""
     print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
-    return report_failures(found, unasked)
 
 
-def report_failures(found: Experiment, unasked: Collection[str] = ()) -> int:
-    """Say which runs failed, those of a learner on the same data once; the exit code, which is 0 where only learners failed that nobody named."""
-    for (who, data), some in failures_by_data(found.failures).items():
-        said = f"{who} failed on {data} ({number_of(len(some), 'run')}) and is left out: {some[0].failed}"
-        print(f"onebit: {said}", file=sys.stderr)
-    return int(any(record.learner not in unasked for record in found.failures))
+def report_failures(result: Experiment, unnamed: Collection[str] = ()) -> int:
+    """Print which runs failed, once for each learner and data; the exit code is 0 where only learners failed that nobody named."""
+    for (learner, data), records in failures_by_data(result.failures).items():
+        count = number_of(len(records), "run")
+        print(f"onebit: {learner} failed on {data} ({count}) and is left out: {records[0].failed}", file=sys.stderr)
+    return int(any(record.learner not in unnamed for record in result.failures))
 
 
 def print_cost(cost: Cost) -> None:

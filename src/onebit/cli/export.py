@@ -26,31 +26,28 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TypeVar
 
-from onebit.cli.logs import add_log_options, log_of
+from onebit.cli.logs import add_log_options, open_task_log
 from onebit.cli.options import whole
-from onebit.cli.terminal import progress_bar
+from onebit.cli.terminal import print_json, progress_bar
 from onebit.errors import InputError
 from onebit.experiments.trials import Progress
 
 FORMATS = ("ndjson", "parquet", "vw")
 STDOUT = "-"
+ROWS_AT_ONCE = 1000  # rows between two reports of progress
+POLLING_S = 0.5  # between two looks for new rows
 Row = TypeVar("Row")
-REPORTED = 1000  # rows between two reports of progress
-POLLED_S = 0.5  # how often it is looked whether something has come
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit export`."""
-    command.add_argument("--format", required=True, choices=FORMATS, help="the form of the rows")
+    command.add_argument("--format", required=True, choices=FORMATS, help="the format of the rows")
     command.add_argument(
         "--out",
         metavar="FILE",
         default=STDOUT,
         help="the file to write, over any file of that name (default, and -: stdout, but not for parquet)",
     )
-    command.add_argument(
-        "--follow", action="store_true", help="go on with what comes, as ndjson to stdout, until Ctrl-C"
-    )
+    command.add_argument("--follow", action="store_true", help="go on with new rows, as ndjson to stdout, until Ctrl-C")
     command.add_argument(
         "--after",
         metavar="POSITION",
@@ -60,81 +57,79 @@ def declare(command: argparse.ArgumentParser) -> None:
     add_log_options(command)
 
 
-def follow(chosen: argparse.Namespace) -> None:
-    """Write what is there, and what comes, until somebody stops it."""
-    if chosen.format != "ndjson" or chosen.out != STDOUT:
-        raise InputError("--follow writes ndjson to stdout: give --format ndjson, and no --out")
-    after, out, stopped = chosen.after or 0, sys.stdout.buffer, threading.Event()
-    # Ctrl-C ends it between two lines, so that what is said below is the position of the last one written.
-    before = signal.signal(signal.SIGINT, lambda number, frame: stopped.set())
-    try:
-        while not stopped.is_set():
-            with log_of(chosen) as (log, task):  # anew each time, since a folder may be put in the place of another
-                from onebit.service.maintenance.export import ndjson_at
-
-                for position, line in ndjson_at(log.followed(task, after), task.classes):
-                    out.write(line)
-                    after = position
-                    if stopped.is_set():
-                        break
-            out.flush()
-            stopped.wait(POLLED_S)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if not chosen.quiet:
-        print(f"followed up to position {after}", file=sys.stderr)
-
-
 def execute(chosen: argparse.Namespace) -> None:
-    """Write the rows, and say what was written."""
+    """Write the rows, and print how many."""
     to_stdout = chosen.out == STDOUT
     if chosen.follow:
+        if chosen.format != "ndjson" or not to_stdout:
+            raise InputError("--follow writes ndjson to stdout: give --format ndjson, and no --out")
         follow(chosen)
         return
     if chosen.after is not None:
         raise InputError("--after is for --follow: without it all decisions are written")
     if to_stdout and chosen.format == "parquet":
         raise InputError("a Parquet file is not written to stdout: name it with --out FILE")
-    with log_of(chosen) as (log, task):
+    with open_task_log(chosen) as (log, task):
         from onebit.contract.files import open_atomically
         from onebit.service.maintenance.export import write
 
-        hidden = chosen.quiet or (to_stdout and sys.stdout.isatty())
+        is_hidden = chosen.quiet or (to_stdout and sys.stdout.isatty())
         title = f"{chosen.task} as {chosen.format}"
         with (
-            progress_bar(title, log.count(task), hidden) as progress,
-            closing(counted(log.logged(task), progress)) as rows,
+            progress_bar(title, log.count(task), is_hidden) as progress,
+            closing(report_rows(log.logged(task), progress)) as rows,
             nullcontext(sys.stdout.buffer) if to_stdout else open_atomically(Path(chosen.out)) as file,
         ):
             written = write(file, chosen.format, rows, task)
-    about = {
-        "task": task.name,
-        "format": chosen.format,
-        "file": None if to_stdout else chosen.out,
-        "decisions": written.rows,
-        "left_out": written.left_out,
-        "classes": task.classes,
-    }
-    shown = sys.stderr if to_stdout else sys.stdout  # where the rows are not
+    messages = sys.stderr if to_stdout else sys.stdout  # where the rows are not
     if chosen.json:
-        print(json.dumps(about, ensure_ascii=False), file=shown)
+        about = {
+            "task": task.name,
+            "format": chosen.format,
+            "file": None if to_stdout else chosen.out,
+            "decisions": written.rows,
+            "left_out": written.left_out,
+            "classes": task.classes,
+        }
+        print_json(about, file=messages)
         return
-    print(f"{title}{'' if to_stdout else f' in {chosen.out}'}, decisions: {written.rows:,}", file=shown)
+    print(f"{title}{'' if to_stdout else f' in {chosen.out}'}, decisions: {written.rows:,}", file=messages)
     if chosen.format == "vw":
-        print(f"actions from 1 up are the classes {json.dumps(task.classes, ensure_ascii=False)}", file=shown)
+        print(f"actions from 1 up are the classes {json.dumps(task.classes, ensure_ascii=False)}", file=messages)
     if written.left_out:
         print(
-            f"left out, decisions with one candidate alone: {written.left_out:,}; {chosen.format} has no line for them",
+            f"left out, decisions with a single candidate: {written.left_out:,}; {chosen.format} has no line for them",
             file=sys.stderr,
         )
 
 
-def counted(rows: Iterable[Row], progress: Progress) -> Generator[Row, None, None]:
-    """Yield the rows, and report them so many at a time."""
-    since = 0
-    for row in rows:
+def follow(chosen: argparse.Namespace) -> None:
+    """Write the rows that are there and those that come, until Ctrl-C."""
+    position, out, stopped = chosen.after or 0, sys.stdout.buffer, threading.Event()
+    # Ctrl-C ends it between two lines, so that the position printed below is that of the last one.
+    before = signal.signal(signal.SIGINT, lambda number, frame: stopped.set())
+    try:
+        while not stopped.is_set():
+            # Opened anew each time, since the folder may be replaced by another.
+            with open_task_log(chosen) as (log, task):
+                from onebit.service.maintenance.export import ndjson_at
+
+                for row, line in ndjson_at(log.followed(task, position), task.classes):
+                    out.write(line)
+                    position = row
+                    if stopped.is_set():
+                        break
+            out.flush()
+            stopped.wait(POLLING_S)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if not chosen.quiet:
+        print(f"followed up to position {position}", file=sys.stderr)
+
+
+def report_rows(rows: Iterable[Row], progress: Progress) -> Generator[Row, None, None]:
+    """Yield the rows, and report every `ROWS_AT_ONCE` of them."""
+    for number, row in enumerate(rows, start=1):
         yield row
-        since += 1
-        if since == REPORTED:
-            progress(since)
-            since = 0
+        if number % ROWS_AT_ONCE == 0:
+            progress(ROWS_AT_ONCE)

@@ -7,32 +7,30 @@ onebit learners linucb auto
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 from typing import Any
 
 from onebit.cli.options import add_rule_option
+from onebit.cli.terminal import print_json
 from onebit.contract.rule import Rule
 from onebit.experiments.trials import OPTIONS
 from onebit.rules import chosen_rules, registry, rule_named
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit learners`."""
     command.add_argument("names", metavar="NAME", nargs="*", help="learners to describe in full (default: list all)")
     add_rule_option(command)
-    command.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
 def execute(chosen: argparse.Namespace) -> None:
     """Print the learners."""
     rules = [rule_named(name) for name in chosen.names] or list(chosen_rules().values())
     if chosen.json:
-        print(json.dumps([described(rule) for rule in rules], indent=2, ensure_ascii=False))
+        print_json([describe(rule) for rule in rules], indent=2)
         return
     for rule in rules:
-        whose = f"onebit.{rule.title}" if rule.name in registry() else "a rule of your own"
-        print(f"{rule.name}  ({whose}, feedback: {feedback_of(rule)}; {rule.paper})")
+        home = f"onebit.{rule.title}" if rule.name in registry() else "a rule of your own"
+        print(f"{rule.name}  ({home}, feedback: {feedback_of(rule)}; {rule.paper})")
         print(textwrap.indent(rule.documentation if chosen.names else rule.summary, "    "))
         for name, parameter in rule.parameters.items():
             print(f"      {name} = {shown(rule.defaults[name])}    {parameter.range}    {parameter.meaning}")
@@ -43,8 +41,8 @@ def execute(chosen: argparse.Namespace) -> None:
         print(f"      {name}    {meaning}")
 
 
-def described(rule: Rule) -> dict[str, Any]:
-    """A rule as plain values."""
+def describe(rule: Rule) -> dict[str, Any]:
+    """Return a rule as plain values."""
     return {
         "name": rule.name,
         "class": rule.title,
@@ -59,12 +57,12 @@ def described(rule: Rule) -> dict[str, Any]:
 
 
 def feedback_of(rule: Rule) -> str:
-    """What is revealed to a rule after it has played."""
+    """Return what is revealed to a rule after it has played."""
     if callable(rule.full_information):
         return "bandit or full information"
     return "full information" if rule.full_information else "bandit"
 
 
 def shown(value: object) -> str:
-    """A default for people."""
+    """Return a default as people write it."""
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

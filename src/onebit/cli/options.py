@@ -1,4 +1,4 @@
-"""What several commands share: how data come, parameters given as name=value, whole numbers."""
+"""Options that several commands share, and how their values are read."""
 
 from __future__ import annotations
 
@@ -23,12 +23,20 @@ from onebit.rules import DEFAULT, add_rule
 
 # The options that are keywords of `onebit.stream`; those of columns and classes are for files.
 STREAM_OPTIONS = ("rounds", "order", "prepare", "noise", "drift", "delay", "missing", "same_rows")
-UNITS_S = {"h": 3600, "d": 86_400, "w": 604_800}
 FILE_OPTIONS = ("label", "text", "categorical", "numeric", "drop", "ngrams", "classes")
 
 
+COLUMN_LISTS = {
+    "text": "text columns; others that look like text are detected",
+    "categorical": "categorical columns: a 0/1 column for each value, hashed if there are more than 1,000",
+    "numeric": "numeric columns that look like ids, and dates (as days)",
+    "drop": "columns to leave out; dates and ids are by default",
+}
+SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}  # of the units of a span
+
+
 def add_rule_option(command: argparse._ActionsContainer) -> None:
-    """Rules of the user's own, which are known by their names from then on."""
+    """Add rules of the user's own, which are known by their names from then on."""
     command.add_argument(
         "--rule",
         dest="own_rules",
@@ -47,94 +55,72 @@ def _own_rule(text: str) -> Rule:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def own_or(chosen: argparse.Namespace, usual: str = DEFAULT) -> str:
-    """The learner where none is named: the rule of the user's own that was given, or the usual one."""
-    return str(chosen.own_rules[-1].name) if chosen.own_rules else usual
+def default_rule(chosen: argparse.Namespace, otherwise: str = DEFAULT) -> str:
+    """Return the learner where none is named: the last rule of --rule, or the default."""
+    return str(chosen.own_rules[-1].name) if chosen.own_rules else otherwise
 
 
-def add_run_options(command: argparse.ArgumentParser) -> None:
-    """The options of the commands that run any learner: rules of the user's own, how the data come, and what rounds offer and answer."""
-    add_rule_option(command)
-    add_stream_options(command)
-    _add_feedback_options(command)
+def add_set_option(command: argparse.ArgumentParser, meaning: str = "a parameter of the learner") -> None:
+    """Add the parameters of a learner."""
+    command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help=meaning)
+
+
+def add_quiet_option(command: argparse.ArgumentParser) -> None:
+    """Add the option that hides progress bars."""
+    command.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def add_stream_options(command: argparse.ArgumentParser) -> None:
-    """How data come, and how results are shown."""
+    """Add how the rows of a stream come."""
     command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
     command.add_argument(
         "--seed", type=whole, default=0, help="seed of the first run; later runs count up from it (default 0)"
     )
-    come = command.add_argument_group("how the data come")
+    add_quiet_option(command)
+    data = command.add_argument_group("how the data come")
     orders = ", ".join(f"{name} ({meaning})" for name, meaning in ORDERS.items())
-    come.add_argument("--order", choices=list(ORDERS), help=f"order of the rows of a file: {orders}; default shuffle")
-    come.add_argument(
+    data.add_argument("--order", choices=list(ORDERS), help=f"order of the rows of a file: {orders}; default shuffle")
+    data.add_argument(
         "--prepare", metavar="STEP,STEP,...", help=f"preprocessing steps, applied in order: {', '.join(STEPS)}"
     )
-    come.add_argument("--label", metavar="COLUMN", help="the label column of a table")
-    come.add_argument(
-        "--text",
-        metavar="A,B,...",
-        type=names_of,
-        default=[],
-        help="text columns; others that look like text are detected",
-    )
-    come.add_argument(
-        "--categorical",
-        metavar="A,B,...",
-        type=names_of,
-        default=[],
-        help="categorical columns: a 0/1 column for each value, hashed if there are more than 1,000",
-    )
-    come.add_argument(
-        "--numeric",
-        metavar="A,B,...",
-        type=names_of,
-        default=[],
-        help="numeric columns that look like ids, and dates (as days)",
-    )
-    come.add_argument(
-        "--drop",
-        metavar="A,B,...",
-        type=names_of,
-        default=[],
-        help="columns to leave out; dates and ids are by default",
-    )
-    come.add_argument("--ngrams", metavar="N or N-M", help="also use character n-grams of the words of text: 3-5")
-    come.add_argument(
+    data.add_argument("--label", metavar="COLUMN", help="the label column of a table")
+    for name, meaning in COLUMN_LISTS.items():
+        data.add_argument(f"--{name}", metavar="A,B,...", type=names_of, default=[], help=meaning)
+    data.add_argument("--ngrams", metavar="N or N-M", help="also use character n-grams of the words of text: 3-5")
+    data.add_argument(
         "--classes", metavar="A,B,...", type=class_names, help="the classes of a file (default: those that occur)"
     )
-    come.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
-    come.add_argument(
+    data.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
+    data.add_argument(
         "--drift", help="rename the classes during the stream: abrupt:AT or gradual:FROM..TO, as fractions of it"
     )
-    come.add_argument(
+    data.add_argument(
         "--delay", help="rounds until feedback arrives: fixed:N, geometric:MEAN or heavy-tail:MEAN (default: none)"
     )
-    come.add_argument("--missing", type=float, default=0.0, help="share of the rounds without feedback")
-    come.add_argument(
+    data.add_argument("--missing", type=float, default=0.0, help="share of the rounds without feedback")
+    data.add_argument(
         "--same-rows", action="store_true", help="draw the rows of a generator once, for all runs (default: fresh rows)"
     )
-    command.add_argument("--json", action="store_true", help="print the result as JSON")
-    command.add_argument("--quiet", action="store_true", help="show no progress")
 
 
-def _add_feedback_options(command: argparse.ArgumentParser) -> None:
-    """What rounds offer and answer beyond right and wrong."""
-    beyond = command.add_argument_group("beyond right and wrong")
-    beyond.add_argument(
+def add_run_options(command: argparse.ArgumentParser) -> None:
+    """Add rules of the user's own, how the rows come, and what rounds offer and answer beyond right and wrong."""
+    add_rule_option(command)
+    add_stream_options(command)
+    feedback = command.add_argument_group("beyond right and wrong")
+    feedback.add_argument(
         "--candidates",
         metavar="N or COLUMN",
         type=_count_or_column,
         help="classes offered in each round, the right one among them: a number, drawn at random, or a column of a file that lists them",
     )
-    beyond.add_argument(
+    feedback.add_argument(
         "--rewards",
         metavar="A,B,... or 'PREFIX*'",
         type=names_of,
         help="columns of a file with the reward of each class, from 0 to 1, in place of a label",
     )
-    beyond.add_argument(
+    feedback.add_argument(
         "--corrected",
         metavar="SHARE",
         type=float,
@@ -144,7 +130,7 @@ def _add_feedback_options(command: argparse.ArgumentParser) -> None:
 
 
 def _count_or_column(text: str) -> int | float | str:
-    """A number, whether or not it can be a count, which `onebit.stream` says, or the name of a column."""
+    """Return a number, which `onebit.stream` checks, or the name of a column."""
     digits = text.replace("_", "")
     if not NUMBER.fullmatch(digits):
         return text
@@ -153,29 +139,29 @@ def _count_or_column(text: str) -> int | float | str:
 
 
 def read_stream(chosen: argparse.Namespace, data: str) -> Stream:
-    """Open data as the options say that they come; what is said of files is not for data with a name that are named beside others."""
+    """Open data as the options say; beside others, a data set that has a name takes no options of files."""
     is_file = data not in names() or not isinstance(chosen.data, list) or len(chosen.data) == 1
     wanted = [*STREAM_OPTIONS, *(FILE_OPTIONS if is_file else ())]
-    if "corrected" in chosen:  # and so with the other options on feedback
+    if "corrected" in chosen:  # the command has the options of `add_run_options`
         wanted += ["corrected", *(("candidates", "rewards") if is_file else ())]
         if not is_file and not isinstance(chosen.candidates, str):
             wanted.append("candidates")
-    with download_bar(chosen.quiet) as heard:
-        return stream(data, progress=heard, **{name: getattr(chosen, name) for name in wanted})
+    with download_bar(chosen.quiet) as report:
+        return stream(data, progress=report, **{name: getattr(chosen, name) for name in wanted})
 
 
 def names_of(text: str | None) -> list[str]:
-    """A list of names separated by commas."""
+    """Parse names separated by commas."""
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
 def class_names(text: str) -> list[ClassName] | None:
-    """Classes separated by commas, whole numbers where they can be read so; None for none."""
+    """Parse classes separated by commas, as whole numbers where possible; None for none."""
     return [value_of(name) for name in names_of(text)] or None
 
 
 def positive(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parse a whole number of at least 1."""
     number = whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be at least 1")
@@ -183,7 +169,7 @@ def positive(text: str) -> int:
 
 
 def whole(text: str) -> int:
-    """A whole number of at least 0."""
+    """Parse a whole number of at least 0."""
     try:
         number = int(text.replace("_", "").replace(",", ""))
     except ValueError:
@@ -200,48 +186,48 @@ def whole(text: str) -> int:
 
 
 def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], Any] = value_of) -> dict[str, Any]:
-    """Parameters from name=value; a value is a number or other JSON where it can be read so, and a word otherwise.
+    """Parse parameters from name=value; a value is a number or other JSON where possible, and a word otherwise.
 
     >>> settings(["exploration=.1", "variant=PA-I", "baseline=true", "rate=none"])
     {'exploration': 0.1, 'variant': 'PA-I', 'baseline': True, 'rate': None}
     """
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise InputError(f"{what} takes name=value, and was given {brief(text)}")
-        if name in found:
+        if name in parameters:
             raise InputError(f"{what} gives {name} twice")
-        found[name] = read(value)
-    return found
+        parameters[name] = read(value)
+    return parameters
 
 
 def earlier_time(text: str) -> float:
-    """A time that has passed, in seconds since 1970; a day or time without a zone is in UTC."""
+    """Parse a time in the past as seconds since 1970; a day or time without a zone is in UTC."""
     when = _parse_time(text, -1, UTC)
     if when > time.time():
-        raise argparse.ArgumentTypeError(f"{text!r} is a time to come, and there are no decisions of it")
+        raise argparse.ArgumentTypeError(f"{text!r} is in the future, but must be in the past")
     return when
 
 
 def later_time(text: str) -> float:
-    """A time to come, in seconds since 1970; a day or time without a zone is in that of this machine."""
+    """Parse a time in the future as seconds since 1970; a day or time without a zone is in that of this machine."""
     when = _parse_time(text, 1, None)
     if when <= time.time():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time to come")
+        raise argparse.ArgumentTypeError(f"{text!r} is in the past, but must be in the future")
     return when
 
 
 def _parse_time(text: str, sign: int, zone: tzinfo | None) -> float:
-    """Parse so long from now, or ago where the sign is -1, or a day or time."""
+    """Parse a day or time, or a span from now: into the past where the sign is -1."""
     span = re.fullmatch(r"(\d{1,9})([hdw])", text)
     try:
         if span:
-            when = time.time() + sign * int(span[1]) * UNITS_S[span[2]]
+            when = time.time() + sign * int(span[1]) * SECONDS[span[2]]
         else:
-            given = datetime.fromisoformat(text)
-            when = (given if given.tzinfo else given.replace(tzinfo=zone)).timestamp()
-        datetime.fromtimestamp(when)  # what no calendar has cannot be shown either
+            moment = datetime.fromisoformat(text)
+            when = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
+        datetime.fromtimestamp(when)  # which fails for what no calendar has
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time: give one such as 2026-01-01, or a span such as 12h, 90d or 8w"

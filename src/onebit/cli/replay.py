@@ -11,22 +11,19 @@ change. Examples:
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 from pathlib import Path
 
-from onebit.cli.logs import ChosenLog, add_column_options, add_learner_options, add_log_options, open_log
-from onebit.cli.terminal import progress_bar
+from onebit.cli.logs import ChosenLog, add_learner_options, add_log_options, open_log
+from onebit.cli.terminal import print_json, progress_bar
 from onebit.errors import InputError
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit replay`."""
     add_log_options(command, files=True)
     add_learner_options(command)
-    add_column_options(command)
     command.add_argument(
-        "--out", metavar="FILE", help="save the learner there, over any file of that name: onebit.load(FILE) gives it"
+        "--out", metavar="FILE", help="save the learner there, over any file of that name; onebit.load(FILE) loads it"
     )
 
 
@@ -37,29 +34,30 @@ def execute(chosen: argparse.Namespace) -> None:
     if chosen.out and not Path(chosen.out).parent.is_dir():
         raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
     with open_log(chosen) as log:
+        retired = [] if log.task is None else log.task.retired
         if log.task is not None:
             from onebit.service.task import require_candidate_support
 
-            require_candidate_support(log.learner, log.task.retired, "learner")
+            require_candidate_support(log.learner, retired, "learner")
         with progress_bar(f"{chosen.learner} on {log.name}", log.count, chosen.quiet) as progress:
             learnt = train(log.learner, log.rounds, progress)
-    for name in log.task.retired if log.task is not None else ():  # which were played before, and learnt
+    for name in retired:  # only now: they were played before, and learnt
         log.learner.remove_class(name)
+    if chosen.out:
+        log.learner.save(chosen.out)
     show(chosen, log, learnt)
 
 
 def show(chosen: argparse.Namespace, log: ChosenLog, learnt: int) -> None:
-    """Save the learner, and print what was learnt."""
-    if chosen.out:
-        log.learner.save(chosen.out)
+    """Print what was learnt."""
     description = log.learner.describe()
     if chosen.json:
         where = {"log" if log.task is None else "task": log.name}
         about = {**where, "learner": chosen.learner, "rounds": log.count, "learnt": learnt, "file": chosen.out}
-        print(json.dumps({**about, "description": description.to_dict()}, ensure_ascii=False))
+        print_json({**about, "description": description.to_dict()})
         return
     print(f"{chosen.learner} on {log.name}: learnt from {learnt:,} of {log.count:,} rounds")
     print(textwrap.indent(str(description), "  "))
-    print("  the error is that of the labels in the log; `onebit evaluate` says what this learner would have scored")
+    print("  the error is that of the labels in the log; `onebit evaluate` estimates that of this learner")
     if chosen.out:
         print(f"  saved in {chosen.out}")

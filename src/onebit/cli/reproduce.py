@@ -16,21 +16,21 @@ If cells could not be measured, because data are missing, the exit code is 3. Ex
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from onebit.cli.experiment import (
     add_experiment_options,
     print_cost,
+    print_page,
     report_failures,
     result_folder,
     run_and_save,
 )
-from onebit.cli.terminal import download_bar, growing_bar, print_table
+from onebit.cli.options import add_quiet_option
+from onebit.cli.terminal import download_bar, growing_bar, print_json, print_table
 from onebit.errors import InputError
 from onebit.papers import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
@@ -40,7 +40,6 @@ UNMEASURED = 3  # the exit code where some cells could not be measured
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit reproduce`."""
     command.add_argument("papers", metavar="PAPER", nargs="+", help=f"{', '.join(paper_names())}, or all")
     command.add_argument(
         "--item",
@@ -61,8 +60,7 @@ def declare(command: argparse.ArgumentParser) -> None:
         help="run nothing: page and verdicts of the runs that are in the folder",
     )
     command.add_argument("--markdown", metavar="FILE", help="also write the verdicts into a Markdown file")
-    command.add_argument("--json", action="store_true", help="print the verdicts as JSON")
-    command.add_argument("--quiet", action="store_true", help="show no progress")
+    add_quiet_option(command)
     add_experiment_options(command)
 
 
@@ -71,17 +69,23 @@ def execute(chosen: argparse.Namespace) -> int:
     names = paper_names() if "all" in chosen.papers else list(dict.fromkeys(chosen.papers))
     for name in dict.fromkeys([*names, *(given for given in chosen.papers if given != "all")]):
         paper_named(name).chosen(chosen.item)  # a wrong name is found before anything runs
-    quick = ["--quick"] if chosen.quick else []
-    items = [word for item in chosen.item for word in ("--item", item)]
-    found: list[Reproduction] = []
+    options = [*(["--quick"] if chosen.quick else []), *(word for item in chosen.item for word in ("--item", item))]
+    results: list[Reproduction] = []
+
+    def show_results(stopped: Reproduction | None = None) -> None:
+        shown = [*results, *([stopped] if stopped else [])]
+        if chosen.json:
+            print_json([result.to_dict() for result in shown], indent=2)
+        elif stopped:
+            show(stopped)
+
     for name in names:
         folder = result_folder(chosen, name) if not chosen.out or len(names) == 1 else Path(chosen.out) / name
-        said = shlex.join(["onebit", "reproduce", name, *quick, *items])
-        said += f" --on {chosen.on}" if chosen.on != "auto" else ""
-        said += f" --out {shlex.quote(str(folder))}" if chosen.out else ""
+        where = [*(["--on", chosen.on] if chosen.on != "auto" else []), *(["--out", str(folder)] if chosen.out else [])]
+        command = shlex.join(["onebit", "reproduce", name, *options, *where])
 
-        def run(name: str = name, folder: Path = folder, said: str = said) -> Reproduction:
-            with download_bar(chosen.quiet) as heard, growing_bar(name, chosen.quiet) as (began, progress):
+        def run(name: str = name, folder: Path = folder, command: str = command) -> Reproduction:
+            with download_bar(chosen.quiet) as report, growing_bar(name, chosen.quiet) as (set_total, progress):
                 return reproduce(
                     name,
                     chosen.item,
@@ -91,74 +95,63 @@ def execute(chosen: argparse.Namespace) -> int:
                     on=chosen.on,
                     threads=chosen.threads,
                     progress=progress,
-                    began=began,
-                    heard=heard,
-                    command=said,
+                    began=set_total,
+                    heard=report,
+                    command=command,
                 )
 
-        def show_stopped(one: Reproduction, found: tuple[Reproduction, ...] = tuple(found)) -> None:
-            if chosen.json:
-                _print_json([*found, one])
-            else:
-                show(one)
-
-        one, page = run_and_save(run, folder, show_stopped)
+        result, page = run_and_save(run, folder, show_results)
         if not chosen.json:
-            show(one)
-            print(f"page: {page}")
-        found.append(one)
-    if chosen.json:
-        _print_json(found)
+            show(result)
+            print_page(chosen, page)
+        results.append(result)
+    show_results()
     if chosen.markdown:
-        made_by = ["onebit", "reproduce", *chosen.papers, *quick, *items]  # and not where
-        write_markdown(found, Path(chosen.markdown), shlex.join(made_by))
-    return max([report_failures(one) for one in found]) or max([report_lacking(one) for one in found])
+        command = shlex.join(["onebit", "reproduce", *chosen.papers, *options])  # and not where
+        write_markdown(results, Path(chosen.markdown), command)
+    return max(map(report_failures, results)) or max(map(report_unmeasured, results))
 
 
-def report_lacking(found: Reproduction) -> int:
-    """Say how much could not be measured, in a line; the exit code."""
-    if not found.unmeasured:
+def report_unmeasured(result: Reproduction) -> int:
+    """Print how much could not be measured, and return the exit code."""
+    if not result.unmeasured:
         return 0
-    missing = f"; missing data: {', '.join(found.missing_data)}" if found.missing_data else ""
-    print(f"onebit: {found.title}{missing}", file=sys.stderr)
+    missing = f"; missing data: {', '.join(result.missing_data)}" if result.missing_data else ""
+    print(f"onebit: {result.title}{missing}", file=sys.stderr)
     return UNMEASURED
 
 
-def _print_json(found: Sequence[Reproduction]) -> None:
-    print(json.dumps([one.to_dict() for one in found], ensure_ascii=False, indent=2))
-
-
-def show(found: Reproduction) -> None:
+def show(reproduction: Reproduction) -> None:
     """Print the verdicts of a paper: the tables of its page, and the reasons below."""
-    for sentence in found.lacking():
+    for sentence in reproduction.lacking():
         print(sentence)
-    for result in found.results:
+    for result in reproduction.results:
         if result.verdicts:
-            table = verdict_table(result)
-            print_table(replace(table, title=f"{found.paper.name}: {result.item.title}"), hidden=["explanation"])
+            title = f"{reproduction.paper.name}: {result.item.title}"
+            print_table(replace(verdict_table(result), title=title), hidden=["explanation"])
         reasons: dict[str, list[str]] = {}
-        for one in result.verdicts:
-            if one.why:
-                reasons.setdefault(one.why, []).append(f"{one.data}, {one.what}")
+        for verdict in result.verdicts:
+            if verdict.why:
+                reasons.setdefault(verdict.why, []).append(f"{verdict.data}, {verdict.what}")
         for why, cells in reasons.items():
             print(f"  {'; '.join(cells)}: {why}")
-    print(f"{found.paper.name}: {found.summary}")
-    print_cost(found.cost)
+    print(f"{reproduction.paper.name}: {reproduction.summary}")
+    print_cost(reproduction.cost)
 
 
-def write_markdown(found: list[Reproduction], path: Path, said: str) -> None:
+def write_markdown(results: list[Reproduction], path: Path, command: str) -> None:
     """Write the verdicts of all papers into one file."""
-    measured = list(dict.fromkeys(told for one in found for told in one.measured_with))
+    measured = dict.fromkeys(platform for result in results for platform in result.measured_with)
     lines = [
         "# What the papers published, and what was measured",
         "",
-        f"Generated by `{said}`; do not edit. {HOW_JUDGED}",
+        f"Generated by `{command}`; do not edit. {HOW_JUDGED}",
         "",
-        *(f"Measured with {told}." for told in measured),
+        *(f"Measured with {platform}." for platform in measured),
         "",
     ]
-    for one in found:
-        lines += one.markdown()
+    for result in results:
+        lines += result.markdown()
     try:
         path.write_text("\n".join(lines).rstrip() + "\n", encoding="utf-8")
     except OSError as error:

@@ -14,17 +14,10 @@ DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xls
 from __future__ import annotations
 
 import argparse
-import json
 import textwrap
 
-from onebit.cli.options import (
-    add_run_options,
-    own_or,
-    positive,
-    read_stream,
-    settings,
-)
-from onebit.cli.terminal import progress_bar
+from onebit.cli.options import add_run_options, add_set_option, default_rule, positive, read_stream, settings
+from onebit.cli.terminal import print_json, progress_bar
 from onebit.contract.parameters import require_known
 from onebit.data.sources import names
 from onebit.data.streams import Stream
@@ -36,7 +29,6 @@ from onebit.rules import DEFAULT, is_rule, rule_named
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit run`."""
     command.add_argument(
         "rule",
         metavar="RULE",
@@ -44,46 +36,44 @@ def declare(command: argparse.ArgumentParser) -> None:
         help=f"a learner; `onebit learners` lists them (default {DEFAULT}, or the one of --rule)",
     )
     command.add_argument("data", metavar="DATA", help="a data set or a file")
-    command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter of the learner")
+    add_set_option(command)
     command.add_argument("--runs", type=positive, default=1, help="number of runs, each with its own seed (default 1)")
     command.add_argument("--explain", action="store_true", help="let the learner of the first run describe itself")
     add_run_options(command)
 
 
-def execute(chosen: argparse.Namespace) -> int:
-    """Run, and print what came out; Ctrl-C prints the runs that were done."""
-    chosen.rule = chosen.rule or own_or(chosen)
+def execute(chosen: argparse.Namespace) -> None:
+    """Run, and print the result; Ctrl-C prints the runs that were done."""
+    chosen.rule = chosen.rule or default_rule(chosen)
     if chosen.data not in names() and is_rule(chosen.data):
         raise InputError(
             f"DATA is missing: {brief(chosen.data)} is a learner, and `onebit data` lists what it could learn from"
         )
     options = settings(chosen.set)
     require_known(chosen.rule, options, {**rule_named(chosen.rule).parameters, **OPTIONS})
-    given = read_stream(chosen, chosen.data)
+    stream = read_stream(chosen, chosen.data)
     try:
-        with progress_bar(f"{chosen.rule} on {chosen.data}", given.rounds * chosen.runs, chosen.quiet) as progress:
-            result = run(chosen.rule, given, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)
+        with progress_bar(f"{chosen.rule} on {chosen.data}", stream.rounds * chosen.runs, chosen.quiet) as progress:
+            result = run(chosen.rule, stream, runs=chosen.runs, seed=chosen.seed, progress=progress, **options)
     except Stopped as stopped:
         if stopped.result is not None:
-            show(stopped.result, given, chosen.json, chosen.explain)
+            show(stopped.result, stream, chosen)
         raise
-    show(result, given, chosen.json, chosen.explain)
-    return 0
+    show(result, stream, chosen)
 
 
-def show(result: Result, given: Stream, as_json: bool, explain: bool) -> None:
-    """Print a result, and what its learner says of itself."""
+def show(result: Result, stream: Stream, chosen: argparse.Namespace) -> None:
+    """Print a result, and with --explain the description of its learner."""
     description = result.learner.describe()
-    if as_json:
-        more = {"description": description.to_dict()} if explain else {}
-        print(json.dumps({**result.to_dict(), **more}, ensure_ascii=False))
+    if chosen.json:
+        print_json({**result.to_dict(), **({"description": description.to_dict()} if chosen.explain else {})})
         return
     params = ", ".join(f"{name} {value}" for name, value in result.params.items() if value is not None)
     half = 100 * (result.error_interval.high - result.error)
     spread = f" ± {half:.2f} (95 %; sd {100 * result.error_sd:.2f})" if result.runs > 1 else ""
     print(f"{result.rule} on {result.data}: {result.runs} x {result.rounds:,} rounds{'; ' + params if params else ''}")
-    if given.about:
-        print(f"  data    {given.about}")
+    if stream.about:
+        print(f"  data    {stream.about}")
     if result.rewards is not None:
         reward = result.reward_interval
         around = f" ± {reward.high - reward.mean:.4f} (95 %)" if result.runs > 1 else ""
@@ -93,5 +83,5 @@ def show(result: Result, given: Stream, as_json: bool, explain: bool) -> None:
     if result.caveat:
         print(f"  but     {result.caveat}")
     print(f"  speed   {quantity(result.rounds_per_second)} rounds a second on one core")
-    if explain:
+    if chosen.explain:
         print(textwrap.indent(str(description), "  "))

@@ -25,20 +25,20 @@ from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError
 from onebit.service.settings import Settings
 
-USUAL_PORTS = {"http": ":80", "https": ":443"}
+DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Option(NamedTuple):
-    """A setting of the service."""
+    """A setting of the service as an option."""
 
     read: Callable[[str], Any]
     metavar: str
     help: str
-    many: bool = False  # it may be given several times, and with commas in the environment
+    is_list: bool = False  # it may be repeated, and has commas in the environment
 
 
 def seconds(text: str) -> float:
-    """A time above 0."""
+    """Parse a time above 0."""
     try:
         number = float(text)
     except ValueError:
@@ -49,40 +49,40 @@ def seconds(text: str) -> float:
 
 
 def port(text: str) -> int:
-    """A port of this machine, or 0 for any that is free."""
+    """Parse a port, or 0 for any that is free."""
     number = whole(text)
     if number > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: they end at 65535")
     return number
 
 
-def form(text: str) -> str:
-    """A form of the log."""
+def log_format(text: str) -> str:
+    """Parse a format of the log."""
     if text not in ("json", "text"):
         raise argparse.ArgumentTypeError(f"{text!r} must be json or text")
     return text
 
 
 def origin(text: str) -> str:
-    """The origin of a page as browsers send it: the port only where it is not the usual one."""
-    found = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?/?", text.lower())
-    if found is None:
+    """Parse the origin of a page as browsers send it: the port only where it is not the default one."""
+    parts = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?/?", text.lower())
+    if parts is None:
         raise argparse.ArgumentTypeError(
             f"{text!r} is not the origin of a page: it has a scheme, a host and perhaps a port, as https://app.example.org"
         )
-    scheme, host, port = found.groups()
-    return f"{scheme}://{host}{'' if port in (None, USUAL_PORTS[scheme]) else port}"
+    scheme, host, port = parts.groups()
+    return f"{scheme}://{host}{'' if port in (None, DEFAULT_PORTS[scheme]) else port}"
 
 
 def database(text: str) -> str:
-    """The address of a database."""
+    """Parse the address of a database."""
     if not text.startswith(("postgresql://", "postgres://")):
         raise argparse.ArgumentTypeError(f"{text!r} is not the address of a database, such as postgresql://HOST/NAME")
     return text
 
 
-def whole_path(text: str) -> str:
-    """A rule by the whole path of its file, so that other processes find it too."""
+def absolute_rule(text: str) -> str:
+    """Parse a rule, with the absolute path of its file so that other processes find it too."""
     path, colon, name = text.rpartition(":")
     return f"{Path(path).resolve()}:{name}" if colon else text
 
@@ -105,7 +105,7 @@ OPTIONS = {
         origin,
         "ORIGIN",
         "a site whose pages may use the service, such as https://app.example.org; may be repeated; none by default",
-        many=True,
+        is_list=True,
     ),
     "snapshot_every": Option(positive, "N", "events of a task between snapshots"),
     "keep_snapshots": Option(positive, "N", "how many of a task's newest snapshots are kept, besides a few older ones"),
@@ -115,21 +115,20 @@ OPTIONS = {
     "max_task_memory": Option(positive, "BYTES", "most memory of a new learner, in its two copies"),
     "drain_s": Option(seconds, "S", "seconds for requests in progress at shutdown"),
     "log_format": Option(
-        form,
+        log_format,
         "FORM",
         "format of the log on stderr: json, or text for people; by default text in a terminal, json elsewhere",
     ),
     "rule": Option(
-        whole_path,
+        absolute_rule,
         "FILE.py:NAME",
         "a rule of your own that tasks may use; may be repeated",
-        many=True,
+        is_list=True,
     ),
 }
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit serve`."""
     defaults = {field.name: field.default for field in dataclasses.fields(Settings)}
     for name in OPTIONS:
         default = defaults[name]
@@ -137,12 +136,12 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> None:
-    """An option for a setting of the service, for this command and others."""
+    """Add an option for a setting of the service, to this command or another."""
     option = OPTIONS[name]
     command.add_argument(
         f"--{name.replace('_', '-')}",
         type=option.read,
-        action="append" if option.many else "store",
+        action="append" if option.is_list else "store",
         metavar=option.metavar,
         help=f"{option.help} (or {variable(name)}{note})",
     )
@@ -154,28 +153,28 @@ def variable(name: str) -> str:
 
 
 def setting(chosen: argparse.Namespace, name: str) -> Any:
-    """A setting from its option, or from the environment; None where it is in neither."""
+    """Return a setting from its option or the environment; None where it is in neither."""
     value = getattr(chosen, name)
     option = OPTIONS[name]
     text = os.environ.get(variable(name))
     if value is not None or not text:
         return value
     try:
-        return [option.read(one.strip()) for one in text.split(",")] if option.many else option.read(text)
+        return [option.read(item.strip()) for item in text.split(",")] if option.is_list else option.read(text)
     except argparse.ArgumentTypeError as error:
         raise InputError(f"{variable(name)}: {error}") from None
 
 
 @contextmanager
 def needing_extra() -> Iterator[None]:
-    """Say what is missing of what the service is made of, and what to install."""
+    """Turn a missing dependency of the service into an error that names what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name == "fcntl":  # it comes with Python, where the system has what it is for
-            raise InputError("the service runs on Linux and macOS, which lock files in a way that it needs") from None
+        if error.name == "fcntl":  # Python has it where the system locks files so
+            raise InputError("the service runs on Linux and macOS only: it needs their file locks") from None
         raise MissingExtraError(
-            f"the service needs {error.name}, which is not here: {install_command('serve')}"
+            f"the service needs {error.name}, which is not installed: {install_command('serve')}"
         ) from None
 
 
@@ -184,11 +183,11 @@ def execute(chosen: argparse.Namespace) -> int:
     given = {name: setting(chosen, name) for name in OPTIONS}
     if given["log"] is not None:
         if given["data"] is not None:
-            raise InputError("--data and --log are two places for one log: give one of them")
+            raise InputError("give either --data or --log: they are two places for one log")
         given["data"] = Path()
     if given["data"] is None:
         raise InputError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")
-    given |= {name: tuple(given[name] or ()) for name, option in OPTIONS.items() if option.many}
+    given |= {name: tuple(given[name] or ()) for name, option in OPTIONS.items() if option.is_list}
     settings = Settings(**{name: value for name, value in given.items() if value is not None})
     with needing_extra():
         from onebit.service.http.process import serve

@@ -12,17 +12,10 @@ after Ctrl-C or a crash, the same command resumes. Examples:
 from __future__ import annotations
 
 import argparse
-import json
 from functools import partial
 
 from onebit.cli.experiment import add_experiment_options, print_cost, result_folder, run_experiment
-from onebit.cli.options import (
-    add_run_options,
-    own_or,
-    positive,
-    read_stream,
-    settings,
-)
+from onebit.cli.options import add_run_options, add_set_option, default_rule, positive, read_stream, settings
 from onebit.errors import InputError
 from onebit.experiments.drawing import achieved, in_words
 from onebit.experiments.grid import Grid
@@ -32,15 +25,12 @@ from onebit.experiments.trials.cost import number_of
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit sweep`."""
     command.add_argument(
         "rule", metavar="RULE", nargs="?", help="a learner; `onebit learners` lists them (default: the one of --rule)"
     )
     command.add_argument("data", metavar="DATA", help="a data set or a file")
     command.add_argument("--grid", metavar="NAME=VALUES", nargs="+", required=True, help="parameters and their values")
-    command.add_argument(
-        "--set", metavar="NAME=VALUE", action="append", default=[], help="a parameter that stays the same"
-    )
+    add_set_option(command, "a parameter that stays the same")
     command.add_argument(
         "--runs", type=positive, default=TUNING_RUNS, help=f"tuning runs of each setting (default {TUNING_RUNS})"
     )
@@ -53,45 +43,35 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 def execute(chosen: argparse.Namespace) -> int:
     """Run the grid, print the setting chosen and write the page; Ctrl-C keeps what is done."""
-    chosen.rule = chosen.rule or own_or(chosen, "")
+    chosen.rule = chosen.rule or default_rule(chosen, "")
     if not chosen.rule:
         raise InputError(f"RULE is missing: which learner is to be tried on {chosen.data}?")
     axes, options = settings(chosen.grid, "--grid", str), settings(chosen.set)
     cells = len(Grid(chosen.rule, axes, options).entries)
-    given = read_stream(chosen, chosen.data)
+    stream = read_stream(chosen, chosen.data)
     folder = result_folder(chosen, chosen.rule, chosen.data)
-    total = given.rounds * (cells * chosen.runs + chosen.fresh_runs)
-    run = partial(sweep, chosen.rule, given, grid=axes, options=options, fresh_runs=chosen.fresh_runs)
+    total = stream.rounds * (cells * chosen.runs + chosen.fresh_runs)
+    run = partial(sweep, chosen.rule, stream, grid=axes, options=options, fresh_runs=chosen.fresh_runs)
     return run_experiment(chosen, folder, (f"{cells} settings of {chosen.rule}", total), run, show, False)
 
 
-def show(found: Sweep, as_json: bool) -> None:
-    """Print what was chosen."""
-    if as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
-        return
-    print(
-        f"{found.grid.rule.name} on {found.stream.name}: {len(found.grid.entries)} settings, {found.stream.rounds:,} rounds"
-    )
-    _show_choice(found)
-    if found.stream.caveat:
-        print(f"  but     {found.stream.caveat}")
-    print_cost(found.cost)
-
-
-def _show_choice(found: Sweep) -> None:
-    if found.best is None or found.chosen is None:
+def show(result: Sweep) -> None:
+    """Print the setting that was chosen."""
+    stream = result.stream
+    print(f"{result.grid.rule.name} on {stream.name}: {len(result.grid.entries)} settings, {stream.rounds:,} rounds")
+    if result.best is None or result.chosen is None:
         print("  no setting was run without a failure")
-        return
-    tuned = found.summaries[found.chosen]
-    print(f"  best    {shown(found.best)}")
-    if tuned is not None:
-        print(
-            f"  tuning  {achieved(tuned)}, {number_of(found.runs, 'run')}: too {'high, since it is the highest' if tuned.rewarded else 'low, since it is the lowest'} of many"
-        )
-    for name in found.edges():
-        print(f"  edge    {name} is at the end of its grid: a wider one may do better")
-    if found.fresh is not None:
-        print(
-            f"  fresh   {achieved(found.fresh)}, {number_of(found.fresh_runs, 'run')}; greedy {in_words(found.fresh.greedy_error)} %"
-        )
+    else:
+        print(f"  best    {shown(result.best)}")
+        tuned = result.summaries[result.chosen]
+        if tuned is not None:
+            bias = "high, since it is the highest" if tuned.rewarded else "low, since it is the lowest"
+            print(f"  tuning  {achieved(tuned)}, {number_of(result.runs, 'run')}: too {bias} of many")
+        for name in result.edges():
+            print(f"  edge    {name} is at the end of its grid: a wider one may do better")
+        if result.fresh is not None:
+            runs = number_of(result.fresh_runs, "run")
+            print(f"  fresh   {achieved(result.fresh)}, {runs}; greedy {in_words(result.fresh.greedy_error)} %")
+    if stream.caveat:
+        print(f"  but     {stream.caveat}")
+    print_cost(result.cost)

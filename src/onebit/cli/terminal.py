@@ -1,12 +1,13 @@
-"""What commands show on a terminal: progress bars on stderr, and tables that fit its width and have no colours where there are none."""
+"""Output of the commands: JSON, tables that fit the terminal, and progress bars on stderr."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from onebit.experiments.report import Badge, Cell, Number, Table
 from onebit.experiments.trials import Progress
@@ -15,28 +16,33 @@ from onebit.experiments.trials.cost import duration, quantity
 if TYPE_CHECKING:
     from rich.console import Console
 
-LINE_S = 60.0  # so often progress is said where there is no terminal
+LINE_S = 60.0  # between two lines of progress where there is no terminal
 WIDTH = 100  # where the output is no terminal
 TONES = {"good": "green", "bad": "red", "plain": "dim"}
 
 
-def console() -> Console:
-    """Where tables are printed: as wide as the terminal, or as a page where there is none."""
+def print_json(value: object, indent: int | None = None, file: TextIO | None = None) -> None:
+    """Print a value as JSON, to stdout or another file."""
+    print(json.dumps(value, ensure_ascii=False, indent=indent), file=file)
+
+
+def open_console() -> Console:
+    """Return the console for tables: as wide as the terminal, or `WIDTH` where there is none."""
     from rich.console import Console
 
-    found = Console(emoji=False)  # or fourier:100:2 has a picture in it
-    return found if found.is_terminal else Console(width=WIDTH, emoji=False)
+    console = Console(emoji=False)  # without it, fourier:100:2 would show a picture
+    return console if console.is_terminal else Console(width=WIDTH, emoji=False)
 
 
 def print_table(table: Table, hidden: Collection[str] = (), roomy: Collection[str] = (), caption: str = "") -> None:
-    """Print a table of a page, without the columns that are hidden; those that are roomy need a wide terminal."""
+    """Print a table of a page without its `hidden` columns, and on a narrow terminal without the `roomy` ones."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table as TerminalTable
 
-    where = console()
-    left_out = {*hidden, *(roomy if where.width < WIDTH else ())}
-    places = [place for place, column in enumerate(table.columns) if column.title not in left_out]
+    console = open_console()
+    left_out = {*hidden, *(roomy if console.width < WIDTH else ())}
+    shown = [index for index, column in enumerate(table.columns) if column.title not in left_out]
     drawn = TerminalTable(
         title=escape(table.title),
         title_justify="left",
@@ -45,19 +51,19 @@ def print_table(table: Table, hidden: Collection[str] = (), roomy: Collection[st
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    for place in places:
-        column = table.columns[place]
+    for index in shown:
+        column = table.columns[index]
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        drawn.add_column(column.title, justify=justify, overflow="fold", no_wrap=column.numeric or place == 0)
+        drawn.add_column(column.title, justify=justify, overflow="fold", no_wrap=column.numeric or index == 0)
     for group, rows in table.groups.items():
         if group:
             drawn.add_section()
             drawn.add_row(f"[bold]{group}[/]")
         for cells in rows:
             tones = [TONES[cell.tone] if isinstance(cell, Badge) else "default" for cell in cells]
-            texts = [f"[{tones[place]}]{escape(_plain_cell(cells[place]))}[/]" for place in places]
+            texts = [f"[{tones[index]}]{escape(_plain_cell(cells[index]))}[/]" for index in shown]
             drawn.add_row(f"{'  ' if group else ''}{texts[0]}", *texts[1:])
-    where.print(drawn)
+    console.print(drawn)
 
 
 def _plain_cell(cell: Cell) -> str:
@@ -67,21 +73,21 @@ def _plain_cell(cell: Cell) -> str:
 
 
 def print_note(note: str) -> None:
-    """Print a text below a table, as wide as that."""
-    console().print(note, highlight=False, markup=False)
+    """Print a text below a table, wrapped to the same width."""
+    open_console().print(note, highlight=False, markup=False)
 
 
 @contextmanager
 def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
-    """A progress bar on stderr with the time left, gone when it is done; where stderr is no terminal, a line now and then."""
-    with growing_bar(title, quiet) as (began, progress):
-        began(total)
+    """Show a progress bar with the time left on stderr until it is done, or a line a minute where stderr is no terminal."""
+    with growing_bar(title, quiet) as (set_total, progress):
+        set_total(total)
         yield progress
 
 
 @contextmanager
 def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
-    """The same where the total is heard of later: what is told the total, and what is told the progress."""
+    """Show a progress bar whose total comes later: yield a function that sets the total, and one that advances the bar."""
     if quiet:
         yield (lambda total: None), (lambda count: None)
         return
@@ -97,8 +103,8 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        words = _Words(title)
-        yield words.began, words.progress
+        lines = _ProgressLines(title)
+        yield lines.set_total, lines.advance
         return
     columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), TimeRemainingColumn())
     with Bar(*columns, console=console, transient=True) as bar:
@@ -106,23 +112,21 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
         yield (lambda total: bar.update(task, total=total)), (lambda count: bar.advance(task, count))
 
 
-class _Words:
+class _ProgressLines:
     """Progress in a log file: a line a minute."""
 
     def __init__(self, title: str) -> None:
         self._title, self._total, self._done = title, 0, 0
-        self._started = self._said = time.monotonic()
+        self._started = self._printed = time.monotonic()
 
-    def began(self, total: int) -> None:
-        """How much there is to do."""
+    def set_total(self, total: int) -> None:
         self._total = total
 
-    def progress(self, count: int) -> None:
-        """So much more is done."""
+    def advance(self, count: int) -> None:
         self._done += count
         now = time.monotonic()
-        if now - self._said >= LINE_S and 0 < self._done <= self._total:
-            self._said, took = now, now - self._started
+        if now - self._printed >= LINE_S and 0 < self._done <= self._total:
+            self._printed, took = now, now - self._started
             left = took * (self._total - self._done) / self._done
             share = f"{100 * self._done / self._total:.0f} % after {duration(took)}"
             print(f"onebit: {self._title}: {share}, about {duration(left)} left", file=sys.stderr, flush=True)
@@ -130,7 +134,7 @@ class _Words:
 
 @contextmanager
 def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """A bar on stderr for what is read, converted or downloaded; it appears with the first word of it."""
+    """Show a bar on stderr for what is read, converted or downloaded; it appears with the first report."""
     if quiet:
         yield None
         return
@@ -146,9 +150,9 @@ def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None
     with Bar(*columns, console=console, transient=True) as bar:
         tasks: dict[str, Any] = {}
 
-        def heard(what: str, done: int, total: int) -> None:
+        def report(what: str, done: int, total: int) -> None:
             if what not in tasks:
                 tasks[what] = bar.add_task(what)
             bar.update(tasks[what], completed=done, total=total or None)
 
-        yield heard
+        yield report

@@ -13,7 +13,6 @@ when it is created; only a hash of it is stored. Examples:
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from onebit.cli.options import later_time, names_of
 from onebit.cli.serve import add_setting, needing_extra, setting
+from onebit.cli.terminal import print_json
 from onebit.errors import InputError, brief
 from onebit.service.settings import TOKENS, Settings
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """The options of `onebit token`."""
     command.add_argument("action", choices=["create", "list", "revoke"], help="what to do")
     command.add_argument("id", metavar="ID", nargs="?", help="the token to revoke, by its id or its text")
     add_setting(command, "data")
@@ -41,42 +40,40 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--task", metavar="NAME", action="append", default=[], help="a task that a new token is for (default: all)"
     )
-    command.add_argument("--name", help="a word about a new token, for the list")
+    command.add_argument("--name", help="a note about a new token, for the list")
     command.add_argument(
         "--expires",
         metavar="WHEN",
         type=later_time,
-        help="until when a new token is good: so long from now (12h, 90d, 8w), or a day or time here (2027-01-01, 2027-01-01T12:00); "
-        "default: until it is revoked",
+        help="when a new token expires: after 12h, 90d or 8w, or at a local time, 2027-01-01 or 2027-01-01T12:00 "
+        "(default: when it is revoked)",
     )
-    command.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
-def execute(chosen: argparse.Namespace) -> int:
-    """Make, list or revoke."""
+def execute(chosen: argparse.Namespace) -> None:
+    """Create, list or revoke."""
     tokens = _tokens(chosen)
     if chosen.action != "create":
         for option in ("scope", "task", "name", "expires"):
             if getattr(chosen, option):
-                raise InputError(f"--{option.replace('_', '-')} is for onebit token create")
-    if chosen.action == "revoke":
+                raise InputError(f"--{option} is for onebit token create")
+    if chosen.action != "revoke" and chosen.id is not None:
+        raise InputError(f"onebit token {chosen.action} takes no ID, but got {brief(chosen.id)}")
+    if chosen.action == "list":
+        if chosen.json:
+            print_json([token.model_dump(exclude={"digest"}) for token in tokens.listed()])
+        else:
+            _show(tokens.listed())
+    elif chosen.action == "revoke":
         if chosen.id is None:
             raise InputError("ID is missing: the id of the token to revoke; `onebit token list` shows them")
-        token = tokens.revoke(chosen.id)
-        print(f"token {token.id} is revoked", file=sys.stderr)
-        return 0
-    if chosen.id is not None:
-        raise InputError(f"{brief(chosen.id)} is too much: onebit token {chosen.action} takes no ID")
-    if chosen.action == "list":
-        _show(tokens.listed(), chosen.json)
-        return 0
-    text = tokens.create(names_of(chosen.scope), chosen.task, chosen.name, chosen.expires)
-    print(text)
-    data = setting(chosen, "data")
-    if data is not None and not (data / "onebit.db").exists():
-        print(f"there is no service in {data} yet", file=sys.stderr)
-    print(f"this is the only time that it is shown; {tokens.name} keeps a hash of it", file=sys.stderr)
-    return 0
+        print(f"token {tokens.revoke(chosen.id).id} is revoked", file=sys.stderr)
+    else:
+        print(tokens.create(names_of(chosen.scope), chosen.task, chosen.name, chosen.expires))
+        data = setting(chosen, "data")
+        if data is not None and not (data / "onebit.db").exists():
+            print(f"there is no service in {data} yet", file=sys.stderr)
+        print(f"this is the only time that it is shown; {tokens.name} keeps a hash of it", file=sys.stderr)
 
 
 def _tokens(chosen: argparse.Namespace) -> Tokens:
@@ -95,10 +92,7 @@ def _tokens(chosen: argparse.Namespace) -> Tokens:
     return Tokens(file or data / TOKENS)
 
 
-def _show(tokens: list[Token], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([token.model_dump(exclude={"digest"}) for token in tokens], ensure_ascii=False))
-        return
+def _show(tokens: list[Token]) -> None:
     for token in tokens:
         tasks = "all tasks" if token.tasks is None else ", ".join(token.tasks)
         revoked = "" if token.revoked is None else f"  revoked {_day(token.revoked)}"

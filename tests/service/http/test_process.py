@@ -385,7 +385,7 @@ def without(module: str, *command: str) -> str:
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     err = without("uvicorn", "serve", "--data", str(tmp_path))
-    assert f"the service needs uvicorn, which is not here: {install_command('serve')}" in err
+    assert f"the service needs uvicorn, which is not installed: {install_command('serve')}" in err
 
 
 @pytest.mark.parametrize("command", [["serve"], ["token", "list"]])

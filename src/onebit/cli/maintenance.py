@@ -1,0 +1,185 @@
+"""The commands that check, copy, forget and archive the log of a service, each a class of what `parser` asks of a command."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+from onebit.cli.options import add_rule_option, earlier_time
+from onebit.cli.serve import add_setting, needing_extra, setting
+from onebit.cli.terminal import print_json
+
+FAULTS = 1  # the exit code of `onebit check`
+
+
+class Check:
+    """Check whether the log of a service, in a folder or in PostgreSQL, is intact; the service may be running.
+
+    This reads the database, its tables, every row of the log, the snapshots and the tokens, and changes nothing. Exit code 0 means that all
+    is well, 1 that there are faults, which are listed, and 2 that the folder could not be read. Examples:
+
+        onebit check service
+        onebit check service --json
+        onebit check postgresql://onebit@db.example.org/onebit
+    """
+
+    @staticmethod
+    def declare(command: argparse.ArgumentParser) -> None:
+        command.add_argument(
+            "folder", metavar="DIR", help="the data folder of `onebit serve`, which may be running, or postgresql://..."
+        )
+        add_setting(command, "token_file")
+        add_rule_option(command)
+
+    @staticmethod
+    def execute(chosen: argparse.Namespace) -> int:
+        with needing_extra():
+            from onebit.service.maintenance.check import check
+        report = check(chosen.folder, setting(chosen, "token_file"))
+        if chosen.json:
+            print_json(report.to_dict())
+        elif report.fine:
+            print(f"{report.folder} is whole: {report.counted()}")
+        else:
+            for fault in report.faults:
+                print(f"{fault.where}: {fault.what}")
+            if report.more:
+                print(f"and {report.more} more")
+        return 0 if report.fine else FAULTS
+
+
+class Copy:
+    """Copy the log of a service: from a folder to a PostgreSQL database, which many nodes can share, or back.
+
+    Every row keeps its number and its time, and is read back and compared. Tokens are copied too; snapshots are not, and are recreated by
+    the next start. The rows of FROM do not change; a folder is locked meanwhile. Stop the service first. Examples:
+
+        onebit copy service postgresql://db.example.org/onebit
+        onebit copy postgresql://db.example.org/onebit folder
+    """
+
+    @staticmethod
+    def declare(command: argparse.ArgumentParser) -> None:
+        where = "the data folder of `onebit serve`, or the address of a database"
+        command.add_argument("source", metavar="FROM", help=where)
+        command.add_argument("target", metavar="TO", help=f"{where}, where there is no log yet")
+
+    @staticmethod
+    def execute(chosen: argparse.Namespace) -> None:
+        with needing_extra():
+            from onebit.service.maintenance.copy import copy
+        copied = copy(chosen.source, chosen.target)
+        counts = {**copied.rows, "tokens": copied.tokens}
+        if chosen.json:
+            print_json(counts)
+        else:
+            print(f"copied and compared, row by row: {', '.join(f'{name}: {n}' for name, n in counts.items())}")
+
+
+class Forget:
+    """Delete decisions from the log of a service that is stopped, or from PostgreSQL, whose nodes may run; for a running service, use the route `forget`.
+
+    Their rows are deleted with their feedback and its revisions, from the database, its free pages and its journal, and so are all older
+    snapshots of the task. Learners whose state contains rows (kernels, and auto on numbers) unlearn them: the log is replayed without them at
+    the next start. All others keep what they learnt, unless --unlearn is given. Ids are not used again. Exports, backups and copies of the
+    folder are your responsibility. Examples:
+
+        onebit forget service news --id mail-17 --id mail-18
+        onebit forget service news --before 2026-01-01
+        onebit forget service news --id mail-17 --unlearn
+        onebit forget postgresql://onebit@db.example.org/onebit news --before 90d
+    """
+
+    @staticmethod
+    def declare(command: argparse.ArgumentParser) -> None:
+        _add_stopped_log(command)
+        which = command.add_mutually_exclusive_group(required=True)
+        which.add_argument(
+            "--id", metavar="ID", action="append", help="the id of a decision; may be given several times"
+        )
+        which.add_argument(
+            "--before",
+            metavar="DATE",
+            type=earlier_time,
+            help="all decisions made before a time, 2026-01-01 (UTC) or 2026-01-01T12:00+02:00, or longer ago than 90d, 8w or 12h",
+        )
+        command.add_argument(
+            "--unlearn", action="store_true", help="unlearn them, also where the learner could keep what it learnt"
+        )
+
+    @staticmethod
+    def execute(chosen: argparse.Namespace) -> None:
+        with needing_extra():
+            from onebit.service.maintenance.forget import ForgetOrder, forget
+        reply = forget(chosen.folder, chosen.task, ForgetOrder(chosen.id, chosen.before, chosen.unlearn))
+        if chosen.json:
+            print_json(reply)
+            return
+        learner = f", what was learnt is {reply['learner']}" if reply["forgotten"] else ""
+        print(f"{chosen.task}: decisions forgotten: {reply['forgotten']:,}{learner}")
+        _print_unerased(reply["erased"])
+
+
+class Archive:
+    """Move completed months of a task from the log of a service that is stopped, or from PostgreSQL, whose nodes may run, into Parquet files.
+
+    One file is written for each month (UTC), TO/TASK/2026-01.parquet and so on, and compared with the log row by row. Then the decisions are
+    deleted from the log, as by `onebit forget`, except that the learner keeps everything it learnt. Months not completed at --before stay in
+    the log. If the command is interrupted, run it again to finish. `onebit evaluate TO/TASK` reads the files. Examples:
+
+        onebit archive service news --to archive
+        onebit archive service news --before 2026-01-01 --to archive
+        onebit archive postgresql://onebit@db.example.org/onebit news --to archive
+        onebit evaluate archive/news --learner linucb
+    """
+
+    @staticmethod
+    def declare(command: argparse.ArgumentParser) -> None:
+        _add_stopped_log(command)
+        command.add_argument(
+            "--to", metavar="DIR", type=_folder, required=True, help="the folder of the archive, created if missing"
+        )
+        command.add_argument(
+            "--before",
+            metavar="DATE",
+            type=earlier_time,
+            help="months that ended before a time, 2026-01-01 (UTC), or longer ago than 90d, 8w or 12h (default: now)",
+        )
+
+    @staticmethod
+    def execute(chosen: argparse.Namespace) -> None:
+        with needing_extra():
+            from onebit.service.maintenance.archive import archive
+        before = time.time() if chosen.before is None else chosen.before
+        reply = archive(chosen.folder, chosen.task, before, chosen.to)
+        if chosen.json:
+            print_json(reply)
+            return
+        for file in reply["files"]:
+            print(f"{file['file']}: decisions: {file['decisions']:,}")
+        print(f"{chosen.task}: decisions archived, and no longer in the log: {reply['archived']:,}")
+        _print_unerased(reply["erased"])
+
+
+def _add_stopped_log(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "folder",
+        metavar="DIR",
+        help="the data folder of `onebit serve`, which must not be running, or postgresql://...",
+    )
+    command.add_argument("task", metavar="TASK", help="the name of a task")
+    add_rule_option(command)
+
+
+def _folder(text: str) -> Path:
+    if not text:  # a variable of the shell that was not set
+        raise argparse.ArgumentTypeError("the name is empty, but must be that of a folder")
+    return Path(text)
+
+
+def _print_unerased(is_erased: bool) -> None:
+    if not is_erased:
+        print(
+            "the database file could not be rewritten now and may still have them: the next start of the service does it"
+        )
