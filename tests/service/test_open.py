@@ -14,8 +14,7 @@ import pytest
 
 import onebit
 from onebit.errors import InputError, OnebitError
-from onebit.service.core.feedback import sweep
-from onebit.service.core.feedback_rows import SWEPT
+from onebit.service.core.deadlines import SWEPT, sweep
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.open.folder import OpenFolder
 from onebit.service.task import build_learner

@@ -11,8 +11,7 @@ from pydantic import TypeAdapter
 
 import onebit
 from onebit.learner.learner import Learner
-from onebit.service.core.replicas import Replicas
-from onebit.service.core.request_terms import RequestTerms
+from onebit.service.core.replicas import Replicas, RequestTerms
 from onebit.service.errors import InvalidError, NotFoundError
 from onebit.service.replies import ExplanationReply
 from onebit.service.service import Service

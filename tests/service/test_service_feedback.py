@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from onebit.learner.learner import Learner
-from onebit.service.core import feedback, feedback_rows
+from onebit.service.core import feedback
 from onebit.service.core.plan import finished
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError
 from onebit.service.service import Service
@@ -702,12 +702,12 @@ def test_feedback_on_a_decision_that_could_not_be_written_meanwhile(
                     time.sleep(0.001)
                 return found
 
-            hearing_look_up = feedback_rows.look_up
+            hearing_look_up = feedback.look_up
             monkeypatch.setattr(appender_of(service), "append", fail_once)
             monkeypatch.setattr(feedback, "look_up", look_up)
             deciding = asyncio.ensure_future(outcome(service.decide("fruit", [ask("new")])))
             await asyncio.sleep(0)
-            while not service.core.is_known(1, "new"):
+            while service.core.cache.get(1, "new") is None:
                 await asyncio.sleep(0)
             answers = await service.feedback("fruit", [hint(one) for one in [*ids, "new"]], single=False)
             assert answers[-1]["status"] == "unknown"

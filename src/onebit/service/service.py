@@ -16,12 +16,11 @@ from typing import Any, TypeVar
 from onebit.errors import InputError
 from onebit.rules import add_rule
 from onebit.service.admin import Admin
-from onebit.service.core.answers import as_reply
 from onebit.service.core.commit import CommitThread, GroupCommit
 from onebit.service.core.compiler import Compiler
-from onebit.service.core.deadlines import sweep_for_ever
-from onebit.service.core.decide import PROBABILITIES_AT_ONCE, decide
-from onebit.service.core.feedback import hear, sweep
+from onebit.service.core.deadlines import sweep, sweep_for_ever
+from onebit.service.core.decide import PROBABILITIES_AT_ONCE, as_reply, decide
+from onebit.service.core.feedback import hear
 from onebit.service.core.plan import HeavyWork, Plan, Turn, run_plan
 from onebit.service.core.progress import Progress
 from onebit.service.core.recovery import recover
@@ -113,7 +112,7 @@ class Service(TaskViews):
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all who waited
                 loop.call_soon_threadsafe(work)
 
-        self._commits = GroupCommit(appender, deliver=deliver)
+        self._commits = GroupCommit(appender, deliver)
         self._writer = CommitThread(self._commits, "onebit-writer")
         self.core = ServingCore(
             self._commits, self.store.cache, self._clock, self.store.shared, self.settings.max_values

@@ -299,6 +299,11 @@ def check_sure_or_risk(sure: float | None, risk: float | None, where: str = "") 
         )
 
 
+def is_unsure(confidence: float | None, sure: float | None) -> bool:
+    """Return True if a decision has less confidence than was asked for."""
+    return sure is not None and (confidence is None or confidence < sure)
+
+
 def require_candidate_support(learner: Learner, retired: Collection[ClassName], field: str) -> None:
     """Refuse a learner that cannot play among some of the classes, where some are retired."""
     rule = learner.runtime.rule

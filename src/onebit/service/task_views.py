@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from onebit.errors import OnebitError, truncate
-from onebit.service.core.feedback_rows import refuse_forgotten
+from onebit.service.core.feedback import refuse_forgotten
 from onebit.service.core.plan import HeavyWork
 from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.service.core.threads import in_thread

@@ -48,19 +48,14 @@ def without_interrupts() -> Iterator[None]:
             handler(*held_back[-1])
 
 
-def run_here(work: Callable[[], None]) -> None:
-    """Run something at once."""
-    work()
-
-
 class GroupCommit:
     """The rows that are not in the log yet."""
 
     def __init__(
         self,
         appender: Appender,
+        deliver: Callable[[Callable[[], None]], None],
         soon: bool = False,
-        deliver: Callable[[Callable[[], None]], None] = run_here,
         taught: Callable[[Submission], None] | None = None,
     ) -> None:
         self.appender = appender

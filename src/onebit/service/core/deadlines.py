@@ -1,21 +1,64 @@
-"""What a service looks after by itself, again and again: deadlines; and what falls to it when it becomes the leader of its log."""
+"""Deadlines: what silence means when they have passed, and what else falls to the leader of a log, again and again."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING
 
 from onebit.errors import OnebitError
-from onebit.service.admin import Admin
+from onebit.service.core.feedback import FeedbackSubmission, find_decisions, submit_feedback
+from onebit.service.core.plan import LookUp, Plan
 from onebit.service.core.served_task import ServedTask
+from onebit.service.core.serving_core import ServingCore
 from onebit.service.store.base import Store
+from onebit.service.store.cache import Word
 from onebit.service.store.errors import LogError
 from onebit.service.store.health import LogHealth
 from onebit.service.store.row_checks import BadRecordError
+from onebit.service.store.rows import DecisionHead
+
+if TYPE_CHECKING:
+    from onebit.service.admin import Admin
 
 SWEEP_S = 0.5  # how often
+SWEPT = 256  # decisions whose deadline is looked at in one go
 LOG = logging.getLogger("onebit.service")
+
+
+def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
+    """Answer, under the leader's lease, for those who were silent until the deadline; return True if there may be more."""
+    info = served.info
+    if info.deadline_s is None or info.silence == "nothing" or info.deleted is not None:
+        return False
+    assumptions, now = served.assumptions._replace(lease=lease), core.clock.now()
+    before, after = now - info.deadline_s, served.swept
+    due: list[DecisionHead] = yield LookUp(
+        lambda reader: reader.due(info.expected, after, before, SWEPT, core.clock.made)
+    )
+    if not due:
+        return False
+    forgets = served.forgets
+    known = yield from find_decisions(core, served, [one.id for one in due])
+    if served.forgetting or forgets != served.forgets:  # some of these may be gone: look again
+        return False
+    statement, silence, swept = FeedbackSubmission(info.number, assumptions), Word(info.silence == "right"), 0
+    for one in due:
+        decision = known[one.id]
+        if decision is None:
+            raise BadRecordError(info.name, "decisions", one.seq, f"it cannot be found by its id {one.id!r}")
+        if decision.feedback_ticket is not None:
+            break  # somebody is answering at this moment; look again
+        swept = one.seq
+        if decision.counted is None and one.mode != "shadow":  # what was shown in its place nobody knows
+            statement.about[one.id] = decision
+            statement.add(info, decision, now, "silence", silence, False)
+    if statement.about:
+        submit_feedback(core, served, statement)
+        yield statement
+    served.swept = max(served.swept, swept)
+    return len(due) == SWEPT and swept == due[-1].seq  # where somebody is answering, the next look goes on
 
 
 async def sweep_for_ever(

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
+from onebit.contract.validation import ClassName, join_names
 from onebit.engine.stream import CHOICE_COLUMNS
 from onebit.errors import OnebitError
-from onebit.service.core.feedback_rows import refuse_forgotten
+from onebit.features.features import Kept
+from onebit.learner.decision import Decision
+from onebit.service.core.feedback import refuse_forgotten
 from onebit.service.core.plan import LookUp, Plan, Turn, settle
-from onebit.service.core.replicas import Choices
-from onebit.service.core.request_terms import DecisionRequest, RequestTerms, is_same_set, parse_terms
+from onebit.service.core.replicas import Choices, RequestTerms
 from onebit.service.core.served_task import ServedTask
 from onebit.service.errors import ConflictError, InvalidError, UnavailableError
-from onebit.service.inputs import ParsedX, decode_indices, encode_indices
+from onebit.service.inputs import ParsedX, decode_indices, decode_numbers, encode_indices
+from onebit.service.requests import DecideRequest
 from onebit.service.store.cache import CachedDecision
 from onebit.service.store.errors import RowsTakenError
 from onebit.service.store.reader import NO_END, Reader
 from onebit.service.store.rows import DecisionRow
-from onebit.service.store.submission import Submission
-from onebit.service.task import TaskInfo, require_candidate_support
+from onebit.service.store.submission import Assumptions, Submission
+from onebit.service.task import TaskInfo, check_sure_or_risk, is_unsure, require_candidate_support
 
 if TYPE_CHECKING:
     from onebit.service.core.serving_core import ServingCore
@@ -31,12 +35,25 @@ AT_ONCE = 256  # rows that are decided before others get a turn, at most
 NAMES_AT_ONCE = 10_000  # of candidates, which are looked up
 PROBABILITIES_AT_ONCE = 25_600
 WEIGHTS_AT_ONCE = 10**7  # that are multiplied with numbers
-UNRESERVED: AbstractContextManager[None] = nullcontext()  # ids that are decided on without a wait
 BYTES_AT_ONCE = 2**13  # of texts, and of names with their numbers, which are read and hashed one by one
 
 
+class ProgramRequest(NamedTuple):
+    """What a program asks to have decided, as `DecideRequest` has it over HTTP."""
+
+    x: Any
+    id: str | None
+    among: Sequence[ClassName] | None = None
+    complete: bool = False
+    sure: float | None = None
+    risk: float | None = None
+
+
+DecisionRequest = DecideRequest | ProgramRequest
+
+
 class Ask(NamedTuple):
-    """What is decided on, and what is asked beside it."""
+    """A request, checked: what is decided on, and what is asked beside it."""
 
     x: ParsedX
     terms: RequestTerms
@@ -58,28 +75,28 @@ def decide(
     """
     assumptions = served.assumptions
     asks = yield from _parse(core, served, requests, single)
-    ids = [request.id if request.id is not None else core.new_id() for request in requests]
-    fresh = dict(zip(ids, asks, strict=True))
-    if len(fresh) < len(ids):
+    ids = [core.new_id() if request.id is None else request.id for request in requests]
+    asked = dict(zip(ids, asks, strict=True))
+    if len(asked) < len(ids):
         _refuse_contradictions(ids, asks)
-    task, known = served.info.number, dict[str, MadeDecision]()
+    task, made = served.info.number, dict[str, MadeDecision]()
     given = [request.id for request in requests if request.id is not None]
     if core.shared:  # what others have decided on, the log says when it is written to
-        given = [one for one in given if core.is_known(task, one)]
+        given = [identity for identity in given if core.cache.get(task, identity) is not None]
     if given:
-        known = yield from _repeat(core, served, given, fresh)
+        made = yield from _repeat(core, served, given, asked)
         if served.info.forgotten_at:
-            wanted = [one for one in given if one not in known]
+            wanted = [identity for identity in given if identity not in made]
             yield LookUp(lambda reader: refuse_forgotten(reader, served.info, wanted))
-    while fresh := {identity: one for identity, one in fresh.items() if identity not in known}:
+    while len(made) < len(asked):
+        fresh = {identity: ask for identity, ask in asked.items() if identity not in made} if made else asked
         try:
-            made = yield from _decide_fresh(core, served, fresh, single, Submission(task, assumptions))
-            known.update((one.row.id, one) for one in made)
+            made |= yield from _decide_fresh(core, served, fresh, single, assumptions)
         except RowsTakenError:
-            known |= yield from _repeat(core, served, list(fresh), fresh)
-            gone = [one for one in fresh if one not in known]
+            made |= yield from _repeat(core, served, list(fresh), fresh)
+            gone = [identity for identity in fresh if identity not in made]
             yield LookUp(lambda reader, gone=gone: _refuse_gone(reader, served.info, gone))  # type: ignore[misc]
-    return [known[identity] for identity in ids]
+    return [made[identity] for identity in ids]
 
 
 def _refuse_contradictions(ids: Sequence[str], asks: Sequence[Ask]) -> None:
@@ -100,57 +117,83 @@ def _refuse_gone(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
 
 
 def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionRequest], single: bool) -> Plan[list[Ask]]:
-    info, found, names = served.info, list[Ask](), 0
+    """Check what is asked for. While a long list is checked, others get a turn."""
+    info, asks, names = served.info, list[Ask](), 0
     usual = RequestTerms(sure=info.sure, risk=info.risk)
     for index, request in enumerate(requests):
         if (index and index % AT_ONCE == 0) or names > NAMES_AT_ONCE:
             names = 0
             yield Turn.ANY
-        x = info.inputs.parse(request.x, _field(index, single), core.max_values)
+        x = info.inputs.parse(request.x, "x" if single else f"[{index}].x", core.max_values)
         if request.among is None and request.sure is None and request.risk is None:
-            found.append(Ask(x, usual))
+            asks.append(Ask(x, usual))
             continue
         where = "" if single else f"[{index}]."
-        found.append(Ask(x, parse_terms(request, info, served.class_indices, where)))
+        asks.append(Ask(x, parse_terms(request, info, served.class_indices, where)))
         if request.among is not None:
             require_candidate_support(served.follower.replicas.resting, request.among, f"{where}among")
             names += len(request.among)
-    return found
+    return asks
+
+
+def parse_terms(
+    request: DecisionRequest, info: TaskInfo, class_indices: Mapping[ClassName, int], where: str
+) -> RequestTerms:
+    """Return what a request asks beside x, and where it says nothing, the task."""
+    check_sure_or_risk(request.sure, request.risk, where)
+    certainty = (request.sure, request.risk)
+    if certainty == (None, None):
+        certainty = (info.sure, info.risk)
+    if request.among is None:
+        return RequestTerms(None, request.complete, *certainty)
+    retired, candidates = set(info.retired), set[int]()
+    for name in request.among:
+        index = class_indices.get(name)
+        if index is None:
+            raise InvalidError(
+                f"{where}among has {name!r}, but the classes are {join_names(info.classes)}", f"{where}among"
+            )
+        if name not in retired:
+            candidates.add(index)
+    if not candidates:
+        raise InvalidError(f"{where}among has no class that can be played: all of them are retired", f"{where}among")
+    return RequestTerms(tuple(sorted(candidates)), request.complete, *certainty)
 
 
 def _decide_fresh(
-    core: ServingCore, served: ServedTask, fresh: dict[str, Ask], single: bool, submission: Submission
-) -> Plan[list[MadeDecision]]:
-    """Decide on what nobody has decided on, and write it."""
-    ids, asks, task = list(fresh), list(fresh.values()), served.info.number
+    core: ServingCore, served: ServedTask, asked: dict[str, Ask], single: bool, assumptions: Assumptions
+) -> Plan[dict[str, MadeDecision]]:
+    """Decide on what nobody has decided on, and write it. RowsTakenError where somebody else was faster."""
+    ids, asks, task = list(asked), list(asked.values()), served.info.number
     pieces = _pieces(served, asks)
-    is_small = len(pieces) == 1 and sum(len(one.x.stored) for one in asks) < BYTES_AT_ONCE
+    is_small = len(pieces) == 1 and sum(len(ask.x.stored) for ask in asks) < BYTES_AT_ONCE
     rows: list[DecisionRow] = []
-    # Nobody else may take these ids while the rest is decided.
-    with UNRESERVED if is_small else core.reserved(task, ids, submission):
-        for start, end in pieces:
-            if not is_small:
-                yield Turn.HEAVY
-            choices = _choose(served, ids[start:end], asks[start:end], start, single)
-            rows += _rows(served.info, ids[start:end], asks[start:end], choices, core.clock.now())
-        if len(pieces) > 1:  # others had a turn: the times of the log have the order of its rows
-            now = core.clock.now()
-            rows = [row._replace(time=now) for row in rows]
-        made = [MadeDecision(row, ask.x.value) for row, ask in zip(rows, asks, strict=True)]
-        submission.decisions = [CachedDecision(one.row, one.x, submission) for one in made]
-        core.cache.add(submission.decisions)
+    for start, end in pieces:
+        if not is_small:
+            yield Turn.HEAVY
+        choices = _choose(served, ids[start:end], asks[start:end], start, single)
+        rows += _rows(served.info, ids[start:end], asks[start:end], choices, core.clock.now())
+    if len(pieces) > 1:  # others had a turn: the times of the log have the order of its rows
+        now = core.clock.now()
+        rows = [row._replace(time=now) for row in rows]
+    if any(core.cache.get(task, identity) is not None for identity in ids):  # meanwhile
+        raise RowsTakenError("an id was decided meanwhile")
+    made = [MadeDecision(row, ask.x.value) for row, ask in zip(rows, asks, strict=True)]
+    submission = Submission(task, assumptions)
+    submission.decisions = [CachedDecision(row, x, submission) for row, x in made]
+    core.cache.add(submission.decisions)
 
-        def finish() -> None:
-            """The rows are in the log, or will never be; also where whoever asked does not wait any more."""
-            if submission.error is not None:
-                core.cache.remove(task, ids)
-            for one in submission.decisions:
-                one.ticket = None
+    def finish() -> None:
+        """The rows are in the log, or will never be; also where whoever asked does not wait any more."""
+        if submission.error is not None:
+            core.cache.remove(task, ids)
+        for decision in submission.decisions:
+            decision.ticket = None
 
-        submission.add_done_callback(finish)
-        core.submit(submission)
+    submission.add_done_callback(finish)
+    core.submit(submission)
     yield submission
-    return made
+    return dict(zip(ids, made, strict=True))
 
 
 def _repeat(
@@ -161,7 +204,6 @@ def _repeat(
     answers: dict[str, MadeDecision] = {}
     wanted = list(dict.fromkeys(ids))
     while True:
-        yield from settle([core.deciding.get((task, one)) for one in wanted])
         held = {one: found for one in wanted if (found := core.cache.get(task, one)) is not None}
         yield from settle([one.ticket for one in held.values()])
         if not core.shared:  # else another node may have forgotten it
@@ -183,7 +225,7 @@ def _repeat(
         wanted = [one for one in wanted if one not in answers]
         # What was written, and is not in the log any more, another node has forgotten.
         core.cache.remove(task, [one for one in wanted if one in held and core.cache.get(task, one) is held[one]])
-        if not any(core.is_known(task, one) for one in wanted):
+        if not any(core.cache.get(task, one) is not None for one in wanted):
             return answers
 
 
@@ -197,6 +239,16 @@ def _refuse_other(served: ServedTask, row: DecisionRow, asked: Ask) -> None:
         raise ConflictError(f"id {row.id!r} was decided already, among other classes", "id")
     if None not in (among, terms.among) and terms.complete is not bool(row.complete):
         raise ConflictError(f"id {row.id!r} was decided already, with another complete", "id")
+
+
+def is_same_set(asked: Sequence[int] | None, logged: Sequence[int] | None, classes: int, retired: set[int]) -> bool:
+    """Return True if a set that is asked for is the one that a decision was made from, when there were so many classes.
+
+    Classes that have been retired meanwhile may be missing now, and those that were retired then are not in what was logged.
+    """
+    then = set(range(classes) if logged is None else logged)
+    now = set(range(classes) if asked is None else asked)
+    return then ^ now <= retired
 
 
 def _rows_at_once(served: ServedTask) -> int:
@@ -220,10 +272,6 @@ def _pieces(served: ServedTask, asks: Sequence[Ask]) -> list[tuple[int, int]]:
     return list(itertools.pairwise([*cuts, len(asks)]))
 
 
-def _field(index: int, single: bool) -> str:
-    return "x" if single else f"[{index}].x"
-
-
 def _choose(served: ServedTask, ids: list[str], asks: Sequence[Ask], first: int, single: bool) -> Choices:
     """Return what the learner in front decides; an x that it refuses is named."""
     inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
@@ -237,7 +285,7 @@ def _choose(served: ServedTask, ids: list[str], asks: Sequence[Ask], first: int,
             try:
                 replicas.decide(inputs.stack([one.x.value]), [identity], [one.terms], retired)
             except OnebitError as error:
-                field = _field(index, single)
+                field = "x" if single else f"[{index}].x"
                 # It speaks of one row of a table; here it is the x of a request.
                 why = re.sub(r"^row 0[,:] | of [xX]\b", "", str(error))
                 sentence = f"{field}{why.removeprefix('x')}" if why.startswith("x ") else f"{field}: {why}"
@@ -283,3 +331,47 @@ def _rows(info: TaskInfo, ids: Sequence[str], asks: Sequence[Ask], choices: Choi
 
 def _or_none(number: float) -> float | None:
     return None if number != number else number  # noqa: PLR0124 -- as NaN is not
+
+
+def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:
+    """Return a decision as `replies.DecisionReply` has it."""
+    row, classes = decision.row, served.info.classes
+    return {
+        "id": row.id,
+        "label": classes[row.label],
+        "greedy": classes[row.greedy],
+        "propensity": row.propensity,
+        "probabilities": dict(zip(served.texts, decode_numbers(row.probabilities).tolist(), strict=False)),
+        "version": f"{row.generation}.{row.learnt}",
+        "among": None if row.among is None else [classes[index] for index in decode_indices(row.among)],
+        "confidence": row.confidence,
+        "unsure": is_unsure(row.confidence, row.sure),
+    }
+
+
+def as_decision(served: ServedTask, decision: MadeDecision) -> Decision:
+    """Return a decision as the learner of the task makes it."""
+    row, classes = decision.row, served.info.classes
+    x: Kept = decision.x
+    if served.info.inputs.kind == "numbers":
+        x = np.frombuffer(row.x)
+    elif isinstance(x, dict):
+        x = dict(x)
+    chances = zip(classes, decode_numbers(row.probabilities).tolist(), strict=False)
+    return Decision(
+        row.id,
+        classes[row.label],
+        row.propensity,
+        classes[row.greedy],
+        row.weight,
+        (row.note, row.second_note),
+        x,
+        row.learnt,
+        served.follower.replicas.resting.runtime.identity,
+        None if row.among is None else tuple(classes[index] for index in decode_indices(row.among)),
+        bool(row.complete),
+        {name: chance for name, chance in chances if chance > 0.0},
+        row.raw,
+        row.confidence,
+        row.sure,
+    )

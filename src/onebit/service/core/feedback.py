@@ -1,36 +1,35 @@
-"""Feedback as a plan: right or wrong for decisions, once each; second thoughts; and what silence means when the deadline has passed."""
+"""Feedback as a plan: each decision is answered once, unless that is revised or withdrawn, and the rows that say so are in the log before anybody hears of it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onebit.service.core.feedback_rows import (
-    SWEPT,
-    WRITTEN,
-    FeedbackSubmission,
-    awaits_silence,
-    compare_truth,
-    judge,
-    look_up,
-    parse_word,
-    refuse_alone,
-    refuse_forgotten,
-    refuse_mixed,
-    refuse_shown,
-)
+from onebit.contract.validation import ClassName, join_names
+from onebit.errors import OnebitError
+from onebit.learner.feedback import check_reward
 from onebit.service.core.plan import LookUp, Plan, Turn, settle
 from onebit.service.core.served_task import ServedTask
-from onebit.service.errors import NotFoundError, UnavailableError
+from onebit.service.errors import ConflictError, GoneError, InvalidError, NotFoundError, UnavailableError
+from onebit.service.inputs import decode_indices
 from onebit.service.requests import FeedbackRequest
-from onebit.service.store.cache import CachedDecision, Word
+from onebit.service.store.cache import CachedDecision, GivenFeedback, Word
+from onebit.service.store.clock import Clock
 from onebit.service.store.errors import RowsTakenError
-from onebit.service.store.rows import DecisionHead
+from onebit.service.store.reader import Reader
+from onebit.service.store.rows import DecisionHead, DecisionRow, FeedbackRow, RevisionRow
+from onebit.service.store.submission import Assumptions, Revision, Submission
+from onebit.service.task import TaskInfo
 
 if TYPE_CHECKING:
     from onebit.service.core.serving_core import ServingCore
 
 AT_ONCE = 256  # ids that are looked up before others get a turn
+WRITTEN = ("accepted", "late", "revised", "withdrawn")
+ANSWERS = ("right", "reward", "truth")  # of which a feedback has one
+NOT_WITH_WITHDRAW = {**dict.fromkeys(ANSWERS), "revise": False, "shown": None, "shown_propensity": None}  # and defaults
+NOTHING: dict[str, Any] = dict.fromkeys(Word._fields)  # what a withdrawal says
 Found = Mapping[str, CachedDecision | None]
 
 
@@ -42,6 +41,59 @@ class FeedbackOutcome(NamedTuple):
     message: str
 
 
+class FeedbackSubmission(Submission):
+    """What is to be written of feedback, and the decisions that it is of, by id."""
+
+    __slots__ = ("about",)
+
+    def __init__(self, task: int, assumptions: Assumptions) -> None:
+        super().__init__(task, assumptions)
+        self.about: dict[str, CachedDecision] = {}
+
+    def note(
+        self,
+        info: TaskInfo,
+        request: FeedbackRequest,
+        word: Word | None,
+        decision: CachedDecision,
+        status: str,
+        now: float,
+    ) -> None:
+        """Note with a decision what is said of it now, and what is to be written."""
+        self.about[request.id] = decision
+        given = decision.feedback
+        if given is not None and (request.revise or request.withdraw):
+            given.word, given.by_silence = word, False
+            said = NOTHING if word is None else {**word._asdict(), "right": int(word.right)}
+            self.revisions.append(Revision(RevisionRow(0, info.number, given.seq, now, **said), given))
+            return
+        assert word is not None
+        self.add(info, decision, now, "caller", word, status == "late")
+
+    def add(self, info: TaskInfo, decision: CachedDecision, now: float, source: str, word: Word, late: bool) -> None:
+        """Note the first feedback of a decision, and its row."""
+        given = GivenFeedback(decision, 0, now, source == "silence", word)
+        given.row = FeedbackRow(
+            seq=0,
+            task=info.number,
+            decision=decision.record.seq,
+            time=now,
+            source=source,
+            right=int(word.right),
+            late=int(late),
+            learn=int(info.mode != "log-only" and not late),
+            shown=word.shown,
+            shown_propensity=word.shown_propensity,
+            reward=word.reward,
+            truth=word.truth,
+        )
+        if late:
+            decision.late = given
+        else:
+            decision.counted = given
+        self.feedback.append(given)
+
+
 def hear(
     core: ServingCore, served: ServedTask, requests: Sequence[FeedbackRequest], single: bool
 ) -> Plan[list[FeedbackOutcome]]:
@@ -49,13 +101,14 @@ def hear(
 
     TaskChangedError where the task changed meanwhile: then the requests must be judged again.
     """
-    refuse_mixed(requests, single)
-    words = [parse_word(served, request, "" if single else f"[{index}].") for index, request in enumerate(requests)]
-    ids = list(dict.fromkeys(request.id for request in requests))
+    words = [parse_feedback(served, request, "" if single else f"[{index}].") for index, request in enumerate(requests)]
+    ids = list(dict.fromkeys([request.id for request in requests]))
+    if len(ids) < len(requests):
+        _refuse_repeated(requests)
     is_current = not core.shared  # whether what was said before is as the log has it
     while True:
         forgets = served.forgets
-        found = yield from _find(core, served, ids)
+        found = yield from find_decisions(core, served, ids)
         unsettled = [
             ticket
             for one in found.values()
@@ -76,7 +129,7 @@ def hear(
             answers = _judge_all(core, served, requests, words, found, single, statement)
             try:
                 if statement.about:
-                    _write(core, served, statement)
+                    submit_feedback(core, served, statement)
                     yield statement
             except RowsTakenError:  # what was remembered is forgotten now
                 continue
@@ -101,16 +154,13 @@ def _judge_all(
     for index, (request, word) in enumerate(zip(requests, words, strict=True)):
         decision = found[request.id]
         if decision is not None and word is not None:
-            where = "" if single else f"[{index}]."
-            refuse_shown(decision.record.mode, request, where)
-            if word.truth is not None:
-                meant[index] = compare_truth(info, request, word, decision.record, where)
+            meant[index] = _match_decision(info, request, word, decision.record, "" if single else f"[{index}].")
     now, answers = core.clock.now(), []
     for request, word in zip(requests, meant, strict=True):
         decision = found[request.id]
         status, message = judge(info, request, word, decision, now)
-        if single:
-            refuse_alone(status, message, request)
+        if single and message:
+            _refuse_alone(status, message, request)
         answers.append(FeedbackOutcome(request.id, status, message))
         if status in WRITTEN:
             assert decision is not None
@@ -118,7 +168,7 @@ def _judge_all(
     return answers
 
 
-def _write(core: ServingCore, served: ServedTask, statement: FeedbackSubmission) -> None:
+def submit_feedback(core: ServingCore, served: ServedTask, statement: FeedbackSubmission) -> None:
     """Write what is noted with its decisions already; if it cannot be written, they are forgotten.
 
     Whether it was written may be unknown; the next who asks finds in the log what is there.
@@ -142,7 +192,7 @@ def _write(core: ServingCore, served: ServedTask, statement: FeedbackSubmission)
     core.submit(statement)
 
 
-def _find(core: ServingCore, served: ServedTask, ids: list[str]) -> Plan[dict[str, CachedDecision | None]]:
+def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Plan[dict[str, CachedDecision | None]]:
     """Return what is known of decisions, from memory or from the log. While a long list is looked up, others get a turn."""
     info, task, cache = served.info, served.info.number, core.cache
     found = {identity: one for identity in ids if (one := cache.get(task, identity)) is not None}
@@ -168,32 +218,6 @@ def _find(core: ServingCore, served: ServedTask, ids: list[str]) -> Plan[dict[st
     return {identity: cache.get(task, identity) or found.get(identity) for identity in ids}
 
 
-def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
-    """Answer, under the leader's lease, for those who were silent until the deadline; return True if there may be more."""
-    info = served.info
-    if not awaits_silence(info):
-        return False
-    assert info.deadline_s is not None
-    assumptions, now = served.assumptions._replace(lease=lease), core.clock.now()
-    before, after = now - info.deadline_s, served.swept
-    due: list[DecisionHead] = yield LookUp(
-        lambda reader: reader.due(info.expected, after, before, SWEPT, core.clock.made)
-    )
-    if not due:
-        return False
-    forgets = served.forgets
-    known = yield from _find(core, served, [one.id for one in due])
-    if served.forgetting or forgets != served.forgets:  # some of these may be gone: look again
-        return False
-    statement = FeedbackSubmission(info.number, assumptions)
-    swept = statement.note_silence(info, due, known, now)
-    if statement.about:
-        _write(core, served, statement)
-        yield statement
-    served.swept = max(served.swept, swept)
-    return len(due) == SWEPT and swept == due[-1].seq  # where somebody is answering, the next look goes on
-
-
 def _rests_on_log(requests: Sequence[FeedbackRequest], found: Found) -> bool:
     """Return True if an answer rests on what other nodes may have said of a decision since it was remembered.
 
@@ -201,3 +225,168 @@ def _rests_on_log(requests: Sequence[FeedbackRequest], found: Found) -> bool:
     """
     pairs = ((request, found[request.id]) for request in requests)
     return any(one is not None and (request.withdraw or one.feedback is not None) for request, one in pairs)
+
+
+def look_up(info: TaskInfo, ids: Sequence[str], reader: Reader, clock: Clock) -> dict[str, CachedDecision]:
+    """Return what the log has to say of decisions."""
+    found: dict[str, CachedDecision] = {}
+    for one in reader.found(info, ids):
+        head = one.decision
+        decision = found.get(head.id)
+        if decision is None:
+            head = head._replace(time=clock.made(head.seq, head.time))
+            decision = found[head.id] = CachedDecision(head)
+        if one.feedback is None or one.feedback_time is None:
+            continue
+        said = (one.shown, one.shown_propensity, one.reward, one.truth)
+        word = None if one.right is None else Word(bool(one.right), *said)
+        by_silence = one.source == "silence" and one.revision is None
+        given = GivenFeedback(decision, one.feedback, clock.made(one.feedback, one.feedback_time), by_silence, word)
+        if one.late:
+            decision.late = given
+        else:
+            decision.counted = given
+    return found
+
+
+def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> Word | None:
+    """Return what is said, in numbers; None where something is withdrawn. Whether a truth is what was played is not known here."""
+    if request.withdraw:
+        given = [name for name, nothing in NOT_WITH_WITHDRAW.items() if getattr(request, name) is not nothing]
+        if given:
+            raise InvalidError(
+                f"{where}{given[0]} is there, and withdraw too: a feedback that is withdrawn says nothing",
+                f"{where}{given[0]}",
+            )
+        return None
+    if (request.right is not None) + (request.reward is not None) + (request.truth is not None) != 1:
+        given = [name for name in ANSWERS if getattr(request, name) is not None]
+        if not given:
+            raise InvalidError(f"{where}right is missing, or a reward, or the truth", f"{where}right")
+        raise InvalidError(
+            f"{where}{given[1]} is there, and {given[0]} too: give one of right, reward and truth",
+            f"{where}{given[1]}",
+        )
+    reward = None
+    if request.reward is not None:
+        try:
+            reward = check_reward(request.reward)
+        except OnebitError as error:
+            raise InvalidError(f"{where}{error}", f"{where}reward") from None
+    right = reward == 1.0 if request.right is None else request.right
+    truth = None if request.truth is None else _class_index(served, "truth", request.truth, where)
+    shown = None if request.shown is None else _class_index(served, "shown", request.shown, where)
+    propensity = None if shown is None else request.shown_propensity or 1.0
+    return Word(right, shown, propensity, reward, truth)
+
+
+def _refuse_repeated(requests: Sequence[FeedbackRequest]) -> None:
+    """Refuse to revise or to withdraw what is said of a decision that is there more than once."""
+    times = Counter(request.id for request in requests)
+    for index, request in enumerate(requests):
+        if (request.revise or request.withdraw) and times[request.id] > 1:
+            raise InvalidError(
+                f"[{index}].id is {request.id!r}, which is there more than once: what is revised or withdrawn may be there once",
+                f"[{index}].id",
+            )
+
+
+def _class_index(served: ServedTask, field: str, name: ClassName, where: str) -> int:
+    """Return the index of a class that is named."""
+    index = served.class_indices.get(name)
+    if index is None:
+        raise InvalidError(
+            f"{where}{field} is {name!r}, but the classes are {join_names(served.info.classes)}", f"{where}{field}"
+        )
+    return index
+
+
+def _match_decision(
+    info: TaskInfo, request: FeedbackRequest, word: Word, record: DecisionRow | DecisionHead, where: str
+) -> Word:
+    """Refuse what cannot be said of this decision. Return what is said; where the right class is named, with whether that was played."""
+    if record.mode == "shadow" and request.shown is None:
+        raise InvalidError(
+            f"{where}shown is missing: the decision was made in shadow mode, so say what was shown", f"{where}shown"
+        )
+    if record.mode != "shadow" and (request.shown is not None or request.shown_propensity is not None):
+        raise InvalidError(
+            f"{where}shown is for decisions made in shadow mode, and decision {request.id!r} was made in mode {record.mode}",
+            f"{where}shown",
+        )
+    if word.truth is None:
+        return word
+    played = record.label if word.shown is None else word.shown
+    candidates = None if record.among is None else decode_indices(record.among)
+    # Where something else was shown than could be played here, nobody knows among which it was chosen.
+    if candidates is not None and played in candidates and word.truth not in candidates:
+        offered = join_names([info.classes[index] for index in candidates])
+        raise InvalidError(
+            f"{where}truth is {request.truth!r}, but the candidates of decision {request.id!r} were {offered}",
+            f"{where}truth",
+        )
+    return word._replace(right=played == word.truth)
+
+
+def judge(
+    info: TaskInfo, request: FeedbackRequest, word: Word | None, decision: CachedDecision | None, now: float
+) -> tuple[str, str]:
+    """Return what becomes of a feedback, and a sentence where it is refused."""
+    if decision is None:
+        return "unknown", f"there is no decision {request.id!r} in task {info.name!r}"
+    given = decision.feedback
+    if request.withdraw and given is None:
+        return "conflict", f"decision {request.id!r} has no feedback that could be withdrawn"
+    if given is not None and (request.revise or request.withdraw):
+        if given.word == word and not given.by_silence:
+            return "duplicate", ""
+        if 0 < given.seq <= info.base:
+            return "conflict", (
+                f"the answer to decision {request.id!r} is in row {given.seq}, and what was learnt up to row {info.base} was kept when rows before that were "
+                "forgotten: it cannot be revised or withdrawn any more"
+            )
+        if info.revise_within is not None and now > given.time + info.revise_within:
+            return "conflict", (
+                f"decision {request.id!r} was answered {now - given.time:.0f} s ago, and in task {info.name!r} an answer can be "
+                f"revised or withdrawn for {info.revise_within:g} s (revise_within)"
+            )
+        # What came too late stays so, whatever it says.
+        return ("withdrawn" if word is None else "late" if given is decision.late else "revised"), ""
+    # The first answer counts, also where it came too late.
+    said = decision.late if decision.counted is None or decision.counted.by_silence else decision.counted
+    if said is None:
+        past = info.deadline_s is not None and now > decision.record.time + info.deadline_s
+        return ("late" if past or decision.counted is not None else "accepted"), ""
+    if said.word is None:
+        return (
+            "conflict",
+            f"the feedback of decision {request.id!r} was withdrawn: give revise, to say something in its place",
+        )
+    assert word is not None
+    if said.word.says(word):
+        return "duplicate", ""
+    return "conflict", (
+        f"decision {request.id!r} was said to be {_meaning(said.word, info)} before, and the first answer counts unless it is revised: give revise"
+    )
+
+
+def _meaning(word: Word, info: TaskInfo) -> str:
+    """What a word says, in a sentence."""
+    if word.reward is not None:
+        return f"worth {word.reward:g}"
+    named = "" if word.truth is None else f", with {info.classes[word.truth]!r} for its truth,"
+    return f"{'right' if word.right else 'wrong'}{named}"
+
+
+def _refuse_alone(status: str, message: str, request: FeedbackRequest) -> None:
+    """Refuse what is unknown, or contradicts what was said, where it is all that was said: in a list that is an answer."""
+    if status == "unknown":
+        raise NotFoundError(message, "id")
+    answer = next((name for name in ANSWERS if getattr(request, name) is not None), "withdraw")
+    raise ConflictError(message, answer)
+
+
+def refuse_forgotten(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
+    """Refuse ids of decisions that were forgotten: nothing can be said of them any more, and they are not used again."""
+    for one in reader.forgotten(info, ids):
+        raise GoneError(f"decision {one!r} of task {info.name!r} was forgotten", "id")

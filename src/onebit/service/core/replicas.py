@@ -17,10 +17,19 @@ from numpy.typing import NDArray
 from onebit.contract.candidates import pack_candidates
 from onebit.contract.validation import ClassName
 from onebit.learner.learner import Learner, copy_learner
-from onebit.service.core.request_terms import Places, RequestTerms
 from onebit.service.errors import UnavailableError
 
+Places = tuple[int, ...]  # of classes in a task's list, rising
 T = TypeVar("T")
+
+
+class RequestTerms(NamedTuple):
+    """What is asked of one decision beside x: the classes that can be played, and how sure it must be."""
+
+    among: Places | None = None  # None: every class that is not retired
+    complete: bool = False
+    sure: float | None = None
+    risk: float | None = None
 
 
 class Copy(NamedTuple):
@@ -34,7 +43,6 @@ class Choices(NamedTuple):
     """What was decided: numbers as `Learner.decide_rows` gives them, by which learner, and how much it had learnt."""
 
     numbers: NDArray[np.float64]
-    classes: tuple[ClassName, ...]
     generation: int
     learnt: int
     among: list[Places | None]  # the classes that could be played, for each row; None: all of them
@@ -69,19 +77,13 @@ class Replicas:
                 places is not None and (one.complete or one.among is None)
                 for one, places in zip(terms, among, strict=True)
             ]
-            if (
-                self.copies == 1
-                and len(ids) == 1
-                and among[0] is None
-                and terms[0].sure is None
-                and terms[0].risk is None
-            ):
-                with learner.runtime.lock:  # as most are in a program: it takes a third of the time
+            if len(ids) == 1 and among[0] is None and terms[0].sure is None and terms[0].risk is None:
+                with learner.runtime.lock:  # as most are: it takes a third of the time
                     learner.runtime.decide_one(rows[0], ids[0])
                     numbers = learner.runtime.model.choice.copy()
             else:
                 numbers = _decided(learner, rows, ids, terms, among, complete)
-            return Choices(numbers, learner.classes, self.generation, learner.learnt, among, complete)
+            return Choices(numbers, self.generation, learner.learnt, among, complete)
         finally:
             copy.lock.release()
 

@@ -14,9 +14,9 @@ from onebit.contract.validation import ClassName
 from onebit.errors import InputError
 from onebit.service.core.drift import DriftDetector
 from onebit.service.core.history import REWARD, SURE, SURE_WRONG, WINDOW, FeedbackCurve, Ring, refuse_uncountable
-from onebit.service.core.request_terms import is_unsure
 from onebit.service.core.shadow import ShadowRounds
 from onebit.service.store.queries import Event, Played
+from onebit.service.task import is_unsure
 
 SECONDS = 120
 WENT_BACK_S = 600  # feedback is counted after the decisions beside it, but is seldom older by so much

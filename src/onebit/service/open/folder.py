@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from onebit.errors import InputError, OnebitError
 from onebit.service.core.commit import CommitThread, GroupCommit
 from onebit.service.core.compiler import Compiler
-from onebit.service.core.feedback import sweep
+from onebit.service.core.deadlines import sweep
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.core.plan import Plan, run_plan_here
@@ -78,7 +78,7 @@ class OpenFolder:
                 self.appender.relax()
             undo.pop_all()
         self._taught_to = self.appender.last  # rows up to there are taught, or will be by whoever counts them
-        self.commits = GroupCommit(self.appender, soon, self._deliver, self._teach)
+        self.commits = GroupCommit(self.appender, self._deliver, soon, self._teach)
         self.core = ServingCore(
             self.commits, self.store.cache, self.clock, False, settings.max_values, self._refuse_closed
         )
@@ -408,7 +408,6 @@ class OpenFolder:
         self._news.clear()
         self._uncounted = 0
         self.store.cache.clear(last)
-        self.core.deciding.clear()
         for number, served in self.tasks.items():
             old = served.follower
             info = self.reader.task(old.task, last)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -26,17 +26,6 @@ from onebit.service.store.reader import Reader
 Model = TypeVar("Model", bound=BaseModel)
 T = TypeVar("T")
 _DOUBLE = np.dtype(np.float64)
-
-
-class ProgramRequest(NamedTuple):
-    """What a program asks to have decided, as `schemas.DecideRequest` has it."""
-
-    x: Any
-    id: str | None
-    among: list[ClassName] | None = None
-    complete: bool = False
-    sure: float | None = None
-    risk: float | None = None
 
 
 class OpenLog(Protocol):

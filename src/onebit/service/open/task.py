@@ -22,8 +22,7 @@ from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Evaluation
 from onebit.rules import DEFAULT
-from onebit.service.core.answers import as_decision
-from onebit.service.core.decide import decide
+from onebit.service.core.decide import ProgramRequest, as_decision, decide
 from onebit.service.core.feedback import hear
 from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.service.core.task_changes import given_in
@@ -32,7 +31,7 @@ from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import Written, as_object, write
 from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.maintenance.replay import evaluation
-from onebit.service.open.log import OpenLog, ProgramRequest, checked, parsed_terms, plain_input, refuse_no_id
+from onebit.service.open.log import OpenLog, checked, parsed_terms, plain_input, refuse_no_id
 from onebit.service.requests import Change, FeedbackRequest, NewLearner
 from onebit.service.store.errors import LogError
 from onebit.service.store.row_checks import BadRecordError

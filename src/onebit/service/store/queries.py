@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
-from onebit.service.core.request_terms import is_unsure
 from onebit.service.inputs import decode_indices, decode_numbers
 from onebit.service.store.row_checks import BadRecordError, Test
 from onebit.service.store.rows import (
@@ -28,7 +27,7 @@ from onebit.service.store.rows import (
     class_checks,
     plain_checks,
 )
-from onebit.service.task import TaskInfo
+from onebit.service.task import TaskInfo, is_unsure
 
 T = TypeVar("T")
 # The last revision r of a feedback f up to a position, and what is said then.
