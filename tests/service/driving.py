@@ -123,7 +123,7 @@ async def outcome(work: Awaitable[Any]) -> Any:
 
 def appender_of(service: Service) -> SqliteAppender:
     """What writes the log of a service."""
-    appender = service._commits.appender
+    appender = service.commits.appender
     assert isinstance(appender, SqliteAppender)
     return appender
 
@@ -236,7 +236,7 @@ def state_of(learner: Learner) -> State:
 async def followed(service: Service) -> None:
     """Wait until everything that is on disk has been learnt."""
     where = service.settings.where
-    for running in list(service._served.values()):
+    for running in list(service.served.values()):
         number = running.info.number
         last = max(
             row[0] or 0
@@ -257,7 +257,7 @@ async def states(service: Service) -> dict[str, State]:
     """The state of every task, whose two copies are the same."""
     await followed(service)
     found = {}
-    for name, running in service._served.items():
+    for name, running in service.served.items():
         replicas = running.follower.replicas
         both = [state_of(seat.learner) for seat in (replicas._front, replicas._back)]
         (about, arrays), (other_about, other_arrays) = both

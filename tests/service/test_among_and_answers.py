@@ -169,7 +169,7 @@ def test_how_sure_a_task_must_be(where: Where) -> None:
             assert sure["error"] == sure["error_curve"][-1] == sure["wrong"] / len(kept)
             assert (sure["risk"], sure["overshoot"]) == (0.2, overshoot(len(kept), sure["wrong"], 0.2))
             # The answers are those that the learner itself has counted.
-            calibration = service._served["fruit"].follower.replicas.resting.runtime.model.calibration
+            calibration = service.served["fruit"].follower.replicas.resting.runtime.model.calibration
             assert calibration[-3:].tolist() == [sure["asked"], sure["heard"], sure["wrong"]]
             changed = await service.change("fruit", change(sure=0.9))
             assert (changed.risk, changed.sure) == (None, 0.9)

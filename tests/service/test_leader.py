@@ -81,9 +81,9 @@ def test_another_node_trains_where_the_leader_has_gone(postgres: Server, monkeyp
             async with node(address) as second:
                 await first.create(new_task())
                 await taught(first, 0, 30)
-                monkeypatch.setattr(first._admin._trainers, "_train_near", lambda *_: held.wait(PATIENCE_S))
+                monkeypatch.setattr(first.admin.trainers, "_train_near", lambda *_: held.wait(PATIENCE_S))
                 await second.switch("fruit", NewLearner(learner="bpa", seed=3))
-                await until(lambda: first._admin._trainers._under_way)
+                await until(lambda: first.admin.trainers._under_way)
                 held.set()
                 await stack.aclose()
                 await until(lambda: second.task("fruit").generation == 2)
@@ -138,9 +138,9 @@ def test_a_node_that_has_not_heard_of_it_writes_nothing_of_what_is_gone(postgres
             await decided(other, "a")
             await decided(other, "b")
             await heard(other, "b")
-            other._admin._neighbours.hear_soon = lambda: None  # type: ignore[method-assign]
+            other.admin.hear_soon = lambda: None  # type: ignore[method-assign]
             await one.forget("fruit", ForgetOrder(["a", "b"], None, False))
-            assert other._served["fruit"].info.forgotten_at == 0
+            assert other.served["fruit"].info.forgotten_at == 0
             assert isinstance(await outcome(decided(other, "a")), GoneError)
             assert isinstance(await outcome(heard(other, "a")), GoneError)
             assert isinstance(await outcome(heard(other, "b", False, revise=True)), GoneError)
@@ -165,7 +165,7 @@ def test_a_command_forgets_beside_nodes_and_the_next_leader_erases(
             with monkeypatch.context() as patch:  # it is killed before it has erased
                 patch.setattr("onebit.service.store.postgres.appender.erase", lambda _: None)
                 await asyncio.to_thread(forget, address, "fruit", ForgetOrder(["a"], None, False))
-            await until(lambda: service._served["fruit"].info.forgotten_at)
+            await until(lambda: service.served["fruit"].info.forgotten_at)
             assert isinstance(await outcome(heard(service, "a")), GoneError)
         assert rows_in(address, "SELECT due FROM erasure") == [(True,)]
         async with node(address):

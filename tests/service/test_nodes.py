@@ -80,8 +80,8 @@ async def settled_states(address: str, services: list[Service], task: str = "fru
     last = rows_in(address, "SELECT seq FROM head")[0][0]
     found = []
     for service in services:
-        await until(lambda service=service: task in service._served)  # type: ignore[misc]
-        follower = service._served[task].follower
+        await until(lambda service=service: task in service.served)  # type: ignore[misc]
+        follower = service.served[task].follower
         of_task = max(
             row[0] or 0
             for table in NAMES

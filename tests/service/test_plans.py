@@ -104,7 +104,7 @@ def test_a_service_that_is_killed_at_each_step(tmp_path: Path, moment: str, monk
         async with service_in(folder) as service:
             await service.create(new_task())
             await decided(service, "one")
-            commits, append = service._commits, service._commits.appender.append
+            commits, append = service.commits, service.commits.appender.append
 
             def killed(group: Any) -> Any:
                 if group and group[0].feedback and moment == "added":

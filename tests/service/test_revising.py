@@ -327,7 +327,7 @@ def test_the_old_one_serves_until_the_new_one_is_there(where: Where, monkeypatch
             assert await said(service, revise("0", False)) == ["revised"]
             await until(lambda: service.stats("fruit")["queue"] > 0)
             await taught(service, 30, first=20)
-            follower = service._served["fruit"].follower
+            follower = service.served["fruit"].follower
             await until(lambda: follower.replicas.learnt == 50)
             assert service.stats("fruit")["queue"] > 0
             assert service.stats("fruit")["right"] == 17
@@ -404,7 +404,7 @@ def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.Monkey
             for part in range(60):
                 await taught(service, 10, first=10 * part)
                 await followed(service)
-                follower = service._served["fruit"].follower
+                follower = service.served["fruit"].follower
                 await until(lambda follower=follower: not follower.writing)  # type: ignore[misc]
             assert follower is not None
             last = follower.position
@@ -460,15 +460,15 @@ def test_a_learner_trained_before_and_told_after(where: Where, monkeypatch: pyte
         async with service_in(where) as service:
             await service.create(new_task())
             await taught(service, 20)
-            admin, served = service._admin, service._served["fruit"]
-            near = admin._trainers._train_near
+            admin, served = service.admin, service.served["fruit"]
+            near = admin.trainers._train_near
 
             def revised_in_between(*given: Any) -> None:
                 near(*given)
                 asyncio.run_coroutine_threadsafe(said(service, revise("3", False), withdrawal("6")), loop).result()
 
             loop = asyncio.get_running_loop()
-            monkeypatch.setattr(admin._trainers, "_train_near", revised_in_between)
+            monkeypatch.setattr(admin.trainers, "_train_near", revised_in_between)
             await service.switch("fruit", NewLearner(learner="bpa", seed=5))
             await until(lambda: served.training is None)
             await assert_same_everywhere(service)

@@ -313,11 +313,11 @@ def test_answers_have_every_class_while_one_is_added(where: Where, monkeypatch: 
     async def work() -> None:
         async with service_in(where) as service:
             await service.create(new_task(exploration_floor=0.9))
-            deliver = service._commits._deliver
+            deliver = service.commits._deliver
             waiting: list[Any] = []
-            monkeypatch.setattr(service._commits, "_deliver", waiting.append)
+            monkeypatch.setattr(service.commits, "_deliver", waiting.append)
             adding = asyncio.create_task(service.change("fruit", change(add_classes=["d"])))
-            await until(lambda: service._served["fruit"].follower.replicas.resting.classes == ("a", "b", "c", "d"))
+            await until(lambda: service.served["fruit"].follower.replicas.resting.classes == ("a", "b", "c", "d"))
             asking = asyncio.create_task(
                 service.decide("fruit", [ask(f"i{number}") for number in range(100)], single=False)
             )
@@ -405,13 +405,13 @@ def test_a_large_batch_lets_others_have_a_turn(where: Where, monkeypatch: pytest
             if what != "new":
                 await service.decide("fruit", asks, single=False)
         async with service_in(where) as service:
-            submit = service._commits.submit
+            submit = service.commits.submit
 
             def note(submission: Any) -> Any:
                 before.append(len(turns))
                 return submit(submission)
 
-            monkeypatch.setattr(service._commits, "submit", note)
+            monkeypatch.setattr(service.commits, "submit", note)
             counting = asyncio.create_task(count())
             if what == "heard":
                 await service.feedback("fruit", hints, single=False)

@@ -83,11 +83,11 @@ async def swept(service: Service) -> None:
 
     Who is being answered for at a moment, as by the service itself, is left for the next time: so there are three, each behind all writing before.
     """
-    for running in list(service._served.values()):
+    for running in list(service.served.values()):
         for _ in range(3):
             while await service.sweep(running, "owner"):
                 pass
-            await finished(service._commits.run(lambda appender: None))
+            await finished(service.commits.run(lambda appender: None))
 
 
 def test_once_each_and_the_first_wins(where: Where) -> None:
@@ -411,10 +411,10 @@ def test_those_who_have_time_left_cost_nothing(tmp_path: Path, clock: type[HandC
                     steps[-1] += 1
                     return 0
 
-                database = service._reader.database
+                database = service.reader.database
                 assert isinstance(database, SqliteDatabase)
                 database.connection.set_progress_handler(step, 10)
-                await service.sweep(service._served["fruit"], "owner")
+                await service.sweep(service.served["fruit"], "owner")
                 database.connection.set_progress_handler(None, 10)
             assert steps[1] < 2 * steps[0] + 10
 
@@ -494,7 +494,7 @@ def test_a_change_while_the_silent_are_answered(tmp_path: Path, clock: type[Hand
             clock.pass_by(6.0)
             changing = asyncio.create_task(service.change("fruit", change(silence="right")))
             await asyncio.sleep(0)  # it is on its way to the disk
-            await service.sweep(service._served["fruit"], "owner")
+            await service.sweep(service.served["fruit"], "owner")
             await changing
             await decided(service, "after")
             clock.pass_by(11.0)
@@ -626,7 +626,7 @@ def test_in_shadow_mode_what_was_shown_is_learnt_with_its_chance(where: Where, r
     async def work() -> None:
         async with service_in(where) as service:
             await service.create(new_task(learner=rule, mode="shadow", seed=5))
-            info = service._served["fruit"].info
+            info = service.served["fruit"].info
             own = Learner(rule, classes=names, features=2, seed=5, exploration_floor=info.exploration_floor)
             own.runtime.disable_ledger()
             for number, (shown, right) in enumerate(
@@ -698,7 +698,7 @@ def test_feedback_on_a_decision_that_could_not_be_written_meanwhile(
             def look_up(*given: Any) -> Any:
                 found = hearing_look_up(*given)
                 looked.set()
-                while not service._commits.failing:
+                while not service.commits.failing:
                     time.sleep(0.001)
                 return found
 

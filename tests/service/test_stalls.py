@@ -87,7 +87,7 @@ def test_a_replay_after_a_revision_and_a_forget(tmp_path: Path, monkeypatch: pyt
         async with service_in(tmp_path / "data") as service:
             await fill(service, 5_000, "bpa")
             await followed(service)
-            follower = service._served["fruit"].follower
+            follower = service.served["fruit"].follower
             with stalls(monkeypatch) as found:
                 assert await heard(service, "d7", False, revise=True) in ("revised", "duplicate")
                 await heard(service, "d0", False, revise=True)

@@ -1,4 +1,8 @@
-"""Administration: tasks are created, changed, deleted, and given other learners. Each change is in the log before it holds."""
+"""Administration: tasks are created, changed, deleted, and given other learners, here and by other nodes. Each change is in the log before it holds.
+
+A change is written only where its node knows of all changes before it, which the store sees to (`Assumptions.any_change`); else the node hears
+of those first, and looks again whether it still wants to.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,13 @@ import asyncio
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from onebit.errors import OnebitError
-from onebit.service.core.commit import GroupCommit
-from onebit.service.core.compiler import Compiler
-from onebit.service.core.follower import LogFollower
-from onebit.service.core.learner_thread import LearnerThread
-from onebit.service.core.peer_changes import Neighbours
+from onebit.service.core.follower import LogFollower, quarantine
 from onebit.service.core.plan import finished
-from onebit.service.core.progress import Progress
-from onebit.service.core.quarantine import quarantine
 from onebit.service.core.recovery import brought_up
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.served_task import ServedTask
@@ -26,207 +24,224 @@ from onebit.service.core.statistics import Statistics
 from onebit.service.core.task_changes import check_change, check_new, given_in, switch_of, task_of
 from onebit.service.core.threads import in_thread
 from onebit.service.core.training import Trainers
-from onebit.service.demo_data import DemoItems
-from onebit.service.errors import (
-    ConflictError,
-    NotFoundError,
-)
+from onebit.service.errors import ConflictError, NotFoundError
 from onebit.service.maintenance.forget import ForgetOrder, taken_out, told
 from onebit.service.requests import Change, NewLearner, NewTask
-from onebit.service.settings import Settings
-from onebit.service.store.base import Appender, Inquiry, Store
-from onebit.service.store.clock import Clock
+from onebit.service.store.base import Appender
 from onebit.service.store.errors import LogError, StaleError
 from onebit.service.store.queries import StoredChange
-from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, ChangeRow
 from onebit.service.store.submission import UNREAD, Assumptions, Submission
 from onebit.service.store.task_history import DamagedTask
 from onebit.service.task import TaskInfo, blame_field, read_detail
 
+if TYPE_CHECKING:
+    from onebit.service.service import Service
+
 LOG = logging.getLogger("onebit.service")
 WRITING_S = 0.1  # until it is looked again whether a snapshot is written
 TAIL_S = 0.01
-Result = TypeVar("Result")
 
 
 class Admin:
-    """Creates, changes and deletes tasks, on one event loop."""
+    """Creates, changes and deletes the tasks of a service, on its event loop. StaleError where another node has changed something that was not known."""
 
-    def __init__(  # noqa: PLR0917 -- what the service is made of
-        self,
-        settings: Settings,
-        store: Store,
-        served: dict[str, ServedTask],
-        quarantined: dict[str, DamagedTask],
-        commits: GroupCommit,
-        reader: Reader,
-        learner_thread: LearnerThread,
-        progress: Progress,
-        clock: Clock,
-        compiler: Compiler,
-        items: DemoItems,
-        inquiry: Inquiry,
-        next_task: int,
-        last_change: int,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._served = served
-        self._quarantined = quarantined
-        self._commits = commits
-        self._reader = reader
-        self._learner_thread = learner_thread
-        self._progress = progress
-        self._clock = clock
-        self._compiler = compiler
-        self._items = items
-        self._inquiry = inquiry
+    def __init__(self, service: Service, next_task: int, last_change: int) -> None:
+        self._service = service
         self._next_task = next_task
         self._last_heard_task = 0  # the highest number of a task of other nodes
-        self._neighbours = Neighbours(store, inquiry, last_change, self._take)
+        self._last_change = last_change  # the seq of the last change that holds here
+        self._changing = asyncio.Lock()  # changes hold one after the other, those of other nodes too
+        self._hearing: set[asyncio.Task[None]] = set()
         self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, and by which token
-        self._trainers = Trainers(self, store, commits, progress, compiler)
+        self.trainers = Trainers(service, self)
 
-    def stop(self) -> None:
-        """Give up what is being trained: the next start goes on with it."""
-        self._trainers.stop()
+    # --- what other nodes change -------------------------------------------------------------------------------------
+
+    @contextlib.asynccontextmanager
+    async def writing(self) -> AsyncIterator[int | None]:
+        """Nothing is heard while a change of this node is written; up to which one it knows of all, where that matters."""
+        async with self._changing:
+            yield self._last_change if self._service.store.shared else None
+
+    def note_written(self, seq: int) -> None:
+        """Note that a change of this node is on disk."""
+        self._last_change = seq
+
+    def hear_soon(self) -> None:
+        """Take what other nodes have changed, as soon as that can be."""
+        hearing = asyncio.create_task(self._hear())
+        self._hearing.add(hearing)
+        hearing.add_done_callback(self._hearing.discard)
+
+    async def _hear(self) -> None:
+        """Where that cannot be now, the next change tries again, or whoever asks for what this node does not know."""
+        try:
+            await self.hear()
+        except LogError as error:
+            LOG.warning(f"what other nodes have changed cannot be read now: {error}", extra={"event": "changes-unread"})
+        except Exception:
+            LOG.exception("what other nodes have changed could not be taken", extra={"event": "changes-failed"})
+
+    async def hear(self) -> bool:
+        """Take what other nodes have changed; return True if there was something."""
+        if not self._service.store.shared:
+            return False
+        before = self._last_change
+        async with self._changing:
+            for change in await self._service.inquiry.of(lambda reader: reader.changes_after(self._last_change)):
+                await self._take(change)
+                self._last_change = change.seq
+            return self._last_change != before
+
+    async def _take(self, change: StoredChange) -> None:
+        """Take a change that another node has made."""
+        seq, task, when, kind_bytes, stored = change
+        kind = (kind_bytes or b"").decode(errors="replace")
+        self._next_task, self._last_heard_task = max(self._next_task, task + 1), max(self._last_heard_task, task)
+        served = next((one for one in self._service.served.values() if one.info.number == task), None)
+        aside = next((name for name, one in self._service.damaged.items() if one.number == task), None)
+        try:
+            detail = read_detail(kind, stored)
+            if kind == "created":
+                await self._take_created(seq, TaskInfo.created(seq, task, when, detail))
+            elif served is not None:
+                self._apply(served, seq, when, kind, detail)
+                self.trainers.heard(served, kind, detail)
+            elif aside is not None and kind == "deleted":
+                del self._service.damaged[aside]
+        except LogError:
+            raise
+        except Exception as error:
+            name = served.info.name if served is not None else f"damaged-{task}"
+            self._service.served.pop(name, None)
+            self._service.damaged[name] = DamagedTask(task, name, quarantine(name, error, seq), False)
+
+    async def _take_created(self, seq: int, info: TaskInfo) -> None:
+        """Bring up a task that another node has created."""
+        await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)
+        while self._service.commits.last < seq:  # who asks for it may have heard of it before the tail of the log has
+            if self._service.store.failing is not None:
+                raise LogError(self._service.store.failing)
+            await asyncio.sleep(TAIL_S)
+
+        def up() -> ServedTask:
+            with closing(self._service.store.reader()) as reader:
+                return brought_up(
+                    info,
+                    self._service.store,
+                    reader,
+                    self._service.commits.last,
+                    self._service.settings,
+                    self._service.items,
+                )
+
+        served = await in_thread(up)
+        self._service.served[info.name] = served
+        self._service.learner_thread.followers[info.number] = served.follower
+        self._service.learner_thread.tell(
+            self._service.commits.last, dict.fromkeys(((info.number, table) for table in NAMES), 0)
+        )
+
+    # --- changes of this node ----------------------------------------------------------------------------------------
 
     async def create(self, new: NewTask, token: str | None) -> ServedTask:
         """Create a task, and compile what it needs."""
-        if any(new.name in taken for taken in (self._served, self._creating, self._quarantined)):
+        service = self._service
+        if any(new.name in taken for taken in (service.served, self._creating, service.damaged)):
             raise ConflictError(f"there is a task {new.name!r} already", "name")
-        most = self._settings.max_tasks
-        if len(self._served) + len(self._creating) >= most:
+        most = service.settings.max_tasks
+        if len(service.served) + len(self._creating) >= most:
             raise ConflictError(
                 f"there are {most:,} tasks, which are the most (--max-tasks): delete one that is done with"
             )
         if token is not None:
-            allowed = self._settings.max_tasks_per_token
-            if self._reader.tasks_of(token) + sum(one == token for one in self._creating.values()) >= allowed:
+            allowed = service.settings.max_tasks_per_token
+            if service.reader.tasks_of(token) + sum(one == token for one in self._creating.values()) >= allowed:
                 raise ConflictError(
                     f"this token has created {allowed:,} tasks, which are the most (--max-tasks-per-token): delete one that is done with"
                 )
         self._creating[new.name] = token
-        creating = asyncio.ensure_future(self._again(lambda: self._create(new, token)))
-        creating.add_done_callback(lambda _: self._creating.pop(new.name, None))
-        return await _shielded(creating)
-
-    async def hear(self) -> bool:
-        """Take what other nodes have changed; whether there was something."""
-        return await self._neighbours.hear()
-
-    def hear_soon(self) -> None:
-        """Take what other nodes have changed, as soon as that can be."""
-        self._neighbours.hear_soon()
-
-    async def _again(self, work: Callable[[], Coroutine[Any, Any, Result]]) -> Result:
-        """Do something that ends with a change; again where other nodes have changed something that was not known to it."""
-        while True:
-            try:
-                return await work()
-            except StaleError:
-                await self._neighbours.hear()
+        try:
+            return await self._create(new, token)
+        finally:
+            self._creating.pop(new.name, None)
 
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
-        if new.name in self._served or new.name in self._quarantined:  # another node was faster
-            raise ConflictError(f"there is a task {new.name!r} already", "name")
-        info = task_of(new, self._next_task, self._clock.now())
+        info = task_of(new, self._next_task, self._service.clock.now())
         if info.items is not None:
-            await in_thread(self._items.check, info.items, info.features, info.classes)
-        await in_thread(check_new, info, self._settings.max_task_memory)
+            await in_thread(self._service.items.check, info.items, info.features, info.classes)
+        await in_thread(check_new, info, self._service.settings.max_task_memory)
         with blame_field("parameters"):
-            learner = await in_thread(self._compiler.learner, info.detail, info.classes, info.inputs)
+            learner = await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)
         replicas = await in_thread(Replicas, learner, 1)  # a copy, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1
-        snapshots = self._store.snapshots(info.number, self._settings.keep_snapshots)
+        snapshots = self._service.store.snapshots(info.number, self._service.settings.keep_snapshots)
         follower = LogFollower(info.expected, replicas, Statistics(len(info.classes)), 0, snapshots)
         served = ServedTask(info, follower)
-        self._learner_thread.followers[info.number] = follower
+        self._service.learner_thread.followers[info.number] = follower
         try:
             await self.log_change(served, Assumptions(None), "created", info.detail, token)
         except BaseException:
-            if self._learner_thread.followers.get(info.number) is follower:  # else the number is another node's task
-                del self._learner_thread.followers[info.number]
+            if (
+                self._service.learner_thread.followers.get(info.number) is follower
+            ):  # else the number is another node's task
+                del self._service.learner_thread.followers[info.number]
             raise
-        self._served[new.name] = served
+        self._service.served[new.name] = served
         return served
 
     async def change(self, served: ServedTask, change: Change, token: str | None) -> None:
         """Change a task; new classes are there when this returns."""
-        await _whole(self._again(lambda: self._change(served, change, token)))
-
-    async def _change(self, served: ServedTask, change: Change, token: str | None) -> None:
         given = given_in(change)
         if given:
             async with self.change_of(served) as assumptions:
-                await in_thread(check_change, served, change, self._settings.max_task_memory)
+                await in_thread(check_change, served, change, self._service.settings.max_task_memory)
                 seq = await self.log_change(served, assumptions, "changed", given, token)
-            await self._progress.until(lambda: served.has_followed(seq))
+            await self._service.progress.until(lambda: served.has_followed(seq))
 
     @contextlib.asynccontextmanager
     async def change_of(self, served: ServedTask) -> AsyncIterator[Assumptions]:
         """Let nobody else here change a task that is still there. Yields the facts on which a change is judged, for `log_change`."""
         async with served.change_lock:
-            if self._served.get(served.info.name) is not served:
+            if self._service.served.get(served.info.name) is not served:
                 raise NotFoundError(f"there is no task {served.info.name!r} any more")
             yield served.assumptions
 
     async def delete(self, served: ServedTask, token: str | None) -> None:
         """End a task. Its rows stay in the log, and its name is free."""
-        await _whole(self._again(lambda: self._delete(served, token)))
-
-    async def _delete(self, served: ServedTask, token: str | None) -> None:
         async with self.change_of(served) as assumptions:
             await self.log_change(served, assumptions, "deleted", {}, token)
 
     async def delete_quarantined(self, name: str, token: str | None) -> None:
         """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
-        await _whole(self._again(lambda: self._delete_quarantined(name, token)))
-
-    async def _delete_quarantined(self, name: str, token: str | None) -> None:
-        one = self._quarantined.pop(name, None)
+        one = self._service.damaged.pop(name, None)
         if one is None:
             raise NotFoundError(f"there is no task {name!r} any more")
         self._creating[name] = None  # it is not free before this is on disk
         try:
-            async with self._neighbours.writing() as known:
-                change = ChangeRow(0, one.number, self._clock.now(), "deleted", "{}", token)
-                self._neighbours.wrote((await self._write(change, Assumptions(UNREAD, known))).seq)
+            async with self.writing() as known:
+                change = ChangeRow(0, one.number, self._service.clock.now(), "deleted", "{}", token)
+                self.note_written((await self._write(change, Assumptions(UNREAD, known))).seq)
         except BaseException:
-            self._quarantined[name] = one
+            self._service.damaged[name] = one
             raise
         finally:
             self._creating.pop(name, None)
-        await asyncio.to_thread(self._store.snapshots(one.number, self._settings.keep_snapshots).remove)
+        await asyncio.to_thread(self._service.store.snapshots(one.number, self._service.settings.keep_snapshots).remove)
         LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
 
     async def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
         """Have another learner trained from the log; it takes over when it has seen everything, also after a restart."""
-        await _whole(self._again(lambda: self._switch(served, new, token)))
-
-    async def _switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
         async with self.change_of(served) as assumptions:
             if served.training is not None and served.training.error is None:
                 raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
-            asked = {**switch_of(served.info, new, self._settings.max_task_memory), "starts": 1}
+            asked = {**switch_of(served.info, new, self._service.settings.max_task_memory), "starts": 1}
             await self.log_change(served, assumptions, "changed", {"training": asked}, token)
-            self._trainers.begin(served, asked, token)
-
-    def resume(self) -> None:
-        """Train on what was being trained when the service ended, or the node that kept the snapshots."""
-        self._trainers.resume(self._served.values())
-
-    async def erase(self) -> None:
-        """Leave nothing of what a node has forgotten that could not do so any more."""
-        with contextlib.suppress(OnebitError):  # the log cannot be written now: the next leader tries again
-            await self._run(lambda appender: appender.erase())
+            self.trainers.begin(served, asked, token)
 
     async def forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
         """Take decisions of a task out of the log, and what was learnt from them out of its learner where that has rows in it."""
-        return await _shielded(asyncio.ensure_future(self._again(lambda: self._forget(served, asked, token))))
-
-    async def _forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
         async with self.change_of(served):
             if served.training is not None and served.training.error is None:
                 raise ConflictError(
@@ -234,23 +249,22 @@ class Admin:
                 )
             served.forgetting = True
             try:
-                parts = (self._store, self._run, self._inquiry, self._neighbours)
-                found, base = await taken_out(*parts, served, asked, self._clock.now(), token)
+                found, base = await taken_out(self._service, self, served, asked, token)
             finally:
                 self._remember_nothing(served)
                 served.forgetting = False
         follower = served.follower
         if found.rows:
-            await self._progress.until(lambda: served.has_followed(found.seq))
+            await self._service.progress.until(lambda: served.has_followed(found.seq))
             while follower.writing:  # what it writes may be from before
                 await asyncio.sleep(WRITING_S)
             await asyncio.to_thread(follower.snapshots.remove_before, found.seq)
-            await self._progress.until(lambda: follower.revised_from is None or follower.failing is not None)
-        return told(found.decisions, base, await self._run(lambda appender: appender.erase()))
+            await self._service.progress.until(lambda: follower.revised_from is None or follower.failing is not None)
+        return told(found.decisions, base, await self.run(lambda appender: appender.erase()))
 
     def _remember_nothing(self, served: ServedTask) -> None:
         """What is remembered of a task may be of decisions that are gone."""
-        self._store.cache.remove_task(served.info.number)
+        self._service.store.cache.remove_task(served.info.number)
         served.forgets += 1
 
     async def log_change(
@@ -266,13 +280,13 @@ class Admin:
         StaleError where something has changed since it was judged on these assumptions: hear of that, and judge again.
         """
         info = served.info
-        async with self._neighbours.writing() as known:
+        async with self.writing() as known:
             if kind == "created" and self._is_taken(info):
                 raise StaleError("another node has created it meanwhile")
-            row = ChangeRow(0, info.number, self._clock.now(), kind, json.dumps(detail), token)
+            row = ChangeRow(0, info.number, self._service.clock.now(), kind, json.dumps(detail), token)
             row = await self._write(row, assumptions._replace(any_change=known))
             seq, now = row.seq, row.time
-            self._neighbours.wrote(seq)
+            self.note_written(seq)
             if kind == "created":
                 info.created_at, info.silence_since, info.last_change = now, 0, seq
                 served.swept = seq
@@ -287,18 +301,22 @@ class Admin:
         """Write a change, and return it as it is in the log."""
         submission = Submission(change.task, assumptions)
         submission.changes.append(change)
-        await finished(self._commits.submit(submission))
+        await finished(self._service.commits.submit(submission))
         return submission.changes[0]
 
-    async def _run(self, work: Callable[[Appender], Any]) -> Any:
+    async def run(self, work: Callable[[Appender], Any]) -> Any:
         """Do some work with the appender, between two groups of rows."""
-        job = self._commits.run(work)
+        job = self._service.commits.run(work)
         await finished(job)
         return job.result
 
     def _is_taken(self, info: TaskInfo) -> bool:
         """Return True if another node has created a task with the name or the number of this one."""
-        return info.name in self._served or info.name in self._quarantined or info.number <= self._last_heard_task
+        return (
+            info.name in self._service.served
+            or info.name in self._service.damaged
+            or info.number <= self._last_heard_task
+        )
 
     def _apply(self, served: ServedTask, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
         """A change of a task that is on disk holds."""
@@ -310,65 +328,21 @@ class Admin:
         if "forgotten" in detail:
             self._remember_nothing(served)
         if kind == "deleted":
-            del self._served[info.name]
+            del self._service.served[info.name]
             served.follower.left = True
-            self._learner_thread.followers.pop(info.number, None)
-            self._progress.wake()
+            self._service.learner_thread.followers.pop(info.number, None)
+            self._service.progress.wake()
 
-    async def _take(self, change: StoredChange) -> None:
-        """Take a change that another node has made."""
-        seq, task, when, kind_bytes, stored = change
-        kind = (kind_bytes or b"").decode(errors="replace")
-        self._next_task, self._last_heard_task = max(self._next_task, task + 1), max(self._last_heard_task, task)
-        served = next((one for one in self._served.values() if one.info.number == task), None)
-        aside = next((name for name, one in self._quarantined.items() if one.number == task), None)
-        try:
-            detail = read_detail(kind, stored)
-            if kind == "created":
-                await self._take_created(seq, TaskInfo.created(seq, task, when, detail))
-            elif served is not None:
-                self._apply(served, seq, when, kind, detail)
-                self._trainers.heard(served, kind, detail)
-            elif aside is not None and kind == "deleted":
-                del self._quarantined[aside]
-        except LogError:
-            raise
-        except Exception as error:
-            name = served.info.name if served is not None else f"damaged-{task}"
-            self._served.pop(name, None)
-            self._quarantined[name] = DamagedTask(task, name, quarantine(name, error, seq), False)
+    # --- what falls to the leader ------------------------------------------------------------------------------------
 
-    async def _take_created(self, seq: int, info: TaskInfo) -> None:
-        """Bring up a task that another node has created."""
-        await in_thread(self._compiler.learner, info.detail, info.classes, info.inputs)
-        while self._commits.last < seq:  # who asks for it may have heard of it before the tail of the log has
-            if self._store.failing is not None:
-                raise LogError(self._store.failing)
-            await asyncio.sleep(TAIL_S)
-
-        def up() -> ServedTask:
-            with closing(self._store.reader()) as reader:
-                return brought_up(info, self._store, reader, self._commits.last, self._settings, self._items)
-
-        served = await in_thread(up)
-        self._served[info.name] = served
-        self._learner_thread.followers[info.number] = served.follower
-        self._learner_thread.tell(self._commits.last, dict.fromkeys(((info.number, table) for table in NAMES), 0))
+    async def erase(self) -> None:
+        """Leave nothing of what a node has forgotten that could not do so any more."""
+        with contextlib.suppress(OnebitError):  # the log cannot be written now: the next leader tries again
+            await self.run(lambda appender: appender.erase())
 
     async def sweep_from_here(self, served: ServedTask) -> None:
         """Look after the deadlines of a task from the first decision on that nobody has answered."""
         after = max(served.swept, served.info.silence_since)
-        last = self._commits.last
-        waiting = await self._inquiry.of(lambda reader: reader.first_unanswered(served.info.number, after))
+        last = self._service.commits.last
+        waiting = await self._service.inquiry.of(lambda reader: reader.first_unanswered(served.info.number, after))
         served.swept = max(after, last if waiting is None else waiting - 1)
-
-
-async def _whole(work: Coroutine[Any, Any, None]) -> None:
-    """Do something to its end, also where whoever asked for it does not wait: half of it would be on disk, and half not."""
-    await _shielded(asyncio.ensure_future(work))
-
-
-async def _shielded(work: asyncio.Future[Result]) -> Result:
-    """Wait for some work that goes on without whoever waits; where it fails and nobody waits any more, nobody need be warned."""
-    work.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return await asyncio.shield(work)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, TypeVar
 
 from onebit.errors import InputError
@@ -22,11 +22,10 @@ from onebit.service.core.deadlines import sweep, sweep_for_ever
 from onebit.service.core.decide import PROBABILITIES_AT_ONCE, as_reply, decide
 from onebit.service.core.feedback import hear
 from onebit.service.core.plan import HeavyWork, Plan, Turn, run_plan
-from onebit.service.core.progress import Progress
 from onebit.service.core.recovery import recover
 from onebit.service.core.served_task import ServedTask, shown
 from onebit.service.core.serving_core import ServingCore
-from onebit.service.core.threads import in_thread
+from onebit.service.core.threads import Progress, in_thread
 from onebit.service.errors import (
     ConflictError,
     InvalidError,
@@ -41,7 +40,7 @@ from onebit.service.replies import QuarantinedTask, Task
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store, store_at
-from onebit.service.store.errors import LogError, TaskChangedError
+from onebit.service.store.errors import LogError, StaleError
 from onebit.service.store.health import LogHealth
 from onebit.service.store.reader import NO_END
 from onebit.service.task_views import TaskViews
@@ -64,7 +63,7 @@ class Service(TaskViews):
         for one in settings.rule:
             add_rule(one)
         # In another process, which takes longer, and holds nobody up.
-        self._compiler = Compiler(compiles_apart, settings.rule)
+        self.compiler = Compiler(compiles_apart, settings.rule)
         self.warning_sources: list[WarningSource] = [
             self._task_warnings,
             self._clock_warnings,
@@ -78,24 +77,24 @@ class Service(TaskViews):
     async def start(self) -> None:
         """Take the log, and come to the state that it tells of."""
         self.store.take()
-        self._progress = Progress()
+        self.progress = Progress()
         loop = asyncio.get_running_loop()
 
         def changed() -> None:
             """Called on another thread."""
             if self.store.shared and not self._stopping:
-                loop.call_soon_threadsafe(self._admin.hear_soon)
+                loop.call_soon_threadsafe(self.admin.hear_soon)
 
         try:
             recovered = await in_thread(
                 recover,
                 self.settings,
                 self.store,
-                self._progress.tell,
+                self.progress.tell,
                 changed,
-                self._items,
-                self._served,
-                self._quarantined,
+                self.items,
+                self.served,
+                self.damaged,
             )
         except LogError as error:
             self.store.release()
@@ -103,58 +102,39 @@ class Service(TaskViews):
         except BaseException:
             self.store.release()
             raise
-        appender, self._learner_thread, self._clock, next_task, last_change = recovered
-        self._reader = self.store.reader()
-        self._inquiry = self.store.inquiry(self._reader)
+        appender, self.learner_thread, self.clock, next_task, last_change = recovered
+        self.reader = self.store.reader()
+        self.inquiry = self.store.inquiry(self.reader)
 
         def deliver(work: Callable[[], None]) -> None:
             """Called on the thread that writes."""
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all who waited
                 loop.call_soon_threadsafe(work)
 
-        self._commits = GroupCommit(appender, deliver)
-        self._writer = CommitThread(self._commits, "onebit-writer")
-        self.core = ServingCore(
-            self._commits, self.store.cache, self._clock, self.store.shared, self.settings.max_values
-        )
-        self._admin = Admin(
-            self.settings,
-            self.store,
-            self._served,
-            self._quarantined,
-            self._commits,
-            self._reader,
-            self._learner_thread,
-            self._progress,
-            self._clock,
-            self._compiler,
-            self._items,
-            self._inquiry,
-            next_task,
-            last_change,
-        )
+        self.commits = GroupCommit(appender, deliver)
+        self._writer = CommitThread(self.commits, "onebit-writer")
+        self.core = ServingCore(self.commits, self.store.cache, self.clock, self.store.shared, self.settings.max_values)
+        self.admin = Admin(self, next_task, last_change)
         self._writer.start()
-        self._learner_thread.start()
+        self.learner_thread.start()
         self.store.start()
         keeps = self.store.lease is not None
-        self._admin.resume()
-        self._sweeper = asyncio.create_task(
-            sweep_for_ever(self.store, self.log_health, self._served, self.sweep, self._admin, keeps)
-        )
+        self.admin.trainers.resume()
+        self._sweeper = asyncio.create_task(sweep_for_ever(self, self.admin, keeps))
 
     async def stop(self) -> None:
         """Write what is under way, learn it, keep a snapshot of every task, and let go of the log."""
         self._stopping = True
-        self._admin.stop()  # before what it waits for ends, which it would take for a failure
-        await asyncio.to_thread(self._compiler.stop)
-        self._progress.stop()
+        self.admin.trainers.stop()  # before what it waits for ends, which it would take for a failure
+        await asyncio.to_thread(self.compiler.stop)
+        self.progress.stop()
         if self._sweeper is not None:
             self._sweeper.cancel()
         await asyncio.to_thread(self._writer.stop)
-        await asyncio.to_thread(self._learner_thread.stop)
-        self._inquiry.close()
-        self._reader.close()
-        self._commits.appender.close()
+        await asyncio.to_thread(self.learner_thread.stop)
+        self.inquiry.close()
+        self.reader.close()
+        self.commits.appender.close()
         self.store.release()
 
     @property
@@ -162,7 +142,7 @@ class Service(TaskViews):
         """Why the service cannot do its work now; None where it can."""
         if self._stopping:
             return "the service is ending"
-        return self._commits.failing or self.store.failing or self._learner_thread.failing or self.log_health.failing
+        return self.commits.failing or self.store.failing or self.learner_thread.failing or self.log_health.failing
 
     def readiness(self, sees: Callable[[str], bool]) -> dict[str, Any]:
         """Whether the service can do its work, as `replies.Readiness` has it, for somebody who sees some of the tasks.
@@ -182,27 +162,38 @@ class Service(TaskViews):
         while True:
             try:
                 return await work()
-            except TaskChangedError:
+            except StaleError:
                 await self._hear()
             except (ConflictError, InvalidError, NotFoundError):
                 if not await self._hear():
                     raise
 
+    async def _administer(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Change something to its end, also where whoever asked for it does not wait: half of it would be on disk, and half not."""
+
+        async def attempt() -> T:
+            attempted = asyncio.ensure_future(work())
+            # Where it fails and nobody waits any more, nobody need be warned.
+            attempted.add_done_callback(lambda done: done.cancelled() or done.exception())
+            return await asyncio.shield(attempted)
+
+        return await self._current(attempt)
+
     async def discover(self, name: str) -> None:
         """Hear of a task that another node may have created, before anybody is told that there is none."""
-        if name not in self._served and name not in self._quarantined:
+        if name not in self.served and name not in self.damaged:
             await self._hear()
 
     async def _hear(self) -> bool:
         """Take what other nodes have changed; return True if there was something."""
         try:
-            return await self._admin.hear()
+            return await self.admin.hear()
         except LogError as error:
             raise UnavailableError(self.log_health.met(error)) from None
 
     def _task_warnings(self) -> Iterator[ReadinessWarning]:
         """Snapshots that could not be written, and revisions that are not learnt yet."""
-        for name, served in self._served.items():
+        for name, served in self.served.items():
             failed, why = served.follower.failed_in_a_row, served.follower.snapshot_error
             if failed >= FAILED_SNAPSHOTS:
                 sentence = (
@@ -217,38 +208,38 @@ class Service(TaskViews):
                 )
 
     def _clock_warnings(self) -> Iterator[ReadinessWarning]:
-        if self._clock.trouble is not None:
-            yield ReadinessWarning(self._clock.trouble)
+        if self.clock.trouble is not None:
+            yield ReadinessWarning(self.clock.trouble)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     async def create(self, new: NewTask, token: str | None = None) -> Task:
         """Create a task, and compile what it needs. The id of the token with which it was asked for is in the log, here and below."""
-        return shown(await self._current(lambda: self._admin.create(new, token)))
+        return shown(await self._administer(lambda: self.admin.create(new, token)))
 
     async def change(self, name: str, change: Change, token: str | None = None) -> Task:
         """Change a task; new classes are there when this returns."""
 
         async def work() -> Task:
             served = self._find(name)
-            await self._admin.change(served, change, token)
+            await self.admin.change(served, change, token)
             return shown(served)
 
-        return await self._current(work)
+        return await self._administer(work)
 
     async def delete(self, name: str, token: str | None = None) -> Task | QuarantinedTask:
         """End a task, also one that is quarantined. Its rows stay in the log, and its name is free."""
-        if name in self._quarantined:
-            reason = self._quarantined[name].reason
-            await self._admin.delete_quarantined(name, token)
+        if name in self.damaged:
+            reason = self.damaged[name].reason
+            await self._administer(lambda: self.admin.delete_quarantined(name, token))
             return QuarantinedTask(name=name, reason=reason)
 
         async def work() -> Task:
-            served = self._served.get(name) or self._find(name)
-            await self._admin.delete(served, token)
+            served = self.served.get(name) or self._find(name)
+            await self.admin.delete(served, token)
             return shown(served)
 
-        return await self._current(work)
+        return await self._administer(work)
 
     async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
         """Train another learner from the log, beside the one that decides; it takes over when it has seen everything."""
@@ -256,10 +247,10 @@ class Service(TaskViews):
         async def work() -> Task:
             served = self._find(name)
             with self._reading(served):
-                await self._admin.switch(served, new, token)
+                await self.admin.switch(served, new, token)
             return shown(served)
 
-        return await self._current(work)
+        return await self._administer(work)
 
     async def wait_until_switched(self, name: str) -> None:
         """Wait until the learner that a task was to be given has taken over here; refused where it could not."""
@@ -270,7 +261,7 @@ class Service(TaskViews):
                 return served.training.error is not None or served.has_followed(NO_END)
             return served.follower.replicas.generation == served.info.generation or served.has_followed(NO_END)
 
-        await self._progress.until(ended)
+        await self.progress.until(ended)
         if served.training is not None and served.training.error is not None:
             raise InvalidError(f"{served.training.learner} could not take over: {served.training.error}", "learner")
         self._find(name)
@@ -283,9 +274,9 @@ class Service(TaskViews):
         async def work() -> dict[str, Any]:
             served = self._find(name)
             with self._reading(served):
-                return await self._admin.forget(served, asked, token)
+                return await self.admin.forget(served, asked, token)
 
-        return await self._current(work)
+        return await self._administer(work)
 
     async def find(self, name: str) -> ServedTask:
         """A task that is served, also where another node has just created it; refused where there is none."""
@@ -328,7 +319,7 @@ class Service(TaskViews):
 
     async def sweep(self, served: ServedTask, lease: str) -> bool:
         """Answer for those who were silent until their deadline; return True if there may be more of them."""
-        return await run_plan(sweep(self.core, served, lease), self._inquiry, self.heavy_work)
+        return await run_plan(sweep(self.core, served, lease), self.inquiry, self.heavy_work)
 
     async def run(self, name: str, plan: Callable[[ServedTask], Plan[T]]) -> T:
         """Run a plan of the core for a task; again where the task has changed meanwhile."""
@@ -336,15 +327,15 @@ class Service(TaskViews):
         async def work() -> T:
             served = self._find(name)
             with self._reading(served):
-                return await run_plan(plan(served), self._inquiry, self.heavy_work)
+                return await run_plan(plan(served), self.inquiry, self.heavy_work)
 
         return await self._current(work)
 
     async def wait_until_learnt(self, name: str) -> None:
         """Wait until all that was said here of a task has been learnt."""
-        served = self._served.get(name)
+        served = self.served.get(name)
         if served is not None:
-            await self._progress.until(lambda: served.has_followed(served.heard))
+            await self.progress.until(lambda: served.has_followed(served.heard))
 
     def _refuse_many(self, count: int) -> None:
         if count > self.settings.max_batch:
@@ -360,17 +351,17 @@ class Service(TaskViews):
         """
         now = time.monotonic()
         return {
-            "position": self._commits.last,
-            "transactions": self._commits.transactions,
-            "commit_seconds": self._commits.seconds,
-            "clock_ahead_s": self._clock.ahead,
+            "position": self.commits.last,
+            "transactions": self.commits.transactions,
+            "commit_seconds": self.commits.seconds,
+            "clock_ahead_s": self.clock.ahead,
             "lag_s": self.store.lag_s,
             "tasks": {
                 name: {
                     "snapshot_age_s": now - served.follower.snapshot_time,
                     "snapshots_failed": served.follower.snapshots_failed,
                 }
-                for name, served in self._served.items()
+                for name, served in self.served.items()
             },
         }
 

@@ -34,14 +34,14 @@ USUAL_VALUES = 100  # of an x that is a dict or a text, whose number of values d
 class TaskViews:
     """The tasks that are served, and those that are quarantined, on one event loop."""
 
-    _clock: Clock  # both from the start of the service on
-    _inquiry: Inquiry
+    clock: Clock  # both from the start of the service on
+    inquiry: Inquiry
 
     def __init__(self, log_health: LogHealth) -> None:
         self.log_health = log_health
-        self._served: dict[str, ServedTask] = {}
-        self._quarantined: dict[str, DamagedTask] = {}  # tasks that could not be brought up
-        self._items = DemoItems()
+        self.served: dict[str, ServedTask] = {}
+        self.damaged: dict[str, DamagedTask] = {}  # tasks that could not be brought up
+        self.items = DemoItems()
         self._explaining = asyncio.Lock()
         self._long_reads = HeavyWork()  # of the log: one at a time, so that a hundred readers hold nobody up
 
@@ -49,30 +49,21 @@ class TaskViews:
 
     def task_names(self) -> list[str]:
         """The names of all tasks that are served."""
-        return [name for name, served in self._served.items() if served.follower.failing is None]
+        return [name for name, served in self.served.items() if served.follower.failing is None]
 
     def tasks(self) -> list[Task]:
         """All tasks that are served."""
-        return [shown(self._served[name]) for name in self.task_names()]
+        return [shown(self.served[name]) for name in self.task_names()]
 
     def quarantined(self) -> list[dict[str, str]]:
         """The tasks that are quarantined, and why, as `replies.QuarantinedTask` has it."""
-        failing = {name: why for name, one in self._served.items() if (why := one.follower.failing) is not None}
-        reasons = {**failing, **{name: one.reason for name, one in self._quarantined.items()}}
+        failing = {name: why for name, one in self.served.items() if (why := one.follower.failing) is not None}
+        reasons = {**failing, **{name: one.reason for name, one in self.damaged.items()}}
         return [{"name": name, "reason": reason} for name, reason in reasons.items()]
 
     def task(self, name: str) -> Task:
         """One task."""
         return shown(self._find(name))
-
-    def served_task(self, name: str) -> ServedTask | None:
-        """A task that is served, as it is, for those who are in the same process."""
-        return self._served.get(name)
-
-    @property
-    def clock(self) -> Clock:
-        """The times of the log."""
-        return self._clock
 
     def classes(self, name: str) -> int:
         """How many classes a task has."""
@@ -84,11 +75,11 @@ class TaskViews:
         return len(info.classes) + (info.inputs.size or USUAL_VALUES)
 
     def _find(self, name: str) -> ServedTask:
-        if name in self._quarantined:
-            raise TaskQuarantinedError(self._quarantined[name].reason)
-        served = self._served.get(name)
+        if name in self.damaged:
+            raise TaskQuarantinedError(self.damaged[name].reason)
+        served = self.served.get(name)
         if served is None:
-            raise UnknownTaskError(name, self._served)
+            raise UnknownTaskError(name, self.served)
         if served.follower.failing is not None:
             raise TaskQuarantinedError(served.follower.failing)
         return served
@@ -117,7 +108,7 @@ class TaskViews:
 
     def summary(self, name: str, window: int) -> dict[str, Any]:
         """The statistics without the classes, which may be many."""
-        return summary_of(self._find(name), window, self._clock.now())
+        return summary_of(self._find(name), window, self.clock.now())
 
     async def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """Return the newest decisions of a task, or those before a seq, as `replies.LoggedDecision` has them; fewer where they are large."""
@@ -129,7 +120,7 @@ class TaskViews:
             wanted = min(at_once, limit - len(found))
             with self._reading(served):
                 async with self._long_reads:
-                    rows = await self._inquiry.of(
+                    rows = await self.inquiry.of(
                         lambda reader, wanted=wanted, before=before: reader.newest(served.info, wanted, before)  # type: ignore[misc]
                     )
                     found += [as_object(row, served.texts) for row in rows]
@@ -150,7 +141,7 @@ class TaskViews:
 
         with self._reading(served):
             async with self._long_reads:
-                logged = await self._inquiry.of(query) if is_storable(identity) else None
+                logged = await self.inquiry.of(query) if is_storable(identity) else None
         if logged is None:
             raise NotFoundError(f"there is no decision {truncate(identity)!r} in task {name!r}")
         return as_object(logged, served.texts)
@@ -176,7 +167,7 @@ class TaskViews:
         served = self._find(name)
         if served.info.items is None:
             raise NotFoundError(f"task {name!r} has no items")
-        return self._items.item(served.info.items, number, served.info.classes)
+        return self.items.item(served.info.items, number, served.info.classes)
 
 
 def _size(row: Logged) -> int:

@@ -405,7 +405,7 @@ def test_a_dead_thread_is_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             def gone(*arguments: Any) -> Any:
                 raise SystemExit
 
-            monkeypatch.setattr(service._learner_thread, "_follow_all", gone)
+            monkeypatch.setattr(service.learner_thread, "_follow_all", gone)
             await decided(service, "one")
             await until(lambda: service.failing is not None)
             assert service.failing == "the thread onebit-learner has ended; start the service again"

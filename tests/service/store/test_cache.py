@@ -23,7 +23,7 @@ def both(service: Service, folder: Path) -> tuple[Reader, Reader]:
 
 
 def read(reader: Reader, service: Service, after: int, upto: int, most: int = 1000) -> list[Any]:
-    expected = service._served["fruit"].info.expected
+    expected = service.served["fruit"].info.expected
     return [reader.played(expected, after, upto, most), reader.events(expected, after, upto, most)]
 
 

@@ -79,7 +79,7 @@ def test_a_service_does_the_same_and_goes_on_after_a_restart(settings: Settings)
         service = Service(settings)
         await service.start()
         await script(service)
-        follower = service._served["fruit"].follower
+        follower = service.served["fruit"].follower
         await until(lambda: follower.statistics.count("feedback") == 13 and follower.revised_from is None)
         newest = await service.decisions("fruit", 3)
         state = state_of(follower.replicas.resting)
@@ -89,7 +89,7 @@ def test_a_service_does_the_same_and_goes_on_after_a_restart(settings: Settings)
     async def again() -> Any:
         service = Service(settings)
         await service.start()
-        follower = service._served["fruit"].follower
+        follower = service.served["fruit"].follower
         await until(lambda: follower.revised_from is None)
         found = state_of(follower.replicas.resting), (await service.decisions("fruit", 3))
         assert service.task_names() == ["fruit"]

@@ -179,7 +179,7 @@ def test_feedback_to_a_decision_from_ahead_is_in_time_and_then_late(tmp_path: Pa
         wall.ahead = 0.0
         async with service_in(tmp_path) as service:
             assert await heard(service, "a") == "accepted"
-            service._clock._offset += 1001.0  # as much later
+            service.clock._offset += 1001.0  # as much later
             assert await heard(service, "b") == "late"
 
     run(work())

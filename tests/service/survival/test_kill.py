@@ -227,7 +227,7 @@ async def looked_at(folder: Path) -> tuple[dict[str, State], dict[str, Any]]:
     """The states and the statistics to which a start comes; the rows of silence that follow are not waited for."""
     async with service_in(folder) as service:
         stats = {name: visible(service.stats(name)) for name in service.task_names()}
-        found = {name: state_of(running.follower.replicas.resting) for name, running in service._served.items()}
+        found = {name: state_of(running.follower.replicas.resting) for name, running in service.served.items()}
         return found, stats
 
 

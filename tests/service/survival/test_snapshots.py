@@ -280,7 +280,7 @@ def test_snapshots_are_written_every_so_many_rows_and_few_are_kept(
             for start in range(0, 300, 20):
                 await traffic(service, start, 20)
                 await followed(service)
-                await until(lambda: not service._served["fruit"].follower.writing)
+                await until(lambda: not service.served["fruit"].follower.writing)
                 assert len(snapshots_in(where)) <= 2 or are_spaced(where, 3)
                 seen |= {path.name for path in snapshots_in(where)}
             assert len(seen) >= 5
@@ -314,7 +314,7 @@ def test_snapshots_that_cannot_be_written_stop_nobody(
                     patched.setattr(name, fail)
                     await traffic(service, 0, 50)
                     await followed(service)
-                    await until(lambda: not service._served["fruit"].follower.writing, 5.0)
+                    await until(lambda: not service.served["fruit"].follower.writing, 5.0)
             await traffic(service, 50, 50)
             if (tmp_path / "snapshots").is_file():
                 (tmp_path / "snapshots").unlink()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING
 
 from onebit.errors import OnebitError
@@ -12,15 +11,14 @@ from onebit.service.core.feedback import FeedbackSubmission, find_decisions, sub
 from onebit.service.core.plan import LookUp, Plan
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
-from onebit.service.store.base import Store
 from onebit.service.store.cache import Word
 from onebit.service.store.errors import LogError
-from onebit.service.store.health import LogHealth
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.rows import DecisionHead
 
 if TYPE_CHECKING:
     from onebit.service.admin import Admin
+    from onebit.service.service import Service
 
 SWEEP_S = 0.5  # how often
 SWEPT = 256  # decisions whose deadline is looked at in one go
@@ -61,31 +59,26 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     return len(due) == SWEPT and swept == due[-1].seq  # where somebody is answering, the next look goes on
 
 
-async def sweep_for_ever(
-    store: Store,
-    health: LogHealth,
-    tasks: Mapping[str, ServedTask],
-    sweep: Callable[[ServedTask, str], Awaitable[bool]],
-    admin: Admin,
-    keeps: bool,
-) -> None:
+async def sweep_for_ever(service: Service, admin: Admin, keeps: bool) -> None:
     """Answer for those who were silent until their deadline while this is the leader, as it was at the start or becomes later."""
     if keeps:
         await admin.erase()  # what a node that has ended could not
     while True:
         await asyncio.sleep(SWEEP_S)
-        if health.failing is not None:
-            await health.probe()
-        had, keeps = keeps, store.lease is not None
+        if service.log_health.failing is not None:
+            await service.log_health.probe()
+        had, keeps = keeps, service.store.lease is not None
         new = keeps and not had
         if new:  # another node did all this up to now
-            admin.resume()
+            admin.trainers.resume()
             await admin.erase()
-        for served in list(tasks.values()):
+        for served in list(service.served.values()):
             try:
                 if new:
                     await admin.sweep_from_here(served)
-                while (lease := store.lease) and served.follower.failing is None and await sweep(served, lease):
+                while (lease := service.store.lease) and served.follower.failing is None:
+                    if not await service.sweep(served, lease):
+                        break
                     await asyncio.sleep(0)
             except BadRecordError as error:
                 served.follower.quarantine(error)

@@ -9,6 +9,7 @@ on it must be followed again (`revised_from`); `revising` sees to that.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
@@ -21,17 +22,18 @@ from onebit.contract.candidates import pack_candidates
 from onebit.errors import InputError, OnebitError
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner
-from onebit.service.core.quarantine import quarantine
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.statistics import Statistics
 from onebit.service.core.trainee import CHUNK, Revisions, Trainee, first_classes, learn_elsewhere
 from onebit.service.store.queries import Event, Played, check_events
 from onebit.service.store.reader import Reader
+from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.rows import NAMES, Expected, class_checks
 from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, snapshot_in
 from onebit.service.store.snapshots import packed as packed_snapshot
 from onebit.service.task import build_learner
 
+LOG = logging.getLogger("onebit.service")
 MOST_ANNOUNCED = 256  # groups of new rows that are counted apart
 Record = TypeVar("Record", Played, Event)
 
@@ -339,3 +341,17 @@ def _choice(event: Event) -> tuple[Any, ...]:
         else (None, None, None)
     )
     return label, event.decision.greedy, weight, event.decision.note, event.decision.second_note, propensity, *surety
+
+
+def quarantine(task: str, error: Exception, position: int) -> str:
+    """Log that a task is quarantined; the reason, for people."""
+    if isinstance(error, BadRecordError):
+        reason = str(error)
+    elif isinstance(error, MemoryError):
+        reason = f"task {task!r}, after row {position}: there is not enough memory"
+    else:
+        reason = f"task {task!r}, after row {position}: {error or type(error).__name__}"
+    about = {"event": "task-quarantined", "task": task}
+    # What is no refusal of ours is a fault of the program, which must be found.
+    LOG.error(f"quarantined: {reason}", extra=about, exc_info=None if isinstance(error, OnebitError) else error)
+    return reason

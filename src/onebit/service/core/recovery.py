@@ -13,9 +13,8 @@ from contextlib import closing
 from typing import NamedTuple
 
 from onebit.errors import InputError, OnebitError
-from onebit.service.core.follower import LogFollower
+from onebit.service.core.follower import LogFollower, quarantine
 from onebit.service.core.learner_thread import LearnerThread
-from onebit.service.core.quarantine import free_name, quarantine
 from onebit.service.core.served_task import ServedTask
 from onebit.service.demo_data import DemoItems
 from onebit.service.settings import Settings
@@ -106,8 +105,13 @@ def warn_of(clock: Clock) -> None:
 
 
 def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, ServedTask]) -> None:
-    taken = served.keys() | aside.keys()
-    aside[free_name(task.number, taken) if task.name is None or task.name in taken else task.name] = task
+    """Keep a damaged task under its name, or a free one where that cannot be read or is another's too."""
+    name, taken = task.name, served.keys() | aside.keys()
+    if name is None or name in taken:
+        name = f"damaged-{task.number}"
+        while name in taken:
+            name += "-"
+    aside[name] = task
 
 
 def brought_up(

@@ -1,7 +1,4 @@
-"""Work that may take long, in threads that the end of the process does not wait for.
-
-A thread that compiles cannot be stopped, and what it makes can be made again: nothing is lost with it that the log does not have.
-"""
+"""Between the event loop and other threads: work that may take long is done there, and the loop hears when the learner has got on."""
 
 from __future__ import annotations
 
@@ -17,7 +14,10 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, **named: Arguments.kwargs) -> Result:
-    """What some work gives that is done beside the event loop. Where nobody waits for it any more, it ends in its own time."""
+    """Return what some work gives that is done beside the event loop. Where nobody waits for it any more, it ends in its own time.
+
+    The end of the process does not wait for it: a thread that compiles cannot be stopped, and what it makes can be made again.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
 
@@ -42,3 +42,36 @@ async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, *
 def some_work() -> bool:
     """Whether some of it is not done."""
     return any(thread.name == NAME for thread in threading.enumerate())
+
+
+class Progress:
+    """Made on the event loop; told by another thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._news = asyncio.Event()
+        self._waiting = 0
+        self._stopped = False
+
+    def tell(self) -> None:
+        """Something has been learnt. Where nobody waits for it, the loop is not woken."""
+        if self._waiting and not self._stopped:
+            self._loop.call_soon_threadsafe(self.wake)
+
+    def wake(self) -> None:
+        """Let those who wait look again."""
+        self._news.set()
+        self._news = asyncio.Event()
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Wait until something is reached."""
+        self._waiting += 1
+        try:
+            while not reached():
+                await self._news.wait()
+        finally:
+            self._waiting -= 1
+
+    def stop(self) -> None:
+        """Nobody is told any more: the loop is about to end."""
+        self._stopped = True

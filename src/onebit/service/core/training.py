@@ -11,24 +11,21 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onebit.errors import OnebitError
-from onebit.service.core.commit import GroupCommit
-from onebit.service.core.compiler import Compiler
-from onebit.service.core.progress import Progress
 from onebit.service.core.served_task import ServedTask, TrainingProgress
 from onebit.service.core.threads import in_thread
 from onebit.service.core.trainee import Trainee, first_classes
 from onebit.service.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
-from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError, StaleError
 from onebit.service.task import TaskInfo, build_learner, require_candidate_support
 
 if TYPE_CHECKING:
     from onebit.service.admin import Admin
+    from onebit.service.service import Service
 
 LOG = logging.getLogger("onebit.service")
 RETRY_S = 0.5  # until the log is read or written again, where it could not be
@@ -39,14 +36,9 @@ MOST_STARTS = 5  # of the service, with which a learner is trained that has not 
 class Trainers:
     """The trainings that are under way, on one event loop."""
 
-    def __init__(
-        self, admin: Admin, store: Store, commits: GroupCommit, progress: Progress, compiler: Compiler
-    ) -> None:
+    def __init__(self, service: Service, admin: Admin) -> None:
+        self._service = service
         self._admin = admin
-        self._store = store
-        self._commits = commits
-        self._progress = progress
-        self._compiler = compiler
         self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner: one training for each
 
     def stop(self) -> None:
@@ -54,9 +46,9 @@ class Trainers:
         for training in self._under_way.values():
             training.cancel()
 
-    def resume(self, tasks: Iterable[ServedTask]) -> None:
+    def resume(self) -> None:
         """Train on what was being trained when the service ended, or the node that did so."""
-        for served in tasks:
+        for served in self._service.served.values():
             if served.info.training is not None:
                 self.begin(served, served.info.training, None, again=True)
 
@@ -69,7 +61,7 @@ class Trainers:
             self.begin(served, asked, None)
         elif "training" in detail and served.training is not None:
             served.training.error = detail.get("training_error")
-        self._progress.wake()
+        self._service.progress.wake()
 
     def begin(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False) -> None:
         """Train a learner that was asked for, unless that is under way; where another node is the leader, that is for it to do."""
@@ -79,7 +71,7 @@ class Trainers:
         counts = served.follower.statistics
         of = counts.count("feedback") + counts.count("late")
         served.training = TrainingProgress(learner=asked["learner"], done=0, of=of)
-        if self._store.lease is not None:
+        if self._service.store.lease is not None:
             training = asyncio.create_task(self._train(served, asked, token, again))
             self._under_way[key] = training
             training.add_done_callback(lambda _: self._under_way.pop(key, None))
@@ -104,7 +96,7 @@ class Trainers:
             trainee = await self._read(served, asked, self._new_trainee, detail, info)
             learner = trainee.learner
             await self._read(served, asked, self._train_near, trainee, training, ended)
-            if self._store.shared:
+            if self._service.store.shared:
                 await in_thread(self._hand_over, served, trainee, detail["generation"])
 
             async def check_fit() -> None:
@@ -114,7 +106,7 @@ class Trainers:
                 served.follower.trainees[detail["generation"]] = trainee
 
             seq = await self._log_training(served, asked, "learner", detail, token, check_fit)
-            await self._progress.until(lambda: served.has_followed(seq))
+            await self._service.progress.until(lambda: served.has_followed(seq))
             if served.follower.failing is not None:
                 raise OnebitError(served.follower.failing)
             served.training = None
@@ -130,7 +122,7 @@ class Trainers:
                 await self._log_failed(served, training, asked, str(error) or type(error).__name__)
         finally:
             ended.set()
-            self._progress.wake()
+            self._service.progress.wake()
 
     async def _log_failed(
         self, served: ServedTask, training: TrainingProgress, asked: dict[str, Any], why: str
@@ -157,7 +149,7 @@ class Trainers:
         waits until it is again, or until it hears what the next one has made of the learner.
         """
         while True:
-            lease = self._store.lease
+            lease = self._service.store.lease
             try:
                 if lease is not None:
                     async with self._admin.change_of(served) as assumptions:
@@ -195,14 +187,14 @@ class Trainers:
         await asyncio.sleep(RETRY_S)
 
     def _new_trainee(self, detail: dict[str, Any], info: TaskInfo) -> Trainee:
-        with closing(self._store.reader()) as reader:
+        with closing(self._service.store.reader()) as reader:
             classes = first_classes(reader, info.expected)
-        return Trainee(self._compiler.learner(detail, classes, info.inputs), info.expected)
+        return Trainee(self._service.compiler.learner(detail, classes, info.inputs), info.expected)
 
     def _hand_over(self, served: ServedTask, trainee: Trainee, generation: int) -> None:
         """Keep what was trained, so that other nodes need not train it too; where that cannot be, they do."""
         try:
-            with closing(self._store.reader()) as reader:
+            with closing(self._service.store.reader()) as reader:
                 packed = trainee.packed(generation, reader)
             if packed is not None:
                 served.follower.snapshots.write_trained(packed)
@@ -211,8 +203,8 @@ class Trainers:
 
     def _train_near(self, trainee: Trainee, training: TrainingProgress, ended: threading.Event) -> None:
         """Learn until near the end of the log. After a `LogError` it continues where it was: rows are read before they are learnt."""
-        with closing(self._store.reader()) as reader:
-            for training.done in trainee.approach(reader, lambda: self._commits.last):
+        with closing(self._service.store.reader()) as reader:
+            for training.done in trainee.approach(reader, lambda: self._service.commits.last):
                 if ended.is_set():
                     return
 

@@ -6,29 +6,31 @@ the log in their place, and rows are followed from there. Where it unlearns, the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onebit.errors import brief
 from onebit.learner.learner import Learner
 from onebit.learner.model_file import encode
 from onebit.service.core.follower import LogFollower
-from onebit.service.core.peer_changes import Neighbours
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.threads import in_thread
 from onebit.service.errors import ConflictError, NotFoundError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.log_reader import LogReader
-from onebit.service.store.base import Appender, Inquiry, Store, store_at
+from onebit.service.store.base import Appender, Store, store_at
 from onebit.service.store.errors import StaleError, in_words_of_input
 from onebit.service.store.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
 from onebit.service.store.reader import Reader
 from onebit.service.task import TaskInfo
 
+if TYPE_CHECKING:
+    from onebit.service.admin import Admin
+    from onebit.service.service import Service
+
 AT_ONCE = 256  # ids that are looked up
-Run = Callable[[Callable[[Appender], Any]], Awaitable[Any]]  # some work with the appender, between two groups of rows
 
 
 class ForgetOrder(NamedTuple):
@@ -139,38 +141,32 @@ def refuse_training(info: TaskInfo) -> None:
 
 
 async def taken_out(
-    store: Store,
-    run: Run,
-    inquiry: Inquiry,
-    neighbours: Neighbours,
-    served: ServedTask,
-    asked: ForgetOrder,
-    now: float,
-    token: str | None,
+    service: Service, admin: Admin, served: ServedTask, asked: ForgetOrder, token: str | None
 ) -> tuple[Forgotten, Base | None]:
     """Take decisions out of the log of a service that runs, where nobody says anything of them here meanwhile."""
+    now = service.clock.now()
     info, ids = served.info, asked.ids
     if ids is not None:
-        await inquiry.of(lambda reader: refuse_unknown_ids(reader, info, ids))
+        await service.inquiry.of(lambda reader: refuse_unknown_ids(reader, info, ids))
     order = Forgetting(info.number, asked.ids, asked.before, None)
     while True:
         base, judged = None, info.last_change
-        span = await run(lambda appender: appender.span(order))
+        span = await admin.run(lambda appender: appender.span(order))
         if span is None:
             return Forgotten(0, 0, 0), None
         if not asked.unlearn:
-            last = await inquiry.of(lambda reader: reader.last())
-            base = await in_thread(base_of, store, info, last)
+            last = await service.inquiry.of(lambda reader: reader.last())
+            base = await in_thread(base_of, service.store, info, last)
         if base is None:
             refuse_kept(info, span[0])
         try:
             whole = order._replace(base=base)
-            async with neighbours.writing() as known:
+            async with admin.writing() as known:
                 if info.last_change != judged:
                     continue
                 refuse_training(info)
-                found = await run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
-                neighbours.wrote(found.seq)
+                found = await admin.run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
+                admin.note_written(found.seq)
                 info.apply(found.seq, now, "changed", {"forgotten": {"base": None if base is None else base.position}})
         except UnseenRowsError:  # somebody was saying something of them when this began
             continue

@@ -73,7 +73,7 @@ class OpenNode:
 
     def current(self, served: ServedTask) -> ServedTask:
         """Return a task as it is now, or was: where another node has deleted it, whoever asks something of it is told."""
-        return self.service.served_task(served.info.name) or served
+        return self.service.served.get(served.info.name, served)
 
     def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
         """Run a plan for a task, and wait for it; with `learns` until this node has learnt what was said."""
