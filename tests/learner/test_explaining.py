@@ -10,7 +10,7 @@ import pytest
 
 import onebit
 from onebit.checks.examples import played, refused, rows
-from onebit.contract.contrast import amount, class_contrast
+from onebit.contract.belief import amount, class_contrast
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
 from onebit.features.named import hashed
 from onebit.learner.inspection import Explanation

@@ -24,9 +24,8 @@ from onebit.auto.dense.space import AutoDense
 from onebit.auto.sparse.space import AutoSparse
 from onebit.contract.candidates import Labels, Narrowing, fewer_classes
 from onebit.contract.choices import fill, greedy_label, share_greedy
-from onebit.contract.contrast import Contrast
 from onebit.contract.description import ExplorationReport
-from onebit.contract.rule import LEARNT, OWN, Choice, Composite, Matrix, Rule, RuleInput, Vector
+from onebit.contract.rule import LEARNT, OWN, Choice, Composite, Contrast, Matrix, Rule, RuleInput, Vector
 from onebit.spaces.layout import SpaceLayout
 
 # The positions in the memory.
@@ -208,6 +207,5 @@ RULE = Rule(
     contrast=contrast,
     takes_rewards=True,
     narrowing=Narrowing(fewer_classes(Auto), gather, scatter),
-    learns_over_all=True,
     surety=surety,
 )

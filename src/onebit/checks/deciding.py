@@ -156,7 +156,7 @@ def check_one_candidate(factory: Factory) -> None:
     if not takes_candidates(learner):
         return
     rule, model = learner.runtime.rule, learner.runtime.model
-    learns = rule.learns_alone or rule.learns_over_all
+    learns = rule.learns_alone or rule.composite is not None
     for row, x in enumerate(rows(6, seed=23)[0]):
         before, weights, heard = model.memory[LEARNT], learner.weights, learner.learnt
         learner.learn(learner.decide(x, among=[NAMES[row % 5]], complete=row % 2 == 0), label=NAMES[row % 5])

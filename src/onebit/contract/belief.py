@@ -9,18 +9,22 @@ A *surety* is the raw score of a label that `contract.calibration` turns into a 
 
 It may have any scale, also one that changes while the rule learns. What counts is that of two labels the one with the larger
 number is right more often. A label that is the only candidate is compared with a class that scores 0.
+
+A *contrast* is how much more a rule prefers one class than another: a weighed sum of scores, to which every value of a row adds its part. With one
+head a class it is the difference of two scores. A tree compares two classes at the node where their ways part, and all pairs have a head for
+every two classes. `Rule.contrast` says which sum it is; the space says what each value adds.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from onebit.contract.choices import rival
-from onebit.contract.rule import Matrix, Rule, RuleInput, Vector
+from onebit.contract.rule import Contrast, Matrix, Rule, RuleInput, Vector
 
 
 def nearest_distribution(estimates: Matrix) -> Matrix:
@@ -93,3 +97,31 @@ def regressed(params: Any, given: RuleInput, label: int) -> float:
 def surety_of(rule: Rule) -> Callable[..., float]:
     """Return the function that says how sure a rule is of a label."""
     return rule.surety or margin
+
+
+# --- how much more one class is preferred than another -----------------------------------------------------------------
+
+
+class Contributions(NamedTuple):
+    """What a contrast is the sum of: something for each value of a row, in their order, and what no value of it has to do with."""
+
+    values: Vector
+    constant: float
+
+
+def class_contrast(params: Any, memory: Vector, label: int, rival: int) -> Contrast:
+    """With one head a class: the score of the one less that of the other.
+
+    >>> class_contrast(None, np.zeros(3), 2, 0)
+    ((2, 1.0), (0, -1.0))
+    """
+    return ((label, 1.0), (rival, -1.0))
+
+
+def amount(contrast: Contrast, scores: Vector) -> float:
+    """The sum itself.
+
+    >>> amount(((2, 1.0), (0, -1.0)), np.array([1.0, 5.0, 3.5]))
+    2.5
+    """
+    return float(sum(weight * scores[position] for position, weight in contrast))

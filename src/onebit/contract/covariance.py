@@ -31,9 +31,8 @@ class Covariance(IntEnum):
     FIT = 2  # full where it fits into the budget, and diagonal elsewhere
 
 
-FITTING_MATRICES = (
-    10**6
-)  # numbers in the matrices of a learner that has full ones where they fit: a round then takes about a millisecond
+# Numbers in the matrices of a learner that has full ones where they fit: a round then takes about a millisecond.
+FITTING_MATRICES = 10**6
 
 MATRIX = OneOf(Covariance, "the covariance; fit is full for dense rows if that is small enough")
 Matrices = Annotated[int, MATRIX]
@@ -59,11 +58,6 @@ class Order(NamedTuple):
     joint: bool = False  # where it is full: one matrix over all heads and features
     root: bool = False  # steps along P^(1/2), taken after P has moved (AdaGrad)
     radius: float = math.inf  # weights are projected on the ball of this radius
-
-
-def variance(scores: NDArray[np.float64], classes: int, label: int) -> float:
-    """The variance q of a label's score."""
-    return float(scores[classes + label])
 
 
 def spread(scores: NDArray[np.float64], classes: int, joint: bool, first: int, second: int) -> float:

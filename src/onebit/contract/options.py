@@ -33,7 +33,7 @@ class Whole:
     optional: bool = False
 
     def code(self, name: str, value: Any) -> int | None:
-        """The number; what is out of range is refused."""
+        """Return the number, checked."""
         if value is None and self.optional:
             return None
         if is_whole_number(value, self.least, self.most):
@@ -42,7 +42,6 @@ class Whole:
 
     @property
     def range(self) -> str:
-        """The permitted values, for people."""
         return f"a whole number from {self.least} to {self.most}"
 
 
@@ -55,7 +54,7 @@ class Keyword:
     optional: bool = False
 
     def code(self, name: str, value: Any) -> str | None:
-        """The word; any other is refused."""
+        """Return the word, checked."""
         if value is None and self.optional:
             return None
         named = np.dtype(value).name if isinstance(value, type) and issubclass(value, np.floating) else value
@@ -65,24 +64,14 @@ class Keyword:
 
     @property
     def range(self) -> str:
-        """The permitted values, for people."""
         return " or ".join(self.words)
 
 
-@dataclass(frozen=True)
-class CheckedWithRule:
-    """An option that `spaces.choose` checks together with the rule."""
-
-    meaning: str
-    range = "one that fits the rule"
-
-    def code(self, name: str, value: Any) -> Any:
-        """The value as it is."""
-        return value
-
-
 class Options(NamedTuple):
-    """The options of any learner, as its class takes them beside the parameters of the rule."""
+    """The options of any learner, as its class takes them beside the parameters of the rule.
+
+    Each has its range, its meaning and its default; those with a meaning alone are checked together with the rule (`spaces.choose`).
+    """
 
     features: Annotated[
         int | None, Whole(1, MAX_FEATURES, "the number of features; none takes it from the first x", optional=True)
@@ -111,13 +100,11 @@ class Options(NamedTuple):
     ] = None
     kernel: Annotated[
         str | None,
-        CheckedWithRule("linear, polynomial:DEGREE, rational or rbf:GAMMA; none learns weights of features"),
+        "linear, polynomial:DEGREE, rational or rbf:GAMMA; none learns weights of features",
     ] = None
     max_support: Annotated[
         int | str | None,
-        CheckedWithRule(
-            "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few"
-        ),
+        "with a kernel, the most rows that are stored: usual is 2000, or none (all) for rules that store few",
     ] = DEFAULT_SUPPORT
     exploration_floor: Annotated[
         float,
@@ -128,16 +115,17 @@ class Options(NamedTuple):
     def checked(self) -> Options:
         """Return the options as plain values; the first that is out of range is refused."""
         values: dict[str, Any] = {}
-        for name, option in OPTIONS.items():
+        for name, option in RANGES.items():
             code = option.code(name, getattr(self, name))
-            values[name] = option.show(code) if isinstance(option, Flag) else code
-        return Options(**values)
+            values[name] = bool(code) if isinstance(option, Flag) else code
+        return self._replace(**values)
 
 
-OPTIONS = {name: hint.__metadata__[0] for name, hint in typing.get_type_hints(Options, include_extras=True).items()}
+_NOTES = {name: hint.__metadata__[0] for name, hint in typing.get_type_hints(Options, include_extras=True).items()}
+RANGES: dict[str, Any] = {name: note for name, note in _NOTES.items() if not isinstance(note, str)}
 MEANINGS: dict[str, str] = {
     "classes": "the names of the classes (strings or whole numbers), or their number",
-    **{name: option.meaning for name, option in OPTIONS.items()},
+    **{name: note if isinstance(note, str) else note.meaning for name, note in _NOTES.items()},
 }
 
 

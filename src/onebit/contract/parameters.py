@@ -34,7 +34,7 @@ class Real:
     optional: bool = False
 
     def code(self, name: str, value: object) -> float:
-        """The number for the record; what is not in the interval is refused."""
+        """Return the number for the record, checked."""
         if value is None and self.optional:
             return math.nan
         low, high = (float(part) for part in self.interval[1:-1].split(","))
@@ -51,12 +51,11 @@ class Real:
         return number
 
     def show(self, code: float) -> float | None:
-        """What a user would write for this number."""
+        """Return what a user would write for this number."""
         return None if math.isnan(code) else float(code)
 
     @property
     def range(self) -> str:
-        """The permitted values, for people."""
         return self.interval + (" or none" if self.optional else "")
 
 
@@ -73,11 +72,11 @@ class OneOf:
 
     @property
     def names(self) -> dict[str, int]:
-        """The names a user writes, and their codes."""
+        """The names that a user writes, and their codes."""
         return {_spell(way): int(way) for way in self.ways if way is not self.otherwise}
 
     def code(self, name: str, value: object) -> int:
-        """The number of a way, given by its name."""
+        """Return the code of a name, checked."""
         if isinstance(value, self.ways):
             return int(value)
         if value is None:
@@ -89,12 +88,10 @@ class OneOf:
         return self.names[value]
 
     def show(self, code: int) -> str:
-        """The name of a way."""
         return _spell(self.ways(code))
 
     @property
     def range(self) -> str:
-        """The permitted values, for people."""
         return " | ".join(self.names)
 
 
@@ -106,11 +103,9 @@ class Flag:
     range = "true | false"
 
     def code(self, name: str, value: object) -> int:
-        """1 for yes and 0 for no."""
         return int(checked_flag(name, value))
 
     def show(self, code: int) -> bool:
-        """Yes or no."""
         return bool(code)
 
 
@@ -118,7 +113,7 @@ Parameter = Real | OneOf | Flag
 
 
 def checked_flag(name: str, value: object) -> bool:
-    """Yes or no, and nothing that merely looks like it."""
+    """Return a true or false, also of NumPy; refuse what merely looks like it."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise InputError(f"{name} is {brief(value)}, but must be true or false")
@@ -131,7 +126,7 @@ def _spell(way: IntEnum) -> str:
 
 
 def read_parameters(record: type[Any]) -> dict[str, Parameter]:
-    """The parameters that a user may set, in the order of the record."""
+    """Return the parameters that a user may set, in the order of the record."""
     found: dict[str, Parameter] = {}
     for name, hint in typing.get_type_hints(record, include_extras=True).items():
         for note in getattr(hint, "__metadata__", ()):
@@ -140,13 +135,8 @@ def read_parameters(record: type[Any]) -> dict[str, Parameter]:
     return found
 
 
-def field_types(record: type[Any]) -> dict[str, type]:
-    """Whether each field of a record is a float or an int."""
-    return typing.get_type_hints(record)
-
-
 def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters of a function that have a name of their own, for `require_known`: what is known is all that is known.
+    """Return the parameters of a function that have a name of their own, for `require_known`.
 
     >>> list(named_parameters(lambda X, *, seed=0, **others: None))
     ['X', 'seed']
@@ -156,7 +146,7 @@ def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Paramete
 
 
 def require_known(title: str, options: Mapping[str, object], known: Mapping[str, object]) -> None:
-    """A sentence for the first option that this rule does not have."""
+    """Refuse the first option that is not known."""
     for name in options:
         if name not in known:
             raise InputError(f"{title} has no parameter {brief(name)}; {nearest(name, known)}")

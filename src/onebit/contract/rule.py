@@ -17,20 +17,20 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.candidates import ALL_CLASSES, AS_IT_IS, Labels, Narrowing, narrowing_of_heads
-from onebit.contract.contrast import Contrast
 from onebit.contract.covariance import Order
 from onebit.contract.draws import Draws
-from onebit.contract.parameters import OneOf, Parameter, field_types, read_parameters, require_known
+from onebit.contract.parameters import OneOf, Parameter, read_parameters, require_known
 from onebit.errors import InputError, brief
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
+Contrast = tuple[tuple[int, float], ...]  # a sum of scores: their positions, each with its weight
 
 NORM = 0
 LEARNT = 1
@@ -95,7 +95,6 @@ def require_signature(title: str, name: str, function: Callable[..., Any]) -> No
 
 
 def one_head_a_class(params: Any) -> int:
-    """One weight vector for each class."""
     return int(params.classes)
 
 
@@ -105,7 +104,10 @@ def as_given(params: Any, options: Mapping[str, object]) -> tuple[Any, tuple[flo
 
 
 class Composite(NamedTuple):
-    """What a rule of several members brings along, each with its own view of x: `auto` alone."""
+    """What a rule of several members brings along, each with its own view of x: `auto` alone.
+
+    It learns over all classes where nothing says that the right one is a candidate, or there is one alone.
+    """
 
     # The space of all members: from the record, the form of the rows, the heads, those planned and the seed.
     space: Callable[..., Any]
@@ -176,15 +178,13 @@ class Rule:
     narrowing: Narrowing | None = None
     # Whether a round with one candidate teaches it something.
     learns_alone: bool = False
-    # Whether it learns over all classes where nothing says that the right one is a candidate, or there is one alone.
-    learns_over_all: bool = False
 
     # --- what there is to tell -------------------------------------------------------------------------------------
     # The probability that each class is right, from the record, the memory and the scores of many rows (`contract.belief`).
     # None: the rule has scores alone.
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
     # How much more one class is preferred than another, as a sum of scores, or None where it is no such sum
-    # (`contract.contrast`). Not needed with one head for each class.
+    # (`contract.belief`). Not needed with one head for each class.
     contrast: Callable[[Any, Vector, int, int], Contrast | None] | None = None
 
     def __post_init__(self) -> None:
@@ -223,7 +223,6 @@ class Rule:
 
     @cached_property
     def parameters(self) -> Mapping[str, Parameter]:
-        """The parameters that a user may set."""
         return read_parameters(self.record)
 
     @cached_property
@@ -235,7 +234,7 @@ class Rule:
     @cached_property
     def kinds(self) -> Mapping[str, type]:
         """Whether each field of the record is a float or an int."""
-        return field_types(self.record)
+        return get_type_hints(self.record)
 
     @property
     def documentation(self) -> str:

@@ -1,7 +1,7 @@
 """What a learner knows, and changes nothing: its settings, weights, scores and beliefs, its description of itself, and explanations.
 
 An explanation says which features or words of an x spoke for a class: what each adds to the lead of that class over the best of the others. The lead is
-a sum of scores (`contract.contrast`): the difference of two, the score of the node of a tree at which two classes part, that of their pair, or the
+a sum of scores (`contract.belief`): the difference of two, the score of the node of a tree at which two classes part, that of their pair, or the
 differences of the members of `auto` by their shares. A space says what each value of a row adds to such a sum, so that the parts sum up to it.
 """
 
@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onebit.contract.belief import amount, class_contrast
 from onebit.contract.calibration import ASKED, SURE, SURE_WRONG
-from onebit.contract.contrast import Contrast, amount, class_contrast
 from onebit.contract.description import CertaintyReport, Description, NeverRight
-from onebit.contract.rule import LEARNT, RIGHT, one_head_a_class
+from onebit.contract.rule import LEARNT, RIGHT, Contrast, one_head_a_class
 from onebit.contract.validation import ClassName, checked_count
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief

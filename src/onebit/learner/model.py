@@ -368,4 +368,4 @@ def longest_row(rule: Rule, params: Any) -> float:
 def _learning_mode(rule: Rule, needs_labels: bool) -> int:
     """The flags of the loop for learning by a rule."""
     mode = engine.LEARN | engine.CALIBRATE | (engine.REVEALED if needs_labels else 0)
-    return mode | (engine.ALONE if rule.learns_alone else 0) | (engine.OVER_ALL if rule.learns_over_all else 0)
+    return mode | (engine.ALONE if rule.learns_alone else 0) | (engine.OVER_ALL if rule.composite else 0)

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract import calibration
-from onebit.contract.options import MAX_FEATURES, OPTIONS, Options
+from onebit.contract.options import MAX_FEATURES, RANGES, Options
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Rule
 from onebit.contract.validation import is_encodable, is_whole_number
 from onebit.errors import InputError, brief
@@ -301,7 +301,7 @@ def _keys(*names: str) -> tuple[Check, str]:
 
 def _option(name: str) -> tuple[Check, str]:
     """Return that an option must be there; `Options.checked` says what it must be."""
-    return lambda value: True, OPTIONS[name].range
+    return lambda value: True, RANGES[name].range
 
 
 _OBJECT: tuple[Check, str] = (lambda value: isinstance(value, dict), "an object")

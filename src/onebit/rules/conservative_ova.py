@@ -29,12 +29,11 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from onebit.contract.belief import best_rival
+from onebit.contract.belief import best_rival, class_contrast
 from onebit.contract.candidates import Labels, Narrowing, class_at, copy_all, gather_heads, scatter_heads
 from onebit.contract.choices import fill, greedy_label, members, share_greedy, uniform_label
-from onebit.contract.contrast import Contrast, class_contrast
 from onebit.contract.parameters import Flag, OneOf, Real
-from onebit.contract.rule import OWN, Choice, Matrix, Rule, RuleInput, Vector
+from onebit.contract.rule import OWN, Choice, Contrast, Matrix, Rule, RuleInput, Vector
 from onebit.contract.steps import Variant, binary_step, hinge
 from onebit.errors import InputError, brief
 

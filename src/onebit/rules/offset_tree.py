@@ -26,10 +26,9 @@ from typing import Annotated, NamedTuple
 
 from onebit.contract.candidates import AS_IT_IS, class_at, how_many, place_of
 from onebit.contract.choices import explored_label, explored_propensity, fill
-from onebit.contract.contrast import Contrast
 from onebit.contract.draws import OWN, PLAY, uniform
 from onebit.contract.parameters import OneOf, Real
-from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
+from onebit.contract.rule import LEARNT, Choice, Contrast, Rule, RuleInput, Vector
 from onebit.contract.steps import Variant, binary_step
 from onebit.errors import InputError
 

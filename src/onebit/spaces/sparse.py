@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.contract.contrast import Contrast, Contributions
-from onebit.contract.rule import Vector
+from onebit.contract.belief import Contributions
+from onebit.contract.rule import Contrast, Vector
 from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.space import Space, moved, needs_room, refreshed_norm, shrink
 

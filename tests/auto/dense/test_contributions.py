@@ -28,7 +28,7 @@ from onebit.auto.dense.mixture import (
 from onebit.auto.dense.scoring import waves_of_columns
 from onebit.auto.dense.shaped_arrays import LARGEST, LOGARITHM, shares
 from onebit.auto.dense.views import MEAN
-from onebit.contract.contrast import Contributions, amount
+from onebit.contract.belief import Contributions, amount
 from onebit.learner.learner import Learner
 from tests.auto.streams import Array, gaussians
 

@@ -42,7 +42,8 @@ from onebit.auto.dense.shaped_arrays import (
     shares,
 )
 from onebit.auto.dense.views import CONSTANT, SEEN, VARYING, Waves
-from onebit.contract.contrast import Contrast, Contributions
+from onebit.contract.belief import Contributions
+from onebit.contract.rule import Contrast
 
 STEPS = 256
 

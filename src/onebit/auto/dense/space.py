@@ -20,8 +20,9 @@ from onebit.auto.dense.report import report_of
 from onebit.auto.dense.scoring import hope, score
 from onebit.auto.dense.shaped_arrays import Shaped, share_factor
 from onebit.auto.dense.views import FeatureStatistics, Waves
-from onebit.contract.contrast import Contrast, Contributions
+from onebit.contract.belief import Contributions
 from onebit.contract.description import MembersReport
+from onebit.contract.rule import Contrast
 from onebit.engine import generic
 from onebit.errors import InputError, brief
 from onebit.spaces.dense import DenseRows, DenseSpace

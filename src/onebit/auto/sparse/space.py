@@ -49,8 +49,9 @@ from onebit.auto.sparse.arrays import (
 )
 from onebit.auto.sparse.learning import absorb, forget
 from onebit.auto.sparse.scoring import background_of, hope, needs_room, score
-from onebit.contract.contrast import Contrast, Contributions
+from onebit.contract.belief import Contributions
 from onebit.contract.description import MemberReport, MembersReport
+from onebit.contract.rule import Contrast
 from onebit.engine import generic
 from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout, allocate
 from onebit.spaces.space import Space, moved, refreshed_norm
