@@ -16,8 +16,8 @@ try:
 except ImportError:
     raise MissingExtraError(f"the client of the service needs HTTPX: {install_command('client')}") from None
 
-from onebit.client.clients import AsyncClient, AsyncTaskHandle, Client, TaskHandle
 from onebit.client.errors import ServiceError, UnreachableError
+from onebit.client.operations import AsyncClient, AsyncTaskHandle, Client, TaskHandle
 from onebit.service.replies import (
     DecisionReply,
     ExplanationReply,

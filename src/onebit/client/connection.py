@@ -1,15 +1,18 @@
-"""How requests travel: the address and the token, what errors of HTTPX mean, and the blocking and the asynchronous connection."""
+"""How requests travel: the address and the token, the blocking and the asynchronous connection, and operations that run on either."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import re
 import ssl
 import time
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, Self, TypeVar
+from functools import cache, wraps
+from types import MethodType
+from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 import httpx
 
@@ -19,6 +22,7 @@ from onebit.version import VERSION
 
 CONNECTIONS = 100  # at once; more requests than that wait for their turn, as long as it takes
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
@@ -139,6 +143,46 @@ class AsyncConnection:
 def _reply(response: httpx.Response) -> Reply:
     headers = response.headers
     return Reply(response.status_code, response.content, headers.get("Retry-After"), headers.get("Location"))
+
+
+ConnectionT = TypeVar("ConnectionT", BlockingConnection, AsyncConnection)
+
+
+class Caller(Generic[ConnectionT]):
+    """What has operations, and the connection on which they run."""
+
+    _is_asynchronous: ClassVar[bool] = False
+    _connection: ConnectionT
+
+
+class operation(Generic[P, T]):  # noqa: N801 - a decorator
+    """A method that is written as steps, and called as one that returns their result, or a coroutine of it."""
+
+    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
+        @wraps(steps)
+        def blocking(self: Caller[BlockingConnection], *args: P.args, **kwargs: P.kwargs) -> T:
+            return self._connection.run(steps(self, *args, **kwargs))
+
+        @wraps(steps)
+        async def asynchronous(self: Caller[AsyncConnection], *args: P.args, **kwargs: P.kwargs) -> T:
+            return await self._connection.run(steps(self, *args, **kwargs))
+
+        signature = inspect.signature(steps)
+        result = str(signature.return_annotation).removeprefix("Steps[").removesuffix("]")
+        for function in (blocking, asynchronous):  # what users see does not name the steps
+            function.__annotations__ = {**steps.__annotations__, "return": result}
+            function.__signature__ = signature.replace(return_annotation=result)  # type: ignore[union-attr]
+        self._blocking, self._asynchronous = blocking, asynchronous
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
+    @overload
+    def __get__(self, instance: Caller[BlockingConnection], owner: type) -> Callable[P, T]: ...
+    @overload
+    def __get__(self, instance: Caller[AsyncConnection], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, instance: Any, owner: type[Caller[Any]]) -> Any:
+        function = self._asynchronous if owner._is_asynchronous else self._blocking
+        return function if instance is None else MethodType(function, instance)
 
 
 def read_environment() -> tuple[str, str | None]:

@@ -1,18 +1,24 @@
-"""What can be asked of the service, each stated once: a blocking handle waits for the result, an asynchronous one is awaited."""
+"""The clients and what they can ask of the service, each operation stated once: `Client` waits for its result, `AsyncClient` is awaited."""
 
 from __future__ import annotations
 
-import inspect
-from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from functools import wraps
-from types import MethodType
-from typing import Any, ClassVar, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import quote
+
+import httpx
 
 from onebit.client import bodies
 from onebit.client.calls import Calls, read_decisions, read_deleted, read_tasks, task_path
-from onebit.client.connection import AsyncConnection, BlockingConnection
+from onebit.client.connection import (
+    Address,
+    AsyncConnection,
+    BlockingConnection,
+    Caller,
+    ConnectionT,
+    operation,
+    read_environment,
+)
 from onebit.client.plan import Steps
 from onebit.contract.validation import ClassName, checked_count
 from onebit.service.replies import (
@@ -30,47 +36,8 @@ from onebit.service.replies import (
     Version,
 )
 
-P = ParamSpec("P")
-T = TypeVar("T")
-ConnectionT = TypeVar("ConnectionT", BlockingConnection, AsyncConnection)
 TaskT = TypeVar("TaskT")
-
-
-class Caller(Generic[ConnectionT]):
-    """What has operations, and the connection on which they run."""
-
-    _is_asynchronous: ClassVar[bool] = False
-    _connection: ConnectionT
-
-
-class operation(Generic[P, T]):  # noqa: N801 - a decorator
-    """A method that is written as steps, and called as one that returns their result, or a coroutine of it."""
-
-    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
-        @wraps(steps)
-        def blocking(self: Caller[BlockingConnection], *args: P.args, **kwargs: P.kwargs) -> T:
-            return self._connection.run(steps(self, *args, **kwargs))
-
-        @wraps(steps)
-        async def asynchronous(self: Caller[AsyncConnection], *args: P.args, **kwargs: P.kwargs) -> T:
-            return await self._connection.run(steps(self, *args, **kwargs))
-
-        signature = inspect.signature(steps)
-        result = str(signature.return_annotation).removeprefix("Steps[").removesuffix("]")
-        for function in (blocking, asynchronous):  # what users see does not name the steps
-            function.__annotations__ = {**steps.__annotations__, "return": result}
-            function.__signature__ = signature.replace(return_annotation=result)  # type: ignore[union-attr]
-        self._blocking, self._asynchronous = blocking, asynchronous
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
-    @overload
-    def __get__(self, instance: Caller[BlockingConnection], owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, instance: Caller[AsyncConnection], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, instance: Any, owner: type[Caller[Any]]) -> Any:
-        function = self._asynchronous if owner._is_asynchronous else self._blocking
-        return function if instance is None else MethodType(function, instance)
+TransportT = TypeVar("TransportT")
 
 
 class TaskOperations(Caller[ConnectionT]):
@@ -258,17 +225,36 @@ class TaskOperations(Caller[ConnectionT]):
         return self._calls.order("DELETE", self._path, None, read_deleted)
 
 
-class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT]):
+class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, TransportT]):
     """The operations on the service as a whole."""
 
-    _calls: Calls
+    _connect: Callable[[Address, str | None, TransportT | None], ConnectionT]
+    _handle: Callable[[str, Calls, ConnectionT], TaskT]
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None = None,
+        *,
+        timeout_s: float = 10.0,
+        attempts: int = 4,
+        transport: TransportT | None = None,
+    ) -> None:
+        self._calls = Calls(attempts)
+        self._connection = self._connect(Address.checked(url, timeout_s), token, transport)
+
+    @classmethod
+    def from_env(cls, *, timeout_s: float = 10.0, attempts: int = 4) -> Self:
+        """A client for the address in ONEBIT_URL, with the token in ONEBIT_TOKEN if that is set."""
+        url, token = read_environment()
+        return cls(url, token, timeout_s=timeout_s, attempts=attempts)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._connection.address.url!r})"
 
-    @abstractmethod
     def task(self, name: str) -> TaskT:
         """A task by name; nothing is sent yet."""
+        return self._handle(name, self._calls, self._connection)
 
     @operation
     def create_task(
@@ -330,3 +316,51 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT]):
     def ready(self) -> Steps[Readiness]:
         """Whether the service accepts requests at the moment, and if not, why."""
         return self._calls.ready()
+
+
+class TaskHandle(TaskOperations[BlockingConnection]):
+    """One task of the service."""
+
+
+class AsyncTaskHandle(TaskOperations[AsyncConnection]):
+    """One task of the service, as `TaskHandle` with an `await` before each call."""
+
+    _is_asynchronous = True
+
+
+class Client(ClientOperations[BlockingConnection, TaskHandle, httpx.BaseTransport]):
+    """A connection to `onebit serve`; safe to use from several threads.
+
+    An attempt waits `timeout_s` for a connection, and for each next part of the reply; at least two minutes for that
+    where the service may have to compile a learner first. Temporary failures are retried, `attempts` times in all, with
+    random pauses that grow. `transport` is HTTPX's, for a Unix socket or for tests.
+    """
+
+    _connect, _handle = BlockingConnection, TaskHandle
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncClient(ClientOperations[AsyncConnection, AsyncTaskHandle, httpx.AsyncBaseTransport]):
+    """A connection to `onebit serve`, as `Client` with an `await` before each call; safe to use from many tasks of one event loop."""
+
+    _is_asynchronous = True
+    _connect, _handle = AsyncConnection, AsyncTaskHandle
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._connection.http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
