@@ -1,29 +1,6 @@
-"""A published experiment is data: one TOML file a paper in `onebit/papers/`, read and checked here.
+"""The published experiments: one TOML file a paper, read and checked here, and what runs them again.
 
-title, note                        the paper, which is named by its file
-[[item]]                           a table or a figure
-  name, title, note                what --item takes, and what is shown
-  kind                             errors | claims | grid | scatter | boundary | feedback | bounds | regrets | gap | time | adversary | separability
-  runs, rounds, measure            runs of each, rounds of each (default: as the data have), played (default) or greedy
-  tolerance                        points between a published and a measured error that count as reproduced
-  like                             the name of an item before it whose data, learners, runs, rounds and measure this one has too
-  on_request                       true where it takes so long that it is run only if it is named, and not with all the others
-  [[item.data]]                    name, source, and the settings of `onebit.stream` (prepare, order, rounds, noise, ...); why; fitted: what was
-                                   chosen here so that the published numbers come out, which then count for nothing
-    (kind separability)            separable: strong, weak or group, and for the last the groups of classes
-  [[item.learner]]                 name, rule, set = {...}; set_for, published and why by the name of the data
-  [[item.claim]]                   text, lower, higher (names of learners), data (names; default all), why by the name of the data; since: what is
-                                   compared is by how much each errs more than on that data set; within: lower errs so many points more at most
-    (kind claims)                  among: these learners, any two of them, differ by `within` at most; gain: the published difference by the
-                                   name of the data
-  scale (kind time)                rounds, classes and features that are timed, each a list whose first is the one the others are timed at
-  [[item.adversary]]               (kind adversary) name, feedback, kind, classes, ratio; it plays against every learner there is
-  boundary_of (kind boundary)      which class: that with the fewest mistakes in the end (easiest), or the most (hardest)
-  grid (kind grid)                 the values of each parameter; a learner with a grid of its own has that instead, the whole of it
-  chosen (of a learner in a grid)  by the name of the data the setting that was published; `why` then says why it is not the best
-[[result]]                         what the paper states, none left out: its theorems, lemmas, tables, figures, algorithms, claims
-  what, says                       "Theorem 1", and what that is
-  item or why                      the items (a name, or a list) that test or show it; or a sentence why there is none
+`docs/how-to/reproduce.md` lists the keys of such a file.
 """
 
 from __future__ import annotations
@@ -95,10 +72,10 @@ class Claim:
     """
 
     text: str
-    lower: str
-    higher: str
-    data: Sequence[str]
-    why: Mapping[str, str]
+    lower: str = ""
+    higher: str = ""
+    data: Sequence[str] = ()
+    why: Mapping[str, str] = field(default_factory=dict)
     since: str = ""
     within: float | None = None
     among: Sequence[str] = ()
@@ -234,17 +211,11 @@ def _result(where: str, table: dict[str, Any], known: set[str]) -> PaperResult:
 
 def _claim(where: str, table: dict[str, Any], item: PaperItem) -> Claim:
     _refuse_more(where, table, set(Claim.__dataclass_fields__))
-    gain = table.get("gain", {})
-    settings = {
-        "lower": "",
-        "higher": "",
-        "data": [*gain] or [one.name for one in item.data],
-        "why": {},
-        **table,
-    }
-    claim = Claim(**settings)
+    claim, names = Claim(**table), [one.name for one in item.data]
+    if not claim.data:
+        claim = replace(claim, data=[*claim.gain] or names)
     _refuse_more(f"{where}, claim", dict.fromkeys(claim.learners), {one.name for one in item.learners})
-    _refuse_more(f"{where}, claim", dict.fromkeys([*claim.compared_on, *gain]), {one.name for one in item.data})
+    _refuse_more(f"{where}, claim", dict.fromkeys([*claim.compared_on, *claim.gain]), set(names))
     return claim
 
 
@@ -260,9 +231,7 @@ def _data(where: str, table: dict[str, Any]) -> PaperData:
     name, source = settings.pop("name"), settings.pop("source")
     why, fitted = settings.pop("why", ""), settings.pop("fitted", "")
     separable, groups = settings.pop("separable", ""), settings.pop("groups", None)
-    _refuse_more(
-        f"{where}, {name}", settings, {"prepare", "order", "rounds", "noise", "drift", "delay", "missing", "same_rows"}
-    )
+    _refuse_more(f"{where}, {name}", settings, {"prepare", "order", "rounds", "noise"})
     return PaperData(name, source, settings, why, fitted, separable, groups)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from onebit.data.streams import Stream
@@ -14,7 +14,7 @@ from onebit.experiments.statistics import Summary
 from onebit.experiments.trials import Trial, entry_of, marks_for
 from onebit.learner.learner import Learner
 from onebit.papers import PaperItem, PaperLearner
-from onebit.papers.plans import ItemPlan, PaperStreams, source_mark
+from onebit.papers.plans import ItemMeasurement, ItemPlan, PaperStreams
 from onebit.papers.verdicts import DIFFERS, FAILED, NOT_RUN, REPRODUCED, SHOWN, VACUOUS, ItemResult, Verdict
 from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
@@ -25,16 +25,14 @@ from onebit.theory.theorems import Promises, check_theorems, promised
 
 
 @dataclass(frozen=True)
-class BoundsMeasurement:
+class BoundsMeasurement(ItemMeasurement):
     """What the theorems promise of a learner on the rounds of its trial; `runs` is how many runs it is held against."""
 
-    runs: int
+    kind = "bounds"
     what = "what theorems promise of it"
+    modules = ("theory",)
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """How many runs, with which code."""
-        return {"kind": "bounds", "runs": self.runs, "code": source_mark("theory")}
+    runs: int
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The bounds as plain values, as `Promises.from_dict` reads them."""
@@ -119,16 +117,14 @@ class BoundsPlan(ItemPlan):
 
 
 @dataclass(frozen=True)
-class AdversaryMeasurement:
+class AdversaryMeasurement(ItemMeasurement):
     """What the adaptive adversary forces on a learner of the trial's kind; the trial itself is against the oblivious one."""
 
-    adversary: Adversary
+    kind = "adversary"
     what = "what an adversary forces on it"
+    modules = ("theory.adversaries",)
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """Which adversary, with which code."""
-        return {"kind": "adversary", **asdict(self.adversary), "code": source_mark("theory.adversaries")}
+    adversary: Adversary
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """Its mistakes, and the margin of the classes that the adversary settled on."""

@@ -21,7 +21,7 @@ from onebit.experiments.trials import Trial, entry_of, marks_for
 from onebit.experiments.trials.records import Record
 from onebit.learner.learner import Learner
 from onebit.papers import PaperData
-from onebit.papers.plans import ItemPlan, source_mark
+from onebit.papers.plans import ItemMeasurement, ItemPlan
 from onebit.papers.verdicts import DIFFERS, MISSING, REPRODUCED, ItemResult, Verdict
 from onebit.theory.margins import KINDS, margin
 from onebit.theory.rounds import rounds_of
@@ -51,24 +51,21 @@ class ScatterPlan(ItemPlan):
 
 
 @dataclass(frozen=True)
-class SeparabilityMeasurement:
+class SeparabilityMeasurement(ItemMeasurement):
     """The margins of the rows of a trial, of one kind and of the next stricter one."""
 
-    kind: str
-    groups: Sequence[Sequence[int]] | None
+    kind = "separability"
     what = "its separability"
+    modules = ("theory",)
+
+    of: str
+    groups: Sequence[Sequence[int]] | None
 
     @property
     def kinds(self) -> tuple[str, ...]:
         """The kinds that are looked at; they are listed from strict to lax."""
-        place = KINDS.index(self.kind)
+        place = KINDS.index(self.of)
         return KINDS[max(0, place - 1) : place + 1]
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """Which kind and which groups, with which code."""
-        groups = None if self.groups is None else [list(group) for group in self.groups]
-        return {"kind": "separability", "of": self.kind, "groups": groups, "code": source_mark("theory")}
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The margin of each kind, 0 where there is none."""
@@ -116,16 +113,14 @@ class SeparabilityPlan(ScatterPlan):
 
 
 @dataclass(frozen=True)
-class BoundaryMeasurement:
+class BoundaryMeasurement(ItemMeasurement):
     """The regions of a learner in the plane, and the boundary of the class that it learnt best (easiest) or worst (hardest)."""
 
-    of: str
+    kind = "boundary"
     what = "its boundary"
+    modules = ("experiments.regions", "papers.pictures")
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """Which class, with which code."""
-        return {"kind": "boundary", "of": self.of, "code": source_mark("experiments.regions", "papers.pictures")}
+    of: str
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The regions as plain values, with fresh points on top, and how many points of the class are named wrongly."""
@@ -177,15 +172,12 @@ def _with_nan(grid: Sequence[Sequence[float | None]]) -> list[list[Any]]:
 
 
 @dataclass(frozen=True)
-class FeedbackMeasurement:
+class FeedbackMeasurement(ItemMeasurement):
     """The label of every round beside the one that the learner plays."""
 
+    kind = "feedback"
     what = "what feedback tells it"
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """With which code."""
-        return {"kind": "feedback", "code": source_mark("theory.setting", "papers.pictures")}
+    modules = ("theory.setting", "papers.pictures")
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The run again, step by step."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, ClassVar
 
 from onebit.data.sources import Source, source_of
 from onebit.data.streams import Stream, stream
@@ -15,6 +16,7 @@ from onebit.errors import OnebitError
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials import Trial
 from onebit.experiments.trials.records import Record
+from onebit.learner.learner import Learner
 from onebit.papers import PaperData, PaperItem
 from onebit.papers.verdicts import FAILED, MISSING, NOT_RUN, ItemResult, Verdict
 
@@ -53,9 +55,25 @@ class PaperStreams:
         source = self._sources[key]
         if isinstance(source, OnebitError):
             return source
-        if settings.pop("same_rows", False):
-            source = source_of(data.source, prepare=prepare, same_rows=True)
         return stream(source, **{"rounds": item.rounds, "order": "file", **settings})
+
+
+@dataclass(frozen=True)
+class ItemMeasurement(ABC):
+    """What an item measures on the learner of a trial. Its fields and the modules that measure decide whether a kept record still holds."""
+
+    kind: ClassVar[str]
+    what: ClassVar[str]  # for people
+    modules: ClassVar[tuple[str, ...]]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """All that makes it what it is, the code too."""
+        return {"kind": self.kind, **asdict(self), "code": source_mark(*self.modules)}
+
+    @abstractmethod
+    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
+        """Return what was measured, as plain values."""
 
 
 class ItemPlan(ABC):

@@ -26,7 +26,7 @@ from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.shared_data import SharedData
 from onebit.learner.learner import Learner
 from onebit.papers import SCALES, PaperItem, PaperLearner
-from onebit.papers.plans import ItemPlan, PaperStreams, source_mark
+from onebit.papers.plans import ItemMeasurement, ItemPlan, PaperStreams
 from onebit.papers.verdicts import FAILED, ItemResult, Verdict, between
 
 REPEATS = 3
@@ -62,20 +62,14 @@ class DrawnRows:
 
 
 @dataclass(frozen=True)
-class TimeMeasurement:
+class TimeMeasurement(ItemMeasurement):
     """The CPU time of a trial's loop, several times."""
 
-    repeats: int = REPEATS
+    kind = "time"
     what = "its time"
+    modules = ("papers.timing", "experiments.trials.execution")
 
-    @property
-    def described(self) -> dict[str, Any]:
-        """How often, with which code."""
-        return {
-            "kind": "time",
-            "repeats": self.repeats,
-            "code": source_mark("papers.timing", "experiments.trials.execution"),
-        }
+    repeats: int = REPEATS
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The seconds of one core in the loop, one number for each time."""

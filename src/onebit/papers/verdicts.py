@@ -91,17 +91,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
-        measured = None if self.measured is None else self.measured.to_dict()
-        return {
-            "item": self.item,
-            "data": self.data,
-            "what": self.what,
-            "published": self.published,
-            "measured": measured,
-            "said": self.said,
-            "verdict": self.verdict,
-            "why": self.why,
-        }
+        return {**vars(self), "measured": None if self.measured is None else self.measured.to_dict()}
 
 
 @dataclass(frozen=True)
