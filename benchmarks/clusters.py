@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.measuring import FULL, QUICK, Measurement, Table, measurement_table
 from onebit.data.streams import stream
 from onebit.errors import OnebitError
-from onebit.experiments.executors import Executor, executor_of
+from onebit.experiments.executors import Executor, make_executor
 from onebit.experiments.grid import Grid
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials import Trial
@@ -64,10 +64,10 @@ def measure(options: argparse.Namespace) -> list[Table]:
     # Two cores for this process and all that it starts, so that every executor has the same.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     executors: dict[str, Callable[[], Executor]] = {
-        THREADS: lambda: executor_of("threads", CORES),
-        "one thread": lambda: executor_of("threads", 1),
-        "Dask, two cores": lambda: executor_of("dask"),
-        "Ray, two cores": lambda: executor_of("ray"),
+        THREADS: lambda: make_executor("threads", CORES),
+        "one thread": lambda: make_executor("threads", 1),
+        "Dask, two cores": lambda: make_executor("dask"),
+        "Ray, two cores": lambda: make_executor("ray"),
     }
     with ExitStack() as open_ones:
         started: dict[str, Executor] = {}

@@ -21,10 +21,10 @@ import numpy as np
 
 from benchmarks.streams.corpus import CORPUS, CorpusStream
 from onebit.errors import OnebitError
-from onebit.experiments.trials import ComparisonEntry, Progress, Trial, entry_of
+from onebit.experiments.trials import ComparisonEntry, Progress, Trial, make_entry
 from onebit.experiments.trials.execution import run_trials
-from onebit.experiments.trials.records import Record, Records, record_of
-from onebit.experiments.trials.shared_data import SharedData, by_shared_data
+from onebit.experiments.trials.records import Record, Records, make_record
+from onebit.experiments.trials.shared_data import SharedData, group_by_data
 from onebit.learner.learner import Learner
 from onebit.rules import chosen_rules
 
@@ -74,7 +74,7 @@ def trial_of(one: CorpusStream, entrant: Entrant, seed: int) -> Trial:
 
 @cache
 def _entry(rule: str) -> ComparisonEntry:
-    return entry_of(rule)
+    return make_entry(rule)
 
 
 # --- running ------------------------------------------------------------------------------------------------------------
@@ -94,11 +94,11 @@ def missing_units(units: Iterable[Unit], records: Records) -> list[Unit]:
 def run_unit(unit: Unit, stop: threading.Event | Event) -> list[Record]:
     """The records of a unit, one trial after the other; fewer where it was stopped."""
     found = []
-    for trials in by_shared_data(unit.trials()):
+    for trials in group_by_data(unit.trials()):
         shared = SharedData(trials[0], {})
         for trial in trials:
             for outcome in run_trials([trial], shared, stop, lambda count: None) or ():  # type: ignore[arg-type]
-                found.append(record_of(outcome))
+                found.append(make_record(outcome))
     return found
 
 

@@ -31,10 +31,10 @@ from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
-from onebit.experiments.executors.gpu import family_of
+from onebit.experiments.executors.gpu import cost_family
 from onebit.experiments.executors.gpu.ahead import KernelBuilder
 from onebit.experiments.executors.threads import threads_executor
-from onebit.experiments.trials import Trial, entry_of, marks_for
+from onebit.experiments.trials import Trial, choose_marks, make_entry
 from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
 from onebit.spaces.sparse import SparseRows
@@ -146,10 +146,12 @@ def prepare_walk(line: Line, rounds: int) -> tuple[Shape, Layout, launch.DeviceS
 def measure_line(line: Line) -> dict[str, Any]:
     shape, layout, schedules, replicates = prepare_walk(line, 2000)
     count = len(replicates.keys)
-    trial = launch.walk(shape, layout, schedules, replicates, marks_for(2000), lambda done: None)
+    trial = launch.walk(shape, layout, schedules, replicates, choose_marks(2000), lambda done: None)
     rounds = int(np.clip(2000 * SECONDS / trial.seconds, 2000, 1_000_000))
     shape, layout, schedules, replicates = prepare_walk(line, rounds)
-    counts = [launch.walk(shape, layout, schedules, replicates, marks_for(rounds), lambda done: None) for _ in range(3)]
+    counts = [
+        launch.walk(shape, layout, schedules, replicates, choose_marks(rounds), lambda done: None) for _ in range(3)
+    ]
     seconds = min(one.seconds for one in counts)
     (kernel,) = kernel_for(shape, layout).overloads.values()
     rate = count * rounds / seconds
@@ -175,7 +177,7 @@ def core_rate(line: Line) -> float | None:
     """Return the rounds a second of one core of this host; None if the run failed."""
     values, labels = rows_of(line.classes, line.features)
     streamed = stream(values, labels, rounds=CORE_ROUNDS, order="shuffle", delay=line.delay or None)
-    (record,) = threads_executor(1).run([Trial(entry_of(line.rule, line.options), streamed, 0)], lambda count: None)
+    (record,) = threads_executor(1).run([Trial(make_entry(line.rule, line.options), streamed, 0)], lambda count: None)
     return None if record.failed else CORE_ROUNDS / max(1e-9, record.seconds)
 
 
@@ -223,7 +225,7 @@ def fitted_speeds(found: list[dict[str, Any]]) -> Iterator[str]:
     families: dict[str, list[dict[str, Any]]] = {}
     for one in found:
         if (one["classes"], one["features"], one["delay"]) == (10, 100, None):
-            families.setdefault(family_of(rule_named(one["rule"])), []).append(one)
+            families.setdefault(cost_family(rule_named(one["rule"])), []).append(one)
     for family, lines in families.items():
         together = np.array([one["replicates"] / 2 for one in lines])
         rates = np.array([one["rounds_per_second"] for one in lines])
@@ -275,7 +277,7 @@ def rate_on_device(rows: SparseRows, labels: np.ndarray[Any, Any]) -> float:
         some = beginnings[first : first + most]
         places = [(first + place) % SEEDS for place in range(len(some))]
         replicates = launch.Replicates.of(shape, some, places, places)
-        counts = launch.walk(shape, layout, sent, replicates, marks_for(rows.height), lambda done: None)
+        counts = launch.walk(shape, layout, sent, replicates, choose_marks(rows.height), lambda done: None)
         seconds += counts.seconds
     return len(beginnings) * rows.height / seconds
 

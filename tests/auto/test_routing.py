@@ -22,8 +22,8 @@ from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitWarning, OutOfMemoryError
 from onebit.experiments.executors.threads import execute
-from onebit.experiments.trials import Trial, entry_of
-from onebit.experiments.trials.shared_data import by_shared_data
+from onebit.experiments.trials import Trial, make_entry
+from onebit.experiments.trials.shared_data import group_by_data
 from onebit.learner import loop_calls
 from onebit.learner.learner import Learner, copy_learner
 from onebit.learner.state import dump_state, load_state
@@ -524,8 +524,8 @@ def test_learners_share_a_table_whatever_form_they_read_it_in(case: str, monkeyp
     X, y = stream_of(case, 60)
     moved = learner_of()
     step(moved, X, y, 0, 20)
-    told = [entry_of(name, {"space": space}) for name in (RULE, "bpa") for space in ("dense", "sparse")]
-    entries = [entry_of(RULE), entry_of(moved), entry_of("bpa"), *told]
+    told = [make_entry(name, {"space": space}) for name in (RULE, "bpa") for space in ("dense", "sparse")]
+    entries = [make_entry(RULE), make_entry(moved), make_entry("bpa"), *told]
     labels = [NAMES[label] for label in y]
     stream = onebit.stream(X, labels, classes=NAMES, rounds=150, order="resample", delay="geometric:3")
     trials = [Trial(entry, stream, 1) for entry in entries]
@@ -538,7 +538,7 @@ def test_learners_share_a_table_whatever_form_they_read_it_in(case: str, monkeyp
 
 def outcome_of(trials: list[Trial]) -> list[Any]:
     """What came of trials that share their data."""
-    found = {id(one.trial): one for one in execute(by_shared_data(trials), 1, lambda count: None)}
+    found = {id(one.trial): one for one in execute(group_by_data(trials), 1, lambda count: None)}
     kept = [found[id(trial)] for trial in trials]
     assert all(one.learner is not None for one in kept), [one.why for one in kept]
     return [(one.tally.mistakes.tolist(), {**state(one.learner), "identity": ""}) for one in kept]  # type: ignore[arg-type]

@@ -19,7 +19,7 @@ import pytest
 import onebit
 from onebit.checks.examples import rows
 from onebit.cli import main
-from onebit.experiments.executors import Executor, executor_of
+from onebit.experiments.executors import Executor, make_executor
 from onebit.experiments.executors.threads import processor
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.rules import rule_named
@@ -583,9 +583,9 @@ def test_where_it_runs_is_said_on_the_command_line(
 
     def executor(on: str, threads: int | None) -> Executor:
         asked.append((on, threads))
-        return executor_of("threads", 1)
+        return make_executor("threads", 1)
 
-    monkeypatch.setattr(f"onebit.{module}.executor_of", executor)
+    monkeypatch.setattr(f"onebit.{module}.make_executor", executor)
     folders = ["here", "there"]
     assert call(*arguments, "--out", folders[0])[0] == 0
     assert call(*arguments, "--threads", "3", "--on", "ray://host:10001", "--out", folders[1])[0] == 0

@@ -16,7 +16,7 @@ import onebit
 from onebit.checks.examples import refused, rows
 from onebit.experiments.compare import AGGRESSIVENESS, usual_entries
 from onebit.experiments.report.html import page_html
-from onebit.experiments.runner import TrialCollector, causes_said
+from onebit.experiments.runner import TrialCollector, describe_causes
 from onebit.experiments.statistics import MeanEstimate, estimate
 from onebit.rules import registry
 from tests.experiments.trials.records import record
@@ -194,8 +194,8 @@ def test_where_every_run_failed_the_cause_is_raised() -> None:
 
 def test_causes_that_differ_are_all_said_and_many_are_counted() -> None:
     failed = [record(learner=learner, why=why) for learner, why in (("a", "one"), ("a", "two"), ("b", "one"))]
-    assert causes_said(failed) == "a, b: one"
-    said = causes_said([record(learner=name, why=name * 2) for name in "abcde"])
+    assert describe_causes(failed) == "a, b: one"
+    said = describe_causes([record(learner=name, why=name * 2) for name in "abcde"])
     assert said == "a: aa; b: bb; c: cc; and 2 more causes"
 
 

@@ -12,9 +12,9 @@ import onebit
 from onebit.checks.examples import rows
 from onebit.experiments.compare import Comparison, DataResult, describe_finding
 from onebit.experiments.report.html import page_html
-from onebit.experiments.run import constant_said
+from onebit.experiments.run import describe_constant
 from onebit.experiments.statistics import Summary
-from onebit.experiments.trials import entry_of
+from onebit.experiments.trials import make_entry
 from tests.experiments.trials.records import record
 
 X, Y = rows(60)
@@ -23,7 +23,7 @@ X, Y = rows(60)
 def summary(name: str, *errors: float, **options: Any) -> Summary:
     """Runs with these errors."""
     curve = {"rounds": np.array([1, 9]), "played": np.array([1, 2]), "greedy": np.array([1, 2])}
-    entry = entry_of(name, options)
+    entry = make_entry(name, options)
     feedback = "full information" if name in ("perceptron", "arow") else "bandit"
     given = {"learner": name, "feedback": feedback, "greedy_error": 0.1, "curve": curve, "stream": {"rounds": 9}}
     return Summary(entry, [record(**given, seed=seed, error=error) for seed, error in enumerate(errors)])
@@ -88,7 +88,9 @@ def test_where_naming_one_class_gets_more_than_every_learner_it_is_said() -> Non
     assert found.finding.endswith(f" On arrays {said} every learner.")
     assert onebit.run("bpa", X, **settings).caveat == f"{said} the learner"
     first = onebit.stream(X, rounds=1, order="file", **settings)
-    assert constant_said(first, 0.5) == "always naming 'c' has a mean reward of 1.0000", "of the rows that are played"
+    assert describe_constant(first, 0.5) == "always naming 'c' has a mean reward of 1.0000", (
+        "of the rows that are played"
+    )
     offered = onebit.run("bpa", X, candidates=2, **settings)
     assert "always" not in offered.caveat, "one class cannot always be named"
     assert "always" not in onebit.run("bpa", X, rewards=np.eye(5)[Y], rounds=600).caveat

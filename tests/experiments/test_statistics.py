@@ -10,7 +10,7 @@ import scipy.stats
 from numpy.typing import NDArray
 
 from onebit.experiments.statistics import MeanEstimate, Summary, estimate, means_and_halves, student_quantile
-from onebit.experiments.trials import entry_of
+from onebit.experiments.trials import make_entry
 from tests.experiments.trials.records import record
 
 
@@ -81,7 +81,7 @@ def test_of_all_intervals_of_error_rates_95_in_100_hold_the_truth(rounds: int, e
 
 def summary(errors: dict[int, float]) -> Summary:
     records = [record(seed=seed, error=error, greedy_error=error) for seed, error in errors.items()]
-    return Summary(entry_of("bpa"), records)
+    return Summary(make_entry("bpa"), records)
 
 
 def test_the_same_learner_twice_differs_by_exactly_nothing() -> None:

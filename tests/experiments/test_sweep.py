@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import onebit
 from onebit.checks.examples import refused, rows
 from onebit.experiments.drawing import sweep_pictures
-from onebit.experiments.grid import MOST_SETTINGS, Grid, axis_of, value_of
+from onebit.experiments.grid import MOST_SETTINGS, Grid, parse_axis, parse_value
 from onebit.experiments.report import Curves, HeatMap
 from onebit.experiments.report.html import page_html
 from onebit.experiments.sweep import FRESH, Sweep
@@ -39,7 +39,7 @@ def test_ranges_rise_from_end_to_end(first: int, tens: int, last: int, last_tens
     """Ends of four digits, far enough apart that so many values of four digits fit between them."""
     low, high = sorted((float(f"{first}e{tens}"), float(f"{last}e{last_tens}")))
     assume(high > low * (1 + count / 100))
-    values = axis_of("rate", f"{low!r}..{high!r}:{shape}:{count}")
+    values = parse_axis("rate", f"{low!r}..{high!r}:{shape}:{count}")
     assert len(values) == count
     assert (values[0], values[-1]) == (low, high)
     steps = np.diff(values)
@@ -53,12 +53,12 @@ def test_ranges_rise_from_end_to_end(first: int, tens: int, last: int, last_tens
 @pytest.mark.parametrize("text", ["0.00012345..1:log:3", "12345..99999:linear:3"])
 def test_the_ends_of_a_range_are_as_they_are_given(text: str) -> None:
     low, high = (float(end) for end in text.partition(":")[0].split(".."))
-    values = axis_of("rate", text)
+    values = parse_axis("rate", text)
     assert (values[0], values[-1]) == (low, high)
 
 
 def test_a_narrow_range_is_a_range() -> None:
-    assert len(axis_of("rate", "0.12341..0.12349:linear:4")) == 4
+    assert len(parse_axis("rate", "0.12341..0.12349:linear:4")) == 4
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_narrow_range_is_a_range() -> None:
     ids=str,
 )
 def test_values_are_read_as_people_write_them(text: object, values: list[Any]) -> None:
-    assert axis_of("rate", text) == values
+    assert parse_axis("rate", text) == values
 
 
 @pytest.mark.parametrize(
@@ -94,11 +94,11 @@ def test_values_are_read_as_people_write_them(text: object, values: list[Any]) -
     ids=str,
 )  # fmt: skip
 def test_grids_that_cannot_be_read_are_refused(text: object) -> None:
-    assert "grid of rate" in refused(lambda: axis_of("rate", text))
+    assert "grid of rate" in refused(lambda: parse_axis("rate", text))
 
 
 def test_values_are_json_where_they_can_be() -> None:
-    assert [value_of(text) for text in ("1", "1.5", ".5", "None", "null", "true", "PA-I", "[1,2]", "1e-3")] == [
+    assert [parse_value(text) for text in ("1", "1.5", ".5", "None", "null", "true", "PA-I", "[1,2]", "1e-3")] == [
         1, 1.5, 0.5, None, None, True, "PA-I", [1, 2], 0.001,
     ]  # fmt: skip
 

@@ -18,7 +18,7 @@ from onebit.cli import main
 from onebit.experiments.executors.gpu import why_not
 from onebit.experiments.report import Curves, HeatMap, Regions, Table
 from onebit.experiments.run import Stopped
-from onebit.experiments.trials import Trial, entry_of, marks_for
+from onebit.experiments.trials import Trial, choose_marks, make_entry
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.learner.learner import Learner
 from onebit.papers import bounds as bound_items
@@ -29,9 +29,9 @@ from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import FAILED, Reproduction
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import bounds
-from onebit.theory.rounds import fixed_rounds, rounds_of
+from onebit.theory.rounds import fix_rounds, read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import Promises, promised
+from onebit.theory.theorems import Promises, compute_promises
 from tests.experiments.executors.cluster.test_executor import PaperExecutor
 
 PAPER = """
@@ -117,8 +117,8 @@ def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, mon
         ["class", "classes"],
         ["classes", "labels"],
     ]
-    for name in ("regions_of", "promised", "rounds_of"):
-        monkeypatch.setattr(bound_items if name == "promised" else pictures, name, refused)
+    for name in ("compute_regions", "compute_promises", "read_rounds"):
+        monkeypatch.setattr(bound_items if name == "compute_promises" else pictures, name, refused)
     monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
     assert again.cost.found == 5
@@ -160,8 +160,8 @@ def test_bounds_of_a_paper_are_those_of_the_library() -> None:
     [("gaptron", {"loss": "hinge"}), ("bandit-perceptron", {}), ("passive-aggressive", {})],
 )
 def test_promises_survive_a_file(rule: str, options: dict[str, Any]) -> None:
-    entry, rounds = entry_of(rule, options), rounds_of("weak2d", None, 0, {"rounds": 60})
-    found = promised(Setting(entry.rule, entry.options, rounds, 2, 0, marks_for(60)))
+    entry, rounds = make_entry(rule, options), read_rounds("weak2d", None, 0, {"rounds": 60})
+    found = compute_promises(Setting(entry.rule, entry.options, rounds, 2, 0, choose_marks(60)))
     odd = Bound("odd", "", "", np.inf, log_value=-np.inf, left=(np.nan, 1.0), assumptions={"a": np.float64(0.5)})
     found = Promises([*found.bounds, odd], found.notes, found.loss, found.compared)
     text = json.dumps(found.to_dict(), allow_nan=False)
@@ -174,7 +174,7 @@ def test_promises_survive_a_file(rule: str, options: dict[str, Any]) -> None:
 
 
 def test_a_measurement_is_part_of_what_a_trial_is() -> None:
-    entry, streamed = entry_of("banditron"), onebit.stream("weak2d", rounds=50)
+    entry, streamed = make_entry("banditron"), onebit.stream("weak2d", rounds=50)
     plain = Trial(entry, streamed, 0)
     others = [
         Trial(entry, streamed, 0, measurement=one)
@@ -191,14 +191,14 @@ def test_a_measurement_is_part_of_what_a_trial_is() -> None:
 
 def test_rounds_are_fixed_whatever_the_seed_and_are_what_they_are_of() -> None:
     given = onebit.stream("weak2d", rounds=40, noise=0.2)
-    fixed = fixed_rounds(given, 3)
-    rounds = rounds_of(given, None, 3, {})
+    fixed = fix_rounds(given, 3)
+    rounds = read_rounds(given, None, 3, {})
     for seed in (0, 9):
         assert np.array_equal(fixed.data(seed).X, rounds.X)
         assert np.array_equal(fixed.schedule(fixed.data(seed), seed).labels, rounds.y)
-    assert fixed.key == fixed_rounds(given, 3).key != fixed_rounds(given, 4).key
+    assert fixed.key == fix_rounds(given, 3).key != fix_rounds(given, 4).key
     with pytest.raises(onebit.OnebitError, match="leave out delay and missing"):
-        fixed_rounds(onebit.stream("weak2d", rounds=40, delay="fixed:3"), 0)
+        fix_rounds(onebit.stream("weak2d", rounds=40, delay="fixed:3"), 0)
 
 
 class Failing:
@@ -226,7 +226,7 @@ def test_a_measurement_that_fails_is_a_run_that_failed(monkeypatch: pytest.Monke
 
 def test_a_cluster_measures_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = reproduce("mine2026", on="threads")
-    monkeypatch.setattr("onebit.papers.reproduce.executor_of", lambda on, threads: PaperExecutor())
+    monkeypatch.setattr("onebit.papers.reproduce.make_executor", lambda on, threads: PaperExecutor())
     found = reproduce("mine2026", on="dask")
     assert shown(found) == shown(expected)
     assert found.cost.where == "Paper, 1 pencils on a desk"
@@ -234,7 +234,7 @@ def test_a_cluster_measures_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_gpu_leaves_what_is_measured_to_threads() -> None:
     trial = Trial(
-        entry_of("banditron"), onebit.stream("weak2d", rounds=50), 0, measurement=BoundaryMeasurement("easiest")
+        make_entry("banditron"), onebit.stream("weak2d", rounds=50), 0, measurement=BoundaryMeasurement("easiest")
     )
     assert why_not(trial) == "its boundary is measured"
     assert why_not(Trial(trial.entry, trial.stream, 0)) is None
@@ -275,7 +275,7 @@ def test_ctrl_c_in_the_midst_of_a_measurement_keeps_and_shows_what_is_done(
         ended.wait(60)
         raise onebit.OnebitError("too late")
 
-    monkeypatch.setattr(bound_items, "promised", endless)
+    monkeypatch.setattr(bound_items, "compute_promises", endless)
     path = tmp_path / FILE
     interrupt_when(lambda: begun.is_set() and path.exists() and len(path.read_text().splitlines()) == 3)
     with pytest.raises(Stopped) as stopped:

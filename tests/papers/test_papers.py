@@ -9,8 +9,8 @@ import pytest
 from onebit.data.preparation import steps_of
 from onebit.data.sources import names
 from onebit.data.streams import stream
-from onebit.experiments.grid import Grid, axis_of
-from onebit.experiments.trials import entry_of
+from onebit.experiments.grid import Grid, parse_axis
+from onebit.experiments.trials import make_entry
 from onebit.papers import Paper, PaperItem, PaperLearner, paper_named, paper_names
 from onebit.rules import registry
 
@@ -76,7 +76,7 @@ def test_data_are_known_and_their_streams_can_be_made(paper: Paper) -> None:
 def test_rules_and_options_are_known(paper: Paper) -> None:
     for item, learner, data in uses(paper):
         assert learner.rule in registry(), (item.name, learner.name)
-        entry_of(learner.rule, learner.options_on(data))
+        make_entry(learner.rule, learner.options_on(data))
 
 
 def test_grids_hold_the_published_settings(paper: Paper) -> None:
@@ -85,7 +85,9 @@ def test_grids_hold_the_published_settings(paper: Paper) -> None:
             if learner.chosen:
                 assert set(learner.chosen) == {data.name for data in item.data}
             for data, chosen in learner.chosen.items():
-                axes = {name: sorted({*axis_of(name, values), chosen[name]}) for name, values in learner.grid.items()}
+                axes = {
+                    name: sorted({*parse_axis(name, values), chosen[name]}) for name, values in learner.grid.items()
+                }
                 points = Grid(learner.rule, axes, learner.options_on(data)).points
                 assert tuple(chosen[name] for name in axes) in points
 
@@ -292,7 +294,7 @@ def test_arora_search_has_seven_data_sets_and_a_grid_of_twelve_values_for_each_p
         assert learner.options == options
         assert list(learner.grid) == ["exploration", "aggressiveness"][:parameters]
         for name, given in learner.grid.items():
-            values = axis_of(name, given)
+            values = parse_axis(name, given)
             assert len(values) == 12
             assert values == sorted(values)
         settings += len(Grid(learner.rule, learner.grid, learner.options).entries)
@@ -307,7 +309,7 @@ def test_arora_search_has_the_settings_of_the_tables_on_its_grid(variant: str) -
     for data, chosen in learner.chosen.items():
         assert chosen == expected[data.split(",")[0]]
         for name, value in chosen.items():
-            assert value in axis_of(name, learner.grid[name]), "a value more would make the grid larger"
+            assert value in parse_axis(name, learner.grid[name]), "a value more would make the grid larger"
 
 
 def test_arora_search_on_the_released_sets_is_that_on_the_others() -> None:

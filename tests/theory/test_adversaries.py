@@ -11,7 +11,7 @@ import pytest
 
 import onebit
 from onebit.checks.examples import refused
-from onebit.experiments.trials import entry_of
+from onebit.experiments.trials import make_entry
 from onebit.rules import registry
 from onebit.theory import adversary, margin
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
@@ -74,13 +74,13 @@ def test_the_solver_finds_that_margin_or_more(kind: Any) -> None:
 
 
 def adversary_labels(one: Adversary) -> list[int]:
-    return one.play(fresh_learner(entry_of("bandit-perceptron"), one.stream(), 0)).labels
+    return one.play(fresh_learner(make_entry("bandit-perceptron"), one.stream(), 0)).labels
 
 
 def test_a_game_is_consistent_with_what_was_said() -> None:
     """In every block "wrong" was said to each play, and the class is none of those."""
     one = Adversary("bandit", "weak", 5, 3.0)
-    game = one.play(fresh_learner(entry_of("thompson"), one.stream(), 3))
+    game = one.play(fresh_learner(make_entry("thompson"), one.stream(), 3))
     assert len(game.labels) == len(game.plays) == one.blocks == 9
     for plays, label in zip(game.plays, game.labels, strict=True):
         assert len(plays) == 4

@@ -23,7 +23,7 @@ from onebit.cli.terminal import print_note, print_table
 from onebit.errors import InputError, brief
 from onebit.experiments.compare import RUNS, Comparison, compare, usual_entries
 from onebit.experiments.pages import error_table
-from onebit.experiments.statistics import whose_speed
+from onebit.experiments.statistics import describe_speed
 from onebit.rules import chosen_rules, is_rule
 
 ROOMY = ("greedy, %", "greedy reward", "rounds/s")  # columns for which a narrow terminal has no room
@@ -85,7 +85,7 @@ def show(comparison: Comparison) -> None:
             stream, runs = result.stream, max(summary.runs for summary in result.summaries)
             order = "mean reward, highest first" if result.rewarded else "error in %, lowest first"
             title = f"{stream.name}: {runs} x {stream.rounds:,} rounds, {order}"
-            caption = f"±: 95 % interval of the mean over runs. rounds/s: {whose_speed(result.summaries)}."
+            caption = f"±: 95 % interval of the mean over runs. rounds/s: {describe_speed(result.summaries)}."
             print_table(replace(error_table(result), title=title), roomy=ROOMY, caption=caption)
             for note in filter(None, (stream.about, stream.caveat and f"but {stream.caveat}", stream.source.note)):
                 print_note(note)

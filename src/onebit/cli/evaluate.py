@@ -31,7 +31,7 @@ from onebit.cli.logs import (
 )
 from onebit.cli.terminal import print_json, progress_bar
 from onebit.errors import InputError, brief
-from onebit.experiments.trials import shown
+from onebit.experiments.trials import format_options
 from onebit.offpolicy.evaluation import TITLES
 from onebit.rules import rule_named
 
@@ -101,7 +101,7 @@ def show(evaluation: Evaluation, log: ChosenLog, as_json: bool) -> None:
 def _part_line(part: dict[str, Any]) -> str:
     from onebit.offpolicy.doubts import counted_rounds
 
-    parameters = shown({**part["parameters"], "exploration_floor": part["exploration_floor"]})
+    parameters = format_options({**part["parameters"], "exploration_floor": part["exploration_floor"]})
     how = "shown by the caller, beside" if part["shown_by_caller"] else "decided by"
     return f"{counted_rounds(part['rounds'])} {how} {part['learner']} ({parameters})"
 

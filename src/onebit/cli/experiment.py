@@ -14,12 +14,12 @@ from typing import Any, Protocol, TypeVar
 from onebit.cli.options import positive
 from onebit.cli.terminal import print_json, print_note, progress_bar
 from onebit.errors import OnebitError
-from onebit.experiments.executors import EXECUTORS, checked_on
+from onebit.experiments.executors import EXECUTORS, parse_place
 from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
 from onebit.experiments.run import Stopped
-from onebit.experiments.runner import FailedRunsWarning, failures_by_data
-from onebit.experiments.trials.cost import Cost, number_of
+from onebit.experiments.runner import FailedRunsWarning, group_failures
+from onebit.experiments.trials.cost import Cost, format_count
 from onebit.experiments.trials.records import Record
 
 RESULTS = "onebit-results"  # the folder for results where none is named
@@ -58,7 +58,7 @@ def add_experiment_options(command: argparse.ArgumentParser) -> None:
 
 def _executor(text: str) -> str:
     try:
-        checked_on(text)
+        parse_place(text)
     except OnebitError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
     return text
@@ -137,8 +137,8 @@ def print_page(chosen: argparse.Namespace, page: Path) -> None:
 
 def report_failures(result: Experiment, unnamed: Collection[str] = ()) -> int:
     """Print which runs failed, once for each learner and data; the exit code is 0 where only learners failed that nobody named."""
-    for (learner, data), records in failures_by_data(result.failures).items():
-        count = number_of(len(records), "run")
+    for (learner, data), records in group_failures(result.failures).items():
+        count = format_count(len(records), "run")
         print(f"onebit: {learner} failed on {data} ({count}) and is left out: {records[0].failed}", file=sys.stderr)
     return int(any(record.learner not in unnamed for record in result.failures))
 

@@ -21,7 +21,7 @@ from onebit.cli.options import (
 )
 from onebit.cli.serve import needing_extra
 from onebit.errors import InputError, brief
-from onebit.experiments.grid import value_of
+from onebit.experiments.grid import parse_value
 from onebit.rules import DEFAULT, rule_named
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
     file.add_argument(
         "--costs",
         metavar="RIGHT,WRONG",
-        type=lambda text: [value_of(cost) for cost in text.split(",")],
+        type=lambda text: [parse_value(cost) for cost in text.split(",")],
         help="the costs of right and wrong in Vowpal Wabbit's files, if not 0 and 1 (--costs=-1,0), or in the column --right; "
         "costs in between become rewards, and rewards up to 5 are --costs=5,0",
     )

@@ -18,7 +18,7 @@ from onebit.data.preparation import STEPS
 from onebit.data.sources import names
 from onebit.data.streams import ORDERS, Stream, stream
 from onebit.errors import InputError, OnebitError, brief
-from onebit.experiments.grid import value_of
+from onebit.experiments.grid import parse_value
 from onebit.rules import DEFAULT, add_rule
 
 # The options that are keywords of `onebit.stream`; those of columns and classes are for files.
@@ -157,7 +157,7 @@ def names_of(text: str | None) -> list[str]:
 
 def class_names(text: str) -> list[ClassName] | None:
     """Parse classes separated by commas, as whole numbers where possible; None for none."""
-    return [value_of(name) for name in names_of(text)] or None
+    return [parse_value(name) for name in names_of(text)] or None
 
 
 def positive(text: str) -> int:
@@ -185,7 +185,7 @@ def whole(text: str) -> int:
     return number
 
 
-def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], Any] = value_of) -> dict[str, Any]:
+def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], Any] = parse_value) -> dict[str, Any]:
     """Parse parameters from name=value; a value is a number or other JSON where possible, and a word otherwise.
 
     >>> settings(["exploration=.1", "variant=PA-I", "baseline=true", "rate=none"])

@@ -24,7 +24,7 @@ from onebit.data.streams import Stream
 from onebit.errors import InputError, brief
 from onebit.experiments.run import Result, Stopped, run
 from onebit.experiments.trials import OPTIONS
-from onebit.experiments.trials.cost import quantity
+from onebit.experiments.trials.cost import format_quantity
 from onebit.rules import DEFAULT, is_rule, rule_named
 
 
@@ -82,6 +82,6 @@ def show(result: Result, stream: Stream, chosen: argparse.Namespace) -> None:
     print(f"  greedy  {100 * result.greedy_error:6.2f} %")
     if result.caveat:
         print(f"  but     {result.caveat}")
-    print(f"  speed   {quantity(result.rounds_per_second)} rounds a second on one core")
+    print(f"  speed   {format_quantity(result.rounds_per_second)} rounds a second on one core")
     if chosen.explain:
         print(textwrap.indent(str(description), "  "))

@@ -17,11 +17,11 @@ from functools import partial
 from onebit.cli.experiment import add_experiment_options, print_cost, result_folder, run_experiment
 from onebit.cli.options import add_run_options, add_set_option, default_rule, positive, read_stream, settings
 from onebit.errors import InputError
-from onebit.experiments.drawing import achieved, in_words
+from onebit.experiments.drawing import describe_score, format_estimate
 from onebit.experiments.grid import Grid
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
-from onebit.experiments.trials import shown
-from onebit.experiments.trials.cost import number_of
+from onebit.experiments.trials import format_options
+from onebit.experiments.trials.cost import format_count
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -62,16 +62,18 @@ def show(result: Sweep) -> None:
     if result.best is None or result.chosen is None:
         print("  no setting was run without a failure")
     else:
-        print(f"  best    {shown(result.best)}")
+        print(f"  best    {format_options(result.best)}")
         tuned = result.summaries[result.chosen]
         if tuned is not None:
             bias = "high, since it is the highest" if tuned.rewarded else "low, since it is the lowest"
-            print(f"  tuning  {achieved(tuned)}, {number_of(result.runs, 'run')}: too {bias} of many")
+            print(f"  tuning  {describe_score(tuned)}, {format_count(result.runs, 'run')}: too {bias} of many")
         for name in result.edges():
             print(f"  edge    {name} is at the end of its grid: a wider one may do better")
         if result.fresh is not None:
-            runs = number_of(result.fresh_runs, "run")
-            print(f"  fresh   {achieved(result.fresh)}, {runs}; greedy {in_words(result.fresh.greedy_error)} %")
+            runs = format_count(result.fresh_runs, "run")
+            print(
+                f"  fresh   {describe_score(result.fresh)}, {runs}; greedy {format_estimate(result.fresh.greedy_error)} %"
+            )
     if stream.caveat:
         print(f"  but     {stream.caveat}")
     print_cost(result.cost)

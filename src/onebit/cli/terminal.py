@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from onebit.experiments.report import Badge, Cell, Number, Table
 from onebit.experiments.trials import Progress
-from onebit.experiments.trials.cost import duration, quantity
+from onebit.experiments.trials.cost import format_duration, format_quantity
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -98,8 +98,8 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
 
     class CountColumn(ProgressColumn):
         def render(self, task: Task) -> Text:
-            total = "?" if task.total is None else quantity(task.total)
-            return Text(f"{quantity(task.completed)} of {total}")
+            total = "?" if task.total is None else format_quantity(task.total)
+            return Text(f"{format_quantity(task.completed)} of {total}")
 
     console = Console(stderr=True)
     if not console.is_terminal:
@@ -128,8 +128,8 @@ class _ProgressLines:
         if now - self._printed >= LINE_S and 0 < self._done <= self._total:
             self._printed, took = now, now - self._started
             left = took * (self._total - self._done) / self._done
-            share = f"{100 * self._done / self._total:.0f} % after {duration(took)}"
-            print(f"onebit: {self._title}: {share}, about {duration(left)} left", file=sys.stderr, flush=True)
+            share = f"{100 * self._done / self._total:.0f} % after {format_duration(took)}"
+            print(f"onebit: {self._title}: {share}, about {format_duration(left)} left", file=sys.stderr, flush=True)
 
 
 @contextmanager

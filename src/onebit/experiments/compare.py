@@ -13,14 +13,14 @@ from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
-from onebit.experiments.drawing import achieved, curves_of
-from onebit.experiments.executors import executor_of
+from onebit.experiments.drawing import describe_score, draw_curves
+from onebit.experiments.executors import make_executor
 from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
-from onebit.experiments.run import Stopped, constant_said
-from onebit.experiments.runner import TrialCollector, failures_said, refuse_or_warn
+from onebit.experiments.run import Stopped, describe_constant
+from onebit.experiments.runner import TrialCollector, describe_failures, refuse_or_warn
 from onebit.experiments.statistics import MeanEstimate, Summary
-from onebit.experiments.trials import ComparisonEntry, Progress, Trial, entry_of
+from onebit.experiments.trials import ComparisonEntry, Progress, Trial, make_entry
 from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import Record, Records, frame
 from onebit.learner.learner import Learner
@@ -111,7 +111,7 @@ class Comparison:
         said = [
             f"{result.stream.name}: {result.best.entry.title if result.best else 'none'}" for result in self.results
         ]
-        failed = f"; {failures_said(self.failures)}" if self.failures else ""
+        failed = f"; {describe_failures(self.failures)}" if self.failures else ""
         return f"Comparison({self.runs} runs; best on {'; '.join(said)}{failed})"
 
     def _repr_html_(self) -> str:
@@ -156,7 +156,7 @@ class Comparison:
         from onebit.experiments.report.figures import figure
 
         result = self[data]
-        return figure(curves_of(result.stream.name, result.summaries, logarithmic), measure)
+        return figure(draw_curves(result.stream.name, result.summaries, logarithmic), measure)
 
     def page(self) -> Page:
         """The page: what was found, then for each stream the curves and a table."""
@@ -169,10 +169,10 @@ def usual_entries() -> list[ComparisonEntry]:
     """Every learner with defaults, and those whose aggressiveness caps a step also with a small and with a large one."""
     entries = []
     for name, rule in chosen_rules().items():
-        entries.append(entry_of(name))
+        entries.append(make_entry(name))
         default = rule.defaults.get("aggressiveness")
         if default is not None and "variant" in rule.parameters:  # PAB's caps nothing: with 1 it seldom settles
-            entries += [entry_of(name, {"aggressiveness": tried}) for tried in AGGRESSIVENESS if tried != default]
+            entries += [make_entry(name, {"aggressiveness": tried}) for tried in AGGRESSIVENESS if tried != default]
     return entries
 
 
@@ -239,7 +239,7 @@ def compare(
             results.append(DataResult(one, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
         return Comparison(results, runs, seed, command, folder, collector.cost, entries)
 
-    with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
+    with closing(make_executor(on, threads)) as executor, closing(Records(out)) as records:
         collector = TrialCollector(records, executor, progress)
         try:
             collector.collect(trials)
@@ -254,7 +254,7 @@ def _entry(given: Any) -> ComparisonEntry:
     learner, options = given if isinstance(given, tuple) and len(given) == 2 else (given, {})
     if isinstance(learner, Learner):
         raise InputError("a comparison starts every learner anew: name its class and its options instead")
-    return entry_of(learner, options)
+    return make_entry(learner, options)
 
 
 def _stream(given: Any, settings: dict[str, Any]) -> Stream:
@@ -271,7 +271,9 @@ def describe_finding(results: Sequence[DataResult]) -> str:
     said = [_describe_best(*decided[0])] if len(results) == 1 and decided else _describe_wins(decided, len(results))
     for result, _ in decided:
         constant = (
-            constant_said(result.stream, max(one.reward.mean for one in result.summaries)) if result.rewarded else ""
+            describe_constant(result.stream, max(one.reward.mean for one in result.summaries))
+            if result.rewarded
+            else ""
         )
         if constant:
             said.append(f"On {result.stream.name} {constant}, more than every learner.")
@@ -288,7 +290,7 @@ def describe_finding(results: Sequence[DataResult]) -> str:
 
 
 def _describe_best(result: DataResult, best: Summary) -> str:
-    said = f"`{best.entry.title}` is best on {result.stream.name}, with {achieved(best)}"
+    said = f"`{best.entry.title}` is best on {result.stream.name}, with {describe_score(best)}"
     if not result.others or math.isnan(best.error.low):
         return f"{said}."
     near = result.rivals

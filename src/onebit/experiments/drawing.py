@@ -22,7 +22,7 @@ from onebit.experiments.report import (
     Table,
 )
 from onebit.experiments.statistics import MeanEstimate, Summary, means_and_halves
-from onebit.experiments.trials import shown
+from onebit.experiments.trials import format_options
 from onebit.experiments.trials.records import REWARDS, Record
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def band(values: NDArray[np.float64], whole: float = 100.0) -> Band:
     return Band(mean.tolist(), np.maximum(mean - half, 0.0).tolist(), np.minimum(mean + half, whole).tolist())
 
 
-def curves_of(
+def draw_curves(
     title: str,
     summaries: Sequence[Summary],
     logarithmic: bool = False,
@@ -62,7 +62,7 @@ def curves_of(
     return Curves(title, marks, "rounds", what, series, logarithmic, highest_first=rewarded)
 
 
-def curves_of_result(result: Result, logarithmic: bool) -> Curves:
+def draw_result(result: Result, logarithmic: bool) -> Curves:
     """The curves of a single result: of the labels played, and of the greedy ones."""
     series = [
         Series("labels played", {"played": band(result.curve.played)}),
@@ -85,22 +85,26 @@ def number(
     return Number(mean, text, f"± {half:.{digits}f}", ends, best)
 
 
-def in_words(found: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:
+def format_estimate(found: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:
     """An error in percent, or a mean reward from 0 to 1, as text with its interval."""
     cell = number(found, rewarded, signed)
     return f"{cell.text} {cell.interval}".strip()
 
 
-def achieved(one: Summary) -> str:
+def describe_score(one: Summary) -> str:
     """What a learner is ranked by, in words: "an error of 4.20 ± 0.10 %", or "a mean reward of 0.7120 ± 0.0100"."""
-    return f"a mean reward of {in_words(one.reward, True)}" if one.rewarded else f"an error of {in_words(one.error)} %"
+    return (
+        f"a mean reward of {format_estimate(one.reward, True)}"
+        if one.rewarded
+        else f"an error of {format_estimate(one.error)} %"
+    )
 
 
 def failure_table(failed: Iterable[Record]) -> Table:
     """The runs that failed, those of one setting together."""
     found: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
-        found.setdefault((record.learner, shown(record.options)), []).append(record)
+        found.setdefault((record.learner, format_options(record.options)), []).append(record)
     rows = [
         [learner, said, ", ".join(str(record.seed) for record in some), some[0].failed or ""]
         for (learner, said), some in found.items()
@@ -169,7 +173,7 @@ def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
     others = {name: value for name, value in found.best.items() if name not in (y_name, x_name)}
     rewarded = found.stream.source.rewards
     note = f"mean {'reward' if rewarded else 'error'} on the tuning streams{'' if rewarded else ', %'}"
-    note += f"; {shown(others)} as chosen" if others else ""
+    note += f"; {format_options(others)} as chosen" if others else ""
     title = f"{'Reward' if rewarded else 'Error'} over {y_name}" + (f" and {x_name}" if x_name else "")
     return HeatMap(
         title,

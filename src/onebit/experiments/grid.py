@@ -14,23 +14,23 @@ import numpy as np
 
 from onebit.contract.parameters import require_known
 from onebit.errors import InputError, brief
-from onebit.experiments.trials import OPTIONS, ComparisonEntry, entry_of
+from onebit.experiments.trials import OPTIONS, ComparisonEntry, make_entry
 from onebit.learner.learner import Learner
 
 MOST_SETTINGS = 100_000
 DIGITS = 4  # of the inner values of a range, if that is enough to tell them apart: 0.005086, not 0.005086237...
 
 
-def axis_of(name: str, given: object) -> list[Any]:
+def parse_axis(name: str, given: object) -> list[Any]:
     """The values of one parameter: a list, `A,B,C`, or a range `FROM..TO:log:HOW_MANY` (or `:linear:`).
 
-    >>> axis_of("exploration", "0.001..0.1:log:3")
+    >>> parse_axis("exploration", "0.001..0.1:log:3")
     [0.001, 0.01, 0.1]
-    >>> axis_of("variant", "PA,PA-I")
+    >>> parse_axis("variant", "PA,PA-I")
     ['PA', 'PA-I']
     """
     if isinstance(given, str):
-        values: list[Any] = _range(name, given) if ".." in given else [value_of(word) for word in given.split(",")]
+        values: list[Any] = _range(name, given) if ".." in given else [parse_value(word) for word in given.split(",")]
     elif isinstance(given, Iterable):
         values = list(given)
     else:
@@ -64,7 +64,7 @@ def _range(name: str, text: str) -> list[float]:
     return values if rising else [first, *exact[1:-1], last]
 
 
-def value_of(text: str) -> Any:
+def parse_value(text: str) -> Any:
     """A value as people write it: a number or other JSON where it can be read so, `none`, or a word."""
     if text.lower() == "none":
         return None
@@ -91,19 +91,19 @@ class Grid:
             raise InputError(f"grid is {brief(axes)}, but must be a dict: the values of each parameter, by its name")
         if not axes:
             raise InputError("the grid is empty: name at least one parameter and its values")
-        rule = entry_of(learner).rule
+        rule = make_entry(learner).rule
         require_known(rule.title, axes, {**rule.parameters, **OPTIONS})
         for name in axes:
             if name in options:
                 raise InputError(f"{name} is in the grid and is also set to {brief(options[name])}")
         self.rule = rule
-        self.axes: dict[str, list[Any]] = {name: axis_of(name, given) for name, given in axes.items()}
+        self.axes: dict[str, list[Any]] = {name: parse_axis(name, given) for name, given in axes.items()}
         size = math.prod(len(values) for values in self.axes.values())
         if size > MOST_SETTINGS:
             raise InputError(f"the grid has {size:,} settings, but may have at most {MOST_SETTINGS:,}")
         # A value out of range is found here, before anything has run.
         self.entries: list[ComparisonEntry] = [
-            entry_of(rule, {**options, **dict(zip(self.axes, point, strict=True))}) for point in self.points
+            make_entry(rule, {**options, **dict(zip(self.axes, point, strict=True))}) for point in self.points
         ]
 
     @cached_property

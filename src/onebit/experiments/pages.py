@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 from onebit.data.streams import Stream
 from onebit.engine.processes import cores
 from onebit.experiments.compare import Comparison, DataResult
-from onebit.experiments.drawing import achieved, curves_of, failure_table, in_words, number, sweep_pictures
+from onebit.experiments.drawing import (
+    describe_score,
+    draw_curves,
+    failure_table,
+    format_estimate,
+    number,
+    sweep_pictures,
+)
 from onebit.experiments.executors.threads import processor
 from onebit.experiments.grid import is_numeric
 from onebit.experiments.report import (
@@ -28,11 +35,11 @@ from onebit.experiments.report import (
     Text,
 )
 from onebit.experiments.report.tables import plain_table_html, rich
-from onebit.experiments.runner import failures_said
-from onebit.experiments.statistics import Summary, whose_speed
+from onebit.experiments.runner import describe_failures
+from onebit.experiments.statistics import Summary, describe_speed
 from onebit.experiments.sweep import FRESH, Sweep
-from onebit.experiments.trials import ComparisonEntry, shown
-from onebit.experiments.trials.cost import Cost, number_of, quantity
+from onebit.experiments.trials import ComparisonEntry, format_options
+from onebit.experiments.trials.cost import Cost, format_count, format_quantity
 from onebit.experiments.trials.records import Record
 from onebit.version import VERSION
 
@@ -66,10 +73,10 @@ def comparison_page(found: Comparison) -> Page:
     """The page: what was found in a sentence, then for each stream the curves and a table."""
     sections = [Section(result.stream.name, _data_parts(found, result)) for result in found.results]
     body: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*sections, _overview(found)]
-    parts = [Text(found_words(found.finding, found.failures)), *body]
+    parts = [Text(describe_outcome(found.finding, found.failures)), *body]
     title = "Learners compared on " + ", ".join(result.stream.name for result in found.results)
     asked = {
-        "compare": [asked_of(result.stream) for result in found.results],
+        "compare": [identify_stream(result.stream) for result in found.results],
         "learners": sorted((entry.rule.name, entry.said) for entry in found.entries),
         "runs": found.runs,
         "seed": found.seed,
@@ -77,14 +84,14 @@ def comparison_page(found: Comparison) -> Page:
     return Page(title, found.command, parts, facts(found.folder, found.cost), asked)
 
 
-def asked_of(data: Stream) -> dict[str, Any]:
+def identify_stream(data: Stream) -> dict[str, Any]:
     """What a stream is, wherever a file has been changed meanwhile."""
     return {name: value for name, value in data.described().items() if name not in ("size", "modified")}
 
 
-def found_words(finding: str, failures: Sequence[Record]) -> list[str]:
+def describe_outcome(finding: str, failures: Sequence[Record]) -> list[str]:
     """What a page or a notebook says first: what was found, and who is left out because a run failed."""
-    left_out = f"But {failures_said(failures)}; learners and settings with a failed run are left out."
+    left_out = f"But {describe_failures(failures)}; learners and settings with a failed run are left out."
     return [*filter(None, [finding]), *([left_out] if failures else [])]
 
 
@@ -101,7 +108,7 @@ def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
         text.append(
             "The rows came in the order of the file in every run: intervals show the learners' own chance alone."
         )
-    text += feedback_words(data)
+    text += describe_feedback(data)
     if data.caveat:
         text.append(f"But {data.caveat}.")
     if data.source.note:
@@ -109,14 +116,14 @@ def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
     parts: list[Part] = []
     if result.summaries:
         if result.rewarded:
-            parts.append(curves_of(f"Mean reward so far on {data.name}", result.summaries, rewarded=True))
-        parts += [curves_of(f"Error so far on {data.name}", result.summaries), error_table(result)]
+            parts.append(draw_curves(f"Mean reward so far on {data.name}", result.summaries, rewarded=True))
+        parts += [draw_curves(f"Error so far on {data.name}", result.summaries), error_table(result)]
     if result.failures:
         parts.append(failure_table(result.failures))
     return [*parts, Text(text)]
 
 
-def feedback_words(data: Stream) -> list[str]:
+def describe_feedback(data: Stream) -> list[str]:
     """What candidates, rewards and corrections of a stream mean for the numbers."""
     words = []
     if data.restricted:
@@ -150,7 +157,7 @@ def error_table(result: DataResult) -> Table:
         Column("error, %", True, "labels played, exploration included"),
         *([] if rewarded else [Column("more than the best", True, against)]),
         Column("greedy, %", True, "labels that the learner considered best"),
-        Column("rounds/s", True, f"on {whose_speed(result.summaries)}"),
+        Column("rounds/s", True, f"on {describe_speed(result.summaries)}"),
     ]
     rows = [
         TableRow(
@@ -161,7 +168,7 @@ def error_table(result: DataResult) -> Table:
                 number(one.error, bar=True, best=not rewarded and one is result.best),
                 *([] if rewarded else [_difference_cell(result, one)]),
                 number(one.greedy_error),
-                Number(one.rounds_per_second, quantity(one.rounds_per_second)),
+                Number(one.rounds_per_second, format_quantity(one.rounds_per_second)),
             ],
             FULL_INFORMATION if one.full_information else BANDIT,
         )
@@ -200,7 +207,7 @@ def _overview(found: Comparison) -> Section:
 def _absent(result: DataResult, entry: ComparisonEntry) -> Number:
     """A learner without a mean: a run failed, or the comparison was stopped before it had run."""
     who = (entry.rule.name, entry.said)
-    failed = any((one.learner, shown(one.options)) == who for one in result.failures)
+    failed = any((one.learner, format_options(one.options)) == who for one in result.failures)
     return Number(None, "failed" if failed else "not run")
 
 
@@ -215,19 +222,21 @@ def _overview_cell(result: DataResult, there: Summary) -> Number:
 
 def sweep_page(found: Sweep) -> Page:
     """The page: the setting chosen and how it did on fresh streams, the pictures, all settings."""
-    parts: list[Part] = [Text([*found_words("", found.failures), *sweep_words(found)])]
+    parts: list[Part] = [Text([*describe_outcome("", found.failures), *describe_sweep(found)])]
     if found.chosen is not None:
         parts += sweep_pictures(found)
     if found.fresh is not None and found.stream.source.rewards:
-        parts.append(curves_of("The mean reward of the setting chosen, on fresh streams", [found.fresh], rewarded=True))
+        parts.append(
+            draw_curves("The mean reward of the setting chosen, on fresh streams", [found.fresh], rewarded=True)
+        )
     if found.fresh is not None:
-        parts.append(curves_of("The setting chosen, on fresh streams", [found.fresh]))
+        parts.append(draw_curves("The setting chosen, on fresh streams", [found.fresh]))
     parts.append(settings_table(found))
     if found.failures:
         parts.append(failure_table(found.failures))
     title = f"{found.grid.rule.name} on {found.stream.name}: a sweep"
     asked = {
-        "sweep": asked_of(found.stream),
+        "sweep": identify_stream(found.stream),
         "settings": [one.title for one in found.grid.entries],
         "runs": [found.runs, found.fresh_runs],
         "seed": found.seed,
@@ -235,7 +244,7 @@ def sweep_page(found: Sweep) -> Page:
     return Page(title, found.command, parts, facts(found.folder, found.cost), asked)
 
 
-def sweep_words(found: Sweep) -> list[str]:
+def describe_sweep(found: Sweep) -> list[str]:
     """What a sweep chose, first, and how."""
     what = (
         "fresh orders of the same rows, and fresh chance of the learner"
@@ -256,15 +265,15 @@ def sweep_words(found: Sweep) -> list[str]:
     if found.chosen is not None and found.best is not None:
         tuned = found.summaries[found.chosen]
         assert tuned is not None
-        line = f"Chosen: `{shown(found.best)}`. On the tuning streams {achieved(tuned)}"
-        line += "." if found.fresh is None else f", on fresh streams {achieved(found.fresh)} (95 %)."
+        line = f"Chosen: `{format_options(found.best)}`. On the tuning streams {describe_score(tuned)}"
+        line += "." if found.fresh is None else f", on fresh streams {describe_score(found.fresh)} (95 %)."
         words.append(line)
         edges = found.edges()
         if edges:
             words.append(f"The choice lies on the edge of the grid for {', '.join(edges)}: a wider grid may do better.")
     if found.stream.caveat:
         words.append(f"But {found.stream.caveat}.")
-    return [*words, how, *feedback_words(found.stream)]
+    return [*words, how, *describe_feedback(found.stream)]
 
 
 def settings_table(found: Sweep, most: int = MOST_ROWS) -> Table:
@@ -303,30 +312,30 @@ def _cell(value: Any) -> Any:
 def comparison_html(found: Comparison) -> str:
     """What a comparison found, and its tables."""
     tables = [plain_table_html(error_table(one)) for one in found.results if one.summaries]
-    return _paragraphs(found_words(found.finding, found.failures)) + "".join(tables)
+    return _paragraphs(describe_outcome(found.finding, found.failures)) + "".join(tables)
 
 
 def sweep_html(found: Sweep) -> str:
     """What a sweep chose, and its best settings."""
-    words = [*found_words("", found.failures), *sweep_words(found)]
+    words = [*describe_outcome("", found.failures), *describe_sweep(found)]
     return _paragraphs(words) + plain_table_html(settings_table(found, NOTEBOOK_ROWS))
 
 
 def result_html(result: Result) -> str:
     """The errors of a run."""
-    runs = f"{number_of(result.runs, 'run')} of {result.rounds:,} rounds, {quantity(result.rounds_per_second)} rounds a second"
+    runs = f"{format_count(result.runs, 'run')} of {result.rounds:,} rounds, {format_quantity(result.rounds_per_second)} rounds a second"
     words = [f"`{result.rule}` on {result.data}: {runs}."]
     if result.caveat:
         words.append(f"But {result.caveat}.")
     rewards = []
     if result.rewards is not None:
-        rewards = [["mean reward of the labels played", in_words(result.reward_interval, True)]]
+        rewards = [["mean reward of the labels played", format_estimate(result.reward_interval, True)]]
         rewards.append(["mean reward of the greedy labels", f"{result.greedy_reward:.4f}"])
     rows = [
         *rewards,
-        ["error of the labels played, %", in_words(result.error_interval)],
-        ["error of the greedy labels, %", in_words(result.greedy_error_interval)],
-        *([["set", shown(result.params)]] if result.params else []),
+        ["error of the labels played, %", format_estimate(result.error_interval)],
+        ["error of the greedy labels, %", format_estimate(result.greedy_error_interval)],
+        *([["set", format_options(result.params)]] if result.params else []),
     ]
     return _paragraphs(words) + plain_table_html(Table("", [Column(""), Column("")], rows))
 

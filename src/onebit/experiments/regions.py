@@ -18,7 +18,7 @@ ACROSS = 160  # points of the grid in each direction
 MOST_POINTS = 3000
 
 
-def regions_of(
+def compute_regions(
     learner: Learner,
     X: Any = None,
     y: Sequence[Any] | None = None,
@@ -112,4 +112,4 @@ def plot_boundary(
     The rows X span the rectangle, and are drawn where they have labels y; the other features are fixed `at` these values, by default their means.
     With a `label` the boundary of that class is drawn in black.
     """
-    return figure(regions_of(learner, X, y, features=features, at=at, label=label))
+    return figure(compute_regions(learner, X, y, features=features, at=at, label=label))

@@ -25,8 +25,8 @@ from onebit.engine.processes import cores
 from onebit.errors import InputError, brief
 from onebit.experiments.executors.threads import execute
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.experiments.trials import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, entry_of
-from onebit.experiments.trials.shared_data import refuse_what_does_not_fit
+from onebit.experiments.trials import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, make_entry
+from onebit.experiments.trials.shared_data import require_room
 from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, is_rule
 
@@ -143,10 +143,10 @@ class Result:
 
     def plot(self, logarithmic: bool = False) -> Figure:
         """The curves of the labels played and of the greedy ones, with their intervals, as a matplotlib figure."""
-        from onebit.experiments.drawing import curves_of_result
+        from onebit.experiments.drawing import draw_result
         from onebit.experiments.report.figures import figure
 
-        return figure(curves_of_result(self, logarithmic))
+        return figure(draw_result(self, logarithmic))
 
 
 class Stopped(KeyboardInterrupt):
@@ -202,10 +202,10 @@ def run(
         beside = y is not None or "rewards" in columns_or_values(rewards=settings.get("rewards"))[1]
         classes = learner.classes if beside else None
     if options and not isinstance(learner, Learner):
-        rule = entry_of(learner).rule
+        rule = make_entry(learner).rule
         known = {**rule.parameters, **OPTIONS, **dict.fromkeys((*STREAM_SETTINGS, *named_parameters(run)))}
         require_known(rule.title, options, known)
-    entry = entry_of(learner, options)
+    entry = make_entry(learner, options)
     if classes is not None:
         settings["classes"] = classes
     streamed = stream(X, y, **settings)
@@ -218,7 +218,7 @@ def run(
 
 def _is_parameter(learner: Any, name: str, value: object) -> bool:
     """Whether a setting of streams is one of the learner by its value: policy-gradient has `rewards` too, centred or plain."""
-    parameters = {} if isinstance(learner, Learner) else entry_of(learner).rule.parameters
+    parameters = {} if isinstance(learner, Learner) else make_entry(learner).rule.parameters
     try:
         return name in parameters and parameters[name].code(name, value) is not None
     except InputError:
@@ -231,7 +231,7 @@ STREAM_SETTINGS = tuple(name for name in stream_parameters() if name not in ("cl
 def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Result:
     """The trial of the first seed and those of the next."""
     entry, streamed, first_seed = beginning.entry, beginning.stream, beginning.seed
-    refuse_what_does_not_fit([streamed] * min(runs, threads), threads)
+    require_room([streamed] * min(runs, threads), threads)
     trials = ([replace(beginning, seed=first_seed + number)] for number in range(runs))
     done: dict[int, Outcome] = {}
     try:
@@ -253,7 +253,7 @@ def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Resul
     return result
 
 
-def constant_said(stream: Stream, reward: float) -> str:
+def describe_constant(stream: Stream, reward: float) -> str:
     """That always naming one class gets more than this mean reward; nothing where it does not, or where that cannot be done or has no reward."""
     if not stream.source.rewards or stream.restricted:
         return ""
@@ -279,7 +279,7 @@ def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) 
     if streamed.source.rewards:
         rewards = np.stack([one.tally.rewards for one in finished]) / rounds
         reward_curves = [np.stack([one.tally.reward_curve[row] for one in finished]) / marks for row in range(2)]
-        constant = constant_said(streamed, float(rewards[:, 0].mean()))
+        constant = describe_constant(streamed, float(rewards[:, 0].mean()))
     return Result(
         rule=entry.rule.name,
         params={**first.learner.settings, **common},

@@ -11,8 +11,8 @@ from onebit.data.streams import Stream
 from onebit.errors import InputError, OnebitWarning, truncate
 from onebit.experiments.executors import Executor
 from onebit.experiments.statistics import Summary
-from onebit.experiments.trials import ComparisonEntry, Progress, Trial, shown
-from onebit.experiments.trials.cost import Cost, number_of
+from onebit.experiments.trials import ComparisonEntry, Progress, Trial, format_options
+from onebit.experiments.trials.cost import Cost, format_count
 from onebit.experiments.trials.records import Record, Records
 
 MOST_CAUSES = 3  # in one sentence, and learners of each; the page has all
@@ -22,7 +22,7 @@ class FailedRunsWarning(OnebitWarning):
     """Some runs of an experiment failed; those whose they were have no place in its tables."""
 
 
-def failures_by_data(failed: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
+def group_failures(failed: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
     """The runs that failed by whose they were, as it was set, and by their data."""
     found: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
@@ -31,10 +31,10 @@ def failures_by_data(failed: Sequence[Record]) -> dict[tuple[str, str], list[Rec
 
 
 def _who(record: Record) -> str:
-    return f"{record.learner} {shown(record.options)}".strip()
+    return f"{record.learner} {format_options(record.options)}".strip()
 
 
-def causes_said(failed: Sequence[Record]) -> str:
+def describe_causes(failed: Sequence[Record]) -> str:
     """Why runs failed, each learner in the first of its own that did: those who failed of the same together."""
     first: dict[str, str] = {}
     for record in failed:
@@ -46,10 +46,10 @@ def causes_said(failed: Sequence[Record]) -> str:
     return _some(said, "more causes", "; ")
 
 
-def failures_said(failed: Sequence[Record], done: int | None = None) -> str:
+def describe_failures(failed: Sequence[Record], done: int | None = None) -> str:
     """How many runs failed, of those that were done where that is known, and why."""
-    count = number_of(len(failed), "run") if done is None else f"{len(failed)} of {done} runs"
-    return f"{count} failed ({causes_said(failed)})"
+    count = format_count(len(failed), "run") if done is None else f"{len(failed)} of {done} runs"
+    return f"{count} failed ({describe_causes(failed)})"
 
 
 def refuse_or_warn(failed: Sequence[Record], done: int) -> None:
@@ -57,8 +57,8 @@ def refuse_or_warn(failed: Sequence[Record], done: int) -> None:
     if not failed:
         return
     if len(failed) == done:
-        raise InputError(f"every run failed ({causes_said(failed)})")
-    warnings.warn(f"{failures_said(failed, done)}; `.failures` has them", FailedRunsWarning, stacklevel=3)
+        raise InputError(f"every run failed ({describe_causes(failed)})")
+    warnings.warn(f"{describe_failures(failed, done)}; `.failures` has them", FailedRunsWarning, stacklevel=3)
 
 
 def _some(words: Sequence[str], rest: str, between: str = ", ") -> str:

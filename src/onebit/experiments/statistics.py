@@ -199,7 +199,7 @@ class Summary:
         }
 
 
-def whose_speed(summaries: Iterable[Summary]) -> str:
+def describe_speed(summaries: Iterable[Summary]) -> str:
     """Of what the rounds a second of these are, for the head of their column."""
     devices = dict.fromkeys(device for one in summaries for device in one.on)
     return " or ".join("one core" if one == CPU else f"{one}, its share of the time" for one in devices)

@@ -17,16 +17,16 @@ from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
-from onebit.experiments.drawing import achieved
-from onebit.experiments.executors import executor_of
+from onebit.experiments.drawing import describe_score
+from onebit.experiments.executors import make_executor
 from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
 from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Callback, TrialCollector, failures_said, refuse_or_warn
+from onebit.experiments.runner import Callback, TrialCollector, describe_failures, refuse_or_warn
 from onebit.experiments.statistics import Summary
 from onebit.experiments.trials import Progress, Trial
-from onebit.experiments.trials.cost import Cost, number_of
+from onebit.experiments.trials.cost import Cost, format_count
 from onebit.experiments.trials.records import Record, Records, frame
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ class Sweep:
         return dict(zip(self.grid.axes, self.grid.points[self.chosen], strict=True))
 
     def __repr__(self) -> str:
-        fresh = "" if self.fresh is None else f", {achieved(self.fresh)} on fresh streams"
-        failed = f"; {failures_said(self.failures)}" if self.failures else ""
-        settings = f"{number_of(len(self.grid.entries), 'setting')}; best {self.best}{fresh}{failed}"
+        fresh = "" if self.fresh is None else f", {describe_score(self.fresh)} on fresh streams"
+        failed = f"; {describe_failures(self.failures)}" if self.failures else ""
+        settings = f"{format_count(len(self.grid.entries), 'setting')}; best {self.best}{fresh}{failed}"
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
 
     def _repr_html_(self) -> str:
@@ -182,7 +182,7 @@ def sweep(
         return Sweep(cells, streamed, summaries, chosen, fresh, failures, runs, fresh_runs, seed, command, folder, cost)
 
     trials = [Trial(entry, streamed, each) for entry in cells.entries for each in tuning]
-    with closing(executor_of(on, threads)) as executor, closing(Records(out)) as records:
+    with closing(make_executor(on, threads)) as executor, closing(Records(out)) as records:
         collector = TrialCollector(records, executor, progress, callback)
         try:
             collector.collect(trials)

@@ -11,17 +11,17 @@ from onebit.errors import OnebitError
 from onebit.experiments.report import Badge, Cell, Column, Number, Part, Table
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import Summary
-from onebit.experiments.trials import Trial, entry_of, marks_for
+from onebit.experiments.trials import Trial, choose_marks, make_entry
 from onebit.learner.learner import Learner
 from onebit.papers import PaperItem, PaperLearner
 from onebit.papers.plans import ItemMeasurement, ItemPlan, PaperStreams
 from onebit.papers.verdicts import DIFFERS, FAILED, NOT_RUN, REPRODUCED, SHOWN, VACUOUS, ItemResult, Verdict
 from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
-from onebit.theory.mistakes import FEW, CheckedBound, kept_by, mistake_curves, regret_table
-from onebit.theory.rounds import fixed_rounds, rounds_of
+from onebit.theory.mistakes import FEW, CheckedBound, check_bounds, mistake_curves, regret_table
+from onebit.theory.rounds import fix_rounds, read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import Promises, check_theorems, promised
+from onebit.theory.theorems import Promises, check_theorems, compute_promises
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class BoundsMeasurement(ItemMeasurement):
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The bounds as plain values, as `Promises.from_dict` reads them."""
-        rounds = rounds_of(trial.stream, None, trial.seed, {})
-        entry, marks = trial.entry, marks_for(rounds.count)
-        return promised(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks)).to_dict()
+        rounds = read_rounds(trial.stream, None, trial.seed, {})
+        entry, marks = trial.entry, choose_marks(rounds.count)
+        return compute_promises(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks)).to_dict()
 
 
 class BoundsPlan(ItemPlan):
@@ -47,11 +47,11 @@ class BoundsPlan(ItemPlan):
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
         self.fixed = {
-            name: one if isinstance(one, OnebitError) else fixed_rounds(one, 0) for name, one in self.streams.items()
+            name: one if isinstance(one, OnebitError) else fix_rounds(one, 0) for name, one in self.streams.items()
         }
         for learner in item.learners:
             for data in item.data:
-                check_theorems(entry_of(learner.rule, learner.options_on(data.name)))
+                check_theorems(make_entry(learner.rule, learner.options_on(data.name)))
 
     def trials(self) -> list[Trial]:
         """Every learner on the same rounds of each data set, with every seed."""
@@ -65,7 +65,7 @@ class BoundsPlan(ItemPlan):
 
     def _trials(self, learner: PaperLearner, data: str, fixed: Stream) -> list[Trial]:
         """The runs of a learner, the first of which finds out what is promised."""
-        entry = entry_of(learner.rule, learner.options_on(data))
+        entry = make_entry(learner.rule, learner.options_on(data))
         first = Trial(entry, fixed, 0, measurement=BoundsMeasurement(self.runs))
         return [first, *(Trial(entry, fixed, seed) for seed in range(1, self.runs))]
 
@@ -89,7 +89,7 @@ class BoundsPlan(ItemPlan):
                     parts.append(regret_table(found.compared))
                     continue
                 runs = Summary(trials[0].entry, records)  # fewer after Ctrl-C
-                kept = kept_by(runs.errors, fixed.rounds, found.bounds)
+                kept = check_bounds(runs.errors, fixed.rounds, found.bounds)
                 verdicts += [self._verdict(name, learner, one, fixed.rounds) for one in kept]
                 if any(one.line is not None for one in found.bounds):
                     rule, title = trials[0].entry.rule.name, f"{learner.name} on {name}"
@@ -143,7 +143,7 @@ class AdversaryPlan(ItemPlan):
         ]
 
     def _trials(self, name: str, adversary: Adversary) -> list[Trial]:
-        entry, given = entry_of(name), adversary.stream()
+        entry, given = make_entry(name), adversary.stream()
         measurement = AdversaryMeasurement(adversary)
         return [Trial(entry, given, seed, curve=False, measurement=measurement) for seed in range(self.runs)]
 

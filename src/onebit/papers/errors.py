@@ -10,11 +10,11 @@ import numpy as np
 
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
-from onebit.experiments.drawing import curves_of, in_words
+from onebit.experiments.drawing import draw_curves, format_estimate
 from onebit.experiments.report import Part
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import MeanEstimate, Summary, estimate
-from onebit.experiments.trials import ComparisonEntry, Trial, entry_of
+from onebit.experiments.trials import ComparisonEntry, Trial, make_entry
 from onebit.papers import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import (
@@ -43,7 +43,7 @@ class ErrorsPlan(ItemPlan):
         self.entries: dict[tuple[str, str], ComparisonEntry] = {}
         for learner in item.learners:
             for data in item.data:
-                self.entries[learner.name, data.name] = entry_of(learner.rule, learner.options_on(data.name))
+                self.entries[learner.name, data.name] = make_entry(learner.rule, learner.options_on(data.name))
 
     def trials(self) -> list[Trial]:
         """Every learner on every data set with every seed."""
@@ -77,7 +77,7 @@ class ErrorsPlan(ItemPlan):
                     summaries.append(found)
                     names.append(learner.name)
             if summaries:
-                parts.append(curves_of(data.name, summaries, names=names))
+                parts.append(draw_curves(data.name, summaries, names=names))
         verdicts += [self._claimed(claim, name, collector) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, parts)
 
@@ -103,7 +103,7 @@ class ErrorsPlan(ItemPlan):
     def _said(self, found: Summary) -> str:
         """An error with its interval; after Ctrl-C also how many runs it is of."""
         done = f" ({found.runs} of {self.runs} runs)" if found.runs < self.runs else ""
-        return in_words(self._measure(found)) + done
+        return format_estimate(self._measure(found)) + done
 
     def _claimed(self, claim: Claim, data: str, collector: TrialCollector) -> Verdict:
         """Judge a claim on one data set."""
@@ -145,7 +145,7 @@ class ErrorsPlan(ItemPlan):
         gain = max(pairs, key=lambda pair: abs(pair.mean))
         words = {near(pair, 0.0, claim.within / 100) for pair in pairs}
         verdict = next(word for word in (DIFFERS, UNDECIDED, REPRODUCED) if word in words)
-        return gain, f"{' / '.join(in_words(self._measure(one)) for one in done)}: {points(gain)}", verdict
+        return gain, f"{' / '.join(format_estimate(self._measure(one)) for one in done)}: {points(gain)}", verdict
 
     def _risen(
         self, lower: Summary, higher: Summary, lower_since: Summary, higher_since: Summary
@@ -154,7 +154,7 @@ class ErrorsPlan(ItemPlan):
         measure = self.item.measure
         one, other = lower.excess(lower_since, measure), higher.excess(higher_since, measure)
         gain = estimate(np.array([other[seed] - one[seed] for seed in one if seed in other]))
-        rises = [in_words(estimate(np.array(list(rise.values())))) for rise in (one, other)]
+        rises = [format_estimate(estimate(np.array(list(rise.values())))) for rise in (one, other)]
         return gain, f"rises by {rises[0]} against {rises[1]}"
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
-from onebit.experiments.drawing import in_words, sweep_pictures
-from onebit.experiments.grid import Grid, axis_of
+from onebit.experiments.drawing import format_estimate, sweep_pictures
+from onebit.experiments.grid import Grid, parse_axis
 from onebit.experiments.report import Curves, HeatMap, Part, Section
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.sweep import Sweep
-from onebit.experiments.trials import Trial, shown
+from onebit.experiments.trials import Trial, format_options
 from onebit.papers import PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import (
@@ -42,7 +42,7 @@ class GridPlan(ItemPlan):
         self.grids: dict[tuple[str, str], Grid] = {}
         for learner in item.learners:
             for data in item.data:
-                axes = {name: axis_of(name, values) for name, values in learner.grid.items()}
+                axes = {name: parse_axis(name, values) for name, values in learner.grid.items()}
                 for name, value in learner.chosen.get(data.name, {}).items():
                     axes[name] = axes[name] if value in axes[name] else sorted([*axes[name], value])
                 self.grids[learner.name, data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
@@ -80,7 +80,7 @@ class GridPlan(ItemPlan):
         streamed, grid = self.streams[data.name], self.grids[learner.name, data.name]
         chosen = learner.chosen.get(data.name, {})
         if isinstance(streamed, OnebitError):
-            return self.unmeasured(data.name, learner.name, MISSING, shown(chosen)), None
+            return self.unmeasured(data.name, learner.name, MISSING, format_options(chosen)), None
         summaries = [collector.summary(entry, streamed, range(self.runs)) for entry in grid.entries]
         means = [math.inf if one is None else one.error.mean for one in summaries]
         lowest = summaries[means.index(min(means))]
@@ -89,12 +89,12 @@ class GridPlan(ItemPlan):
             for entry, one in zip(grid.entries, summaries, strict=True)
             if one is None
         )
-        failed = self.unmeasured(data.name, learner.name, NOT_RUN if lacking else FAILED, shown(chosen))
+        failed = self.unmeasured(data.name, learner.name, NOT_RUN if lacking else FAILED, format_options(chosen))
         if lowest is None:
             return failed, None
         found = Sweep(grid, streamed, summaries, means.index(min(means)), None, [], self.runs, 0, 0, "", None)
         assert found.best is not None
-        said = f"{in_words(lowest.error)} at {shown(found.best)}"
+        said = f"{format_estimate(lowest.error)} at {format_options(found.best)}"
         if lacking:  # the best of some is not the best of the grid
             return replace(failed, said=said), found
         if not chosen:
@@ -109,7 +109,7 @@ class GridPlan(ItemPlan):
             judged, why = VACUOUS, f"No effect on the grid: {'; '.join(idle)}."
         else:
             why = explanation(judged, excess, learner.why.get(data.name, "") or data.why)
-        said = f"{in_words(published.error)} there; {said}"
+        said = f"{format_estimate(published.error)} there; {said}"
         return replace(failed, measured=published.error, said=said, verdict=judged, why=why), found
 
     def _idle(self, grid: Grid, chosen: Mapping[str, Any], means: Sequence[float]) -> list[str]:

@@ -14,17 +14,17 @@ import numpy as np
 
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
-from onebit.experiments.regions import regions_of
+from onebit.experiments.regions import compute_regions
 from onebit.experiments.report import HeatMap, Part, Regions, Scatter
 from onebit.experiments.runner import TrialCollector
-from onebit.experiments.trials import Trial, entry_of, marks_for
+from onebit.experiments.trials import Trial, choose_marks, make_entry
 from onebit.experiments.trials.records import Record
 from onebit.learner.learner import Learner
 from onebit.papers import PaperData
 from onebit.papers.plans import ItemMeasurement, ItemPlan
 from onebit.papers.verdicts import DIFFERS, MISSING, REPRODUCED, ItemResult, Verdict
 from onebit.theory.margins import KINDS, margin
-from onebit.theory.rounds import rounds_of
+from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
 from onebit.theory.theorems.hoeven2020 import figure1
 
@@ -69,7 +69,7 @@ class SeparabilityMeasurement(ItemMeasurement):
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The margin of each kind, 0 where there is none."""
-        rounds = rounds_of(trial.stream, None, trial.seed, {})
+        rounds = read_rounds(trial.stream, None, trial.seed, {})
         found = {}
         for kind in self.kinds:
             groups = self.groups if kind == "group" else None
@@ -83,7 +83,7 @@ class SeparabilityPlan(ScatterPlan):
 
     def _trial(self, data: PaperData, given: Stream) -> Trial:
         measurement = SeparabilityMeasurement(data.separable, data.groups)
-        return Trial(entry_of(CARRIER), given, given.seed, curve=False, measurement=measurement)
+        return Trial(make_entry(CARRIER), given, given.seed, curve=False, measurement=measurement)
 
     def trials(self) -> list[Trial]:
         """One for each data set."""
@@ -129,7 +129,7 @@ class BoundaryMeasurement(ItemMeasurement):
         wrong = np.array([learner.best(x) for x in rows]) != np.array(fresh.classes)[labels]
         shares = [float(wrong[labels == index].mean()) for index in range(len(fresh.classes))]
         index = int(np.argmin(shares) if self.of == "easiest" else np.argmax(shares))
-        found = regions_of(learner, rows, np.array(fresh.classes)[labels].tolist(), label=fresh.classes[index])
+        found = compute_regions(learner, rows, np.array(fresh.classes)[labels].tolist(), label=fresh.classes[index])
         assert found.points is not None
         assert found.scores is not None
         return {
@@ -181,8 +181,8 @@ class FeedbackMeasurement(ItemMeasurement):
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
         """The run again, step by step."""
-        rounds, entry = rounds_of(trial.stream, None, trial.seed, {}), trial.entry
-        trace = Setting(entry.rule, entry.options, rounds, 1, trial.seed, marks_for(rounds.count)).traces[0]
+        rounds, entry = read_rounds(trial.stream, None, trial.seed, {}), trial.entry
+        trace = Setting(entry.rule, entry.options, rounds, 1, trial.seed, choose_marks(rounds.count)).traces[0]
         labels = rounds.y[: len(trace.played)]
         return {
             "classes": [str(name) for name in rounds.classes],
@@ -242,7 +242,7 @@ class PicturePlan(ItemPlan):
 
     def _trial(self, data: str, streamed: Stream) -> Trial:
         (learner,) = self.item.learners
-        entry = entry_of(learner.rule, learner.options_on(data))
+        entry = make_entry(learner.rule, learner.options_on(data))
         return Trial(entry, streamed, streamed.seed, measurement=self.picture)
 
     def result(self, collector: TrialCollector) -> ItemResult:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onebit.errors import InputError
-from onebit.experiments.executors import executor_of
+from onebit.experiments.executors import make_executor
 from onebit.experiments.pages import facts
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import TrialCollector
@@ -80,7 +80,7 @@ def reproduce(
         return Reproduction(found, results, collector.failures(trials), command, folder, collector.cost, told)
 
     with (
-        closing(executor_of(on, threads)) as executor,
+        closing(make_executor(on, threads)) as executor,
         closing(Records(out)) as records,
     ):  # before data are fetched for nothing
         plans += [PLANS[item.kind](item, streams, quick) for item in chosen]

@@ -21,7 +21,7 @@ from onebit.data.streams import stream
 from onebit.experiments.report import Band, Curves, Part, Series
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile
-from onebit.experiments.trials import Trial, entry_of
+from onebit.experiments.trials import Trial, make_entry
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.shared_data import SharedData
 from onebit.learner.learner import Learner
@@ -91,7 +91,7 @@ class TimePlan(ItemPlan):
     def _trials(self, learner: PaperLearner, size: Size) -> list[Trial]:
         rows = DrawnRows(size.classes, size.features)
         given = stream(Source("drawn rows", False, size.rounds, rows.draw, rows.describe))
-        entry = entry_of(learner.rule, dict(learner.options))
+        entry = make_entry(learner.rule, dict(learner.options))
         return [Trial(entry, given, seed, curve=False, measurement=TimeMeasurement()) for seed in range(self.runs)]
 
     def trials(self) -> list[Trial]:

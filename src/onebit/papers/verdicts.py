@@ -11,7 +11,7 @@ from typing import Any
 from onebit.experiments.pages import facts
 from onebit.experiments.report import Badge, Column, Number, Page, Part, Section, Table, Text
 from onebit.experiments.statistics import MeanEstimate
-from onebit.experiments.trials.cost import Cost, number_of
+from onebit.experiments.trials.cost import Cost, format_count
 from onebit.experiments.trials.records import Record
 from onebit.papers import Paper, PaperItem, PaperResult
 
@@ -146,7 +146,7 @@ class Reproduction:
         cells, lacking = len(self.verdicts), len(self.unmeasured)
         if not lacking:
             return f"{self.paper.name}: {'published and measured' if cells else 'drawn'}"
-        told = "nothing was" if lacking == cells else f"{lacking} of {number_of(cells, 'cell')} were not"
+        told = "nothing was" if lacking == cells else f"{lacking} of {format_count(cells, 'cell')} were not"
         return f"{self.paper.name}: {told} measured"
 
     @property
@@ -164,7 +164,7 @@ class Reproduction:
         if not counts:
             return []
         why = ", ".join(f"{count} {name}" for name, count in counts.items())
-        cells = number_of(len(self.verdicts), "cell")
+        cells = format_count(len(self.verdicts), "cell")
         return [
             f"{len(self.unmeasured)} of {cells} could not be measured ({why}): nothing is known about them.",
             *(f"{told}." for told in self.missing_data.values()),
@@ -264,7 +264,7 @@ def verdict_table(result: ItemResult) -> Table:
         badge = Badge(one.verdict, TONES.get(one.verdict, "plain"))
         rows.append([one.data, one.what, one.published, Number(value, one.said), badge, one.why])
     return Table(
-        "Published and measured" + (f", {number_of(result.runs, 'run')}" if result.runs else ""),
+        "Published and measured" + (f", {format_count(result.runs, 'run')}" if result.runs else ""),
         columns,
         rows,
     )

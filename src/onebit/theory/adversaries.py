@@ -31,7 +31,7 @@ from onebit.data.streams import Stream, stream
 from onebit.errors import InputError, brief, nearest
 from onebit.experiments.run import run
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.experiments.trials import ComparisonEntry, entry_of
+from onebit.experiments.trials import ComparisonEntry, make_entry
 from onebit.experiments.trials.shared_data import Tables
 from onebit.learner.learner import Learner
 
@@ -253,7 +253,7 @@ def adversary(
     """
     checked_count("runs", runs, MAX_RUNS)
     first = checked_seed(seed)
-    entry = entry_of(rule, options)
+    entry = make_entry(rule, options)
     opponent = Adversary(feedback or "full", kind, classes, ratio)
     if feedback is None and not fresh_learner(entry, opponent.stream(), first).runtime.needs_labels:
         opponent = replace(opponent, feedback="bandit")

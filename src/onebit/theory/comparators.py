@@ -20,7 +20,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.theory.constraints import Numbers, needed
+from onebit.theory.constraints import Numbers, import_extra
 from onebit.theory.rounds import Rounds
 
 ComparatorLoss = Literal["hinge", "squared", "smooth", "logistic"]
@@ -81,7 +81,7 @@ def fit(
     cold = start is None or not start.any()
     U = np.zeros((rounds.kinds, rounds.X.shape[1])) if start is None else start
     for temperature in (1.0,) if loss == "logistic" else TEMPERATURES if cold else TEMPERATURES[-1:]:
-        U = minimised(partial(objective, loss, rounds, penalty, temperature, weights), U)
+        U = minimise(partial(objective, loss, rounds, penalty, temperature, weights), U)
     return compared(U, rounds)
 
 
@@ -99,7 +99,7 @@ def objective(
     return float(values.sum() + 0.5 * penalty * np.square(U).sum()), np.asarray(rounds.X.T @ pull).T + penalty * U
 
 
-def minimised(function: Callable[[Numbers], tuple[float, Numbers]], start: Numbers) -> Numbers:
+def minimise(function: Callable[[Numbers], tuple[float, Numbers]], start: Numbers) -> Numbers:
     """The minimiser of a smooth convex function, by L-BFGS."""
 
     def flat(vector: Numbers) -> tuple[float, Numbers]:
@@ -107,7 +107,7 @@ def minimised(function: Callable[[Numbers], tuple[float, Numbers]], start: Numbe
         return value, gradient.ravel()
 
     options = {"maxiter": ITERATIONS, "maxcor": 20, "ftol": 1e-8, "gtol": 1e-6}
-    found = needed("scipy.optimize").minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", options=options)
+    found = import_extra("scipy.optimize").minimize(flat, start.ravel(), jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x, dtype=np.float64).reshape(start.shape)
 
 
@@ -122,7 +122,7 @@ def fit_path(
             value, gradient = loss(U)
             return float(value + 0.5 * penalty * np.square(U).sum()), gradient + penalty * U
 
-        start = minimised(penalised, start)
+        start = minimise(penalised, start)
         yield start
 
 
@@ -161,7 +161,7 @@ def best(
     if chosen.norm == 0.0:
         return chosen
     farthest = min(3.0, math.log(radius / chosen.norm))
-    found = needed("scipy.optimize").minimize_scalar(
+    found = import_extra("scipy.optimize").minimize_scalar(
         lambda power: bound(chosen.scaled(math.exp(power))), bounds=(farthest - 6.0, farthest), method="bounded"
     )
     return min((chosen, chosen.scaled(math.exp(found.x))), key=bound)

@@ -32,7 +32,7 @@ Numbers = NDArray[np.float64]
 Labels = NDArray[np.int64]
 
 
-def needed(module: str) -> Any:
+def import_extra(module: str) -> Any:
     """A module of the extra `theory`; a sentence where it is missing."""
     try:
         return importlib.import_module(module)
@@ -60,7 +60,7 @@ class MarginRows:
         if not isinstance(table, SparseRows):
             return cls(table.values, bias, longest)
         parts, shape = (table.values, table.columns, table.starts), (table.height, table.width)
-        return cls(needed("scipy.sparse").csr_matrix(parts, shape=shape), bias, longest)
+        return cls(import_extra("scipy.sparse").csr_matrix(parts, shape=shape), bias, longest)
 
     @property
     def height(self) -> int:

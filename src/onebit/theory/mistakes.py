@@ -22,11 +22,11 @@ from onebit.experiments.pages import facts
 from onebit.experiments.report import Badge, Band, Cell, Column, Curves, Number, Page, Part, Series, Table, Text
 from onebit.experiments.run import STREAM_SETTINGS, Result, run
 from onebit.experiments.statistics import MeanEstimate, estimate, means_and_halves
-from onebit.experiments.trials import Progress, entry_of
+from onebit.experiments.trials import Progress, make_entry
 from onebit.theory.bound import Bound
-from onebit.theory.rounds import rounds_of
+from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
-from onebit.theory.theorems import check_theorems, promised
+from onebit.theory.theorems import check_theorems, compute_promises
 from onebit.theory.theorems.hoeven2020 import LossName, figure1
 
 RUNS = 5
@@ -84,7 +84,7 @@ class CheckedBound:
         return {**self.bound.to_dict(), "measured": measured, "held": self.held}
 
 
-def kept_by(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[CheckedBound]:
+def check_bounds(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[CheckedBound]:
     """Bounds beside the mistakes of runs with these errors, or beside what a theorem says to look at."""
     mistakes = tuple(float(round(error * rounds)) for error in errors)
     return [CheckedBound(bound, mistakes if bound.left is None else bound.left) for bound in bounds]
@@ -261,9 +261,9 @@ def bounds(
     settings = {name: options.pop(name) for name in STREAM_SETTINGS if name in options}
     if classes is not None:
         settings["classes"] = classes
-    entry = entry_of(rule, options)
+    entry = make_entry(rule, options)
     check_theorems(entry)
-    rounds = rounds_of(X, y, first_seed, settings)
+    rounds = read_rounds(X, y, first_seed, settings)
     result = run(
         entry.rule,
         rounds.X,
@@ -277,6 +277,6 @@ def bounds(
     )
     result = Result(**{**vars(result), "data": rounds.name})
     setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
-    found = promised(setting)
-    kept = kept_by(result.errors, rounds.count, found.bounds)
+    found = compute_promises(setting)
+    kept = check_bounds(result.errors, rounds.count, found.bounds)
     return Bounds(result, kept, found.notes, found.loss, found.compared, first_seed, command)

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.errors import InputError
-from onebit.theory.constraints import Against, Constraints, Leading, MarginRows, Numbers, needed
+from onebit.theory.constraints import Against, Constraints, Leading, MarginRows, Numbers, import_extra
 
 Told = Callable[[str], None]  # hears how it goes
 
@@ -192,7 +192,7 @@ def nearest(gram: Numbers, cuts: Numbers, square: float) -> tuple[Numbers, Numbe
     >>> alpha.round(9).tolist(), multipliers.round(9).tolist()
     ([0.75, 0.25], [0.75])
     """
-    clarabel, sparse = needed("clarabel"), needed("scipy.sparse")
+    clarabel, sparse = import_extra("clarabel"), import_extra("scipy.sparse")
     count = len(gram)
     largest = float(gram.diagonal().max()) or 1.0
     equal = np.vstack([np.ones(count), cuts.T])

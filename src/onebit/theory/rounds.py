@@ -15,7 +15,7 @@ from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError
 from onebit.features.rows import is_sparse
-from onebit.theory.constraints import MarginRows, needed
+from onebit.theory.constraints import MarginRows, import_extra
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Rounds:
         """The same with a constant feature, as a learner with a bias sees them."""
         ones = np.ones((self.count, 1))
         if is_sparse(self.X):
-            sparse = needed("scipy.sparse")
+            sparse = import_extra("scipy.sparse")
             return Rounds(sparse.csr_array(sparse.hstack([self.X, ones])), self.y, self.classes, self.name)
         return Rounds(np.hstack([self.X, ones]), self.y, self.classes, self.name)
 
@@ -81,7 +81,7 @@ class _FixedRounds:
 
     @cached_property
     def _dataset(self) -> Dataset:
-        rounds = rounds_of(self.given, None, self.seed, {})
+        rounds = read_rounds(self.given, None, self.seed, {})
         return Dataset(rounds.X, rounds.y, rounds.classes)
 
     def make(self, total: int, seed: int) -> Dataset:
@@ -93,19 +93,19 @@ class _FixedRounds:
         return {"rounds_of": self.given.described(), "rounds_seed": self.seed}
 
 
-def fixed_rounds(given: Stream, seed: int) -> Stream:
+def fix_rounds(given: Stream, seed: int) -> Stream:
     """A stream that gives every run the rounds that `given` has with one seed.
 
-    >>> fixed = fixed_rounds(stream("weak2d", rounds=50, order="shuffle"), 0)
-    >>> bool((fixed.data(7).X == rounds_of("weak2d", None, 0, {"rounds": 50, "order": "shuffle"}).X).all())
+    >>> fixed = fix_rounds(stream("weak2d", rounds=50, order="shuffle"), 0)
+    >>> bool((fixed.data(7).X == read_rounds("weak2d", None, 0, {"rounds": 50, "order": "shuffle"}).X).all())
     True
     """
-    refuse_late(given)
+    require_immediate_feedback(given)
     fixed = _FixedRounds(given, seed)
     return stream(Source(given.name, True, given.rounds, fixed.make, fixed.describe), order="file")
 
 
-def refuse_late(given: Stream) -> None:
+def require_immediate_feedback(given: Stream) -> None:
     """Refuse a stream that no theorem is about."""
     if given.delay is not None or given.missing:
         raise InputError("the theorems are about feedback that comes at once: leave out delay and missing")
@@ -115,14 +115,14 @@ def refuse_late(given: Stream) -> None:
         )
 
 
-def rounds_of(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
+def read_rounds(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
     """The rounds of the stream of this seed; `settings` are those of `onebit.stream`.
 
-    >>> rounds_of("weak2d", None, 0, {"rounds": 50}).X.shape
+    >>> read_rounds("weak2d", None, 0, {"rounds": 50}).X.shape
     (50, 2)
     """
     given = stream(X, y, **settings)
-    refuse_late(given)
+    require_immediate_feedback(given)
     data = given.data(seed)
     schedule = given.schedule(data, seed)
     if isinstance(data.X, list | tuple):

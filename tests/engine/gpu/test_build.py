@@ -19,7 +19,7 @@ from onebit.engine.gpu import layout as layout_module
 from onebit.engine.gpu.build import Binding, KernelError, bound, layout_for, record_maker
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.errors import OnebitError
-from onebit.experiments.executors import executor_of
+from onebit.experiments.executors import make_executor
 from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.rules import rule_named
 from tests.engine.gpu.lanes import Lanes
@@ -401,9 +401,9 @@ def test_a_numba_cuda_that_cannot_be_imported_is_trouble(monkeypatch: pytest.Mon
     sentence = "there is no GPU that can be used here: module 'numpy' has no attribute 'in1d'"
     assert device.trouble.__wrapped__() == sentence
     device.trouble.cache_clear()
-    assert isinstance(executor_of("auto"), ThreadsExecutor)
+    assert isinstance(make_executor("auto"), ThreadsExecutor)
     with pytest.raises(OnebitError, match="has no attribute 'in1d'"):
-        executor_of("gpu")
+        make_executor("gpu")
 
 
 def test_names_of_a_kernel_are_not_those_of_a_rule() -> None:

@@ -20,7 +20,7 @@ from onebit.data.streams import Stream, stream
 from onebit.experiments.executors import Executor
 from onebit.experiments.executors.threads import threads_executor
 from onebit.experiments.runner import TrialCollector
-from onebit.experiments.trials import Progress, Trial, entry_of
+from onebit.experiments.trials import Progress, Trial, make_entry
 from onebit.experiments.trials.records import Record, Records
 
 X, Y = rows(60)
@@ -29,7 +29,7 @@ OWN = {"seconds", "written"}  # of each run, whatever it gave
 
 def trials_on(streamed: Stream, seeds: int, learners: int = 3) -> list[Trial]:
     """Some trials of Banditron."""
-    entries = [entry_of("banditron", {"exploration": 0.1 + 0.01 * index}) for index in range(learners)]
+    entries = [make_entry("banditron", {"exploration": 0.1 + 0.01 * index}) for index in range(learners)]
     return [Trial(entry, streamed, seed) for seed in range(seeds) for entry in entries]
 
 
@@ -45,7 +45,7 @@ def mixed() -> list[Trial]:
         stream("synsep9", rounds=150, candidates=4, corrected=0.5, delay=3),
         stream(X, rewards=np.eye(5)[Y] / 2, rounds=100),
     ]
-    entries = [entry_of("bpa"), *(entry_of("banditron", {"exploration": share}) for share in (0.1, 0.3))]
+    entries = [make_entry("bpa"), *(make_entry("banditron", {"exploration": share}) for share in (0.1, 0.3))]
     return [Trial(entry, one, seed) for one in streams for seed in range(4) for entry in entries]
 
 

@@ -18,16 +18,16 @@ from onebit.checks.examples import rows as some_rows
 from onebit.engine.compile import helpers_for
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.errors import OnebitError
-from onebit.experiments.executors import EXECUTORS, Executor, checked_on, executor_of
+from onebit.experiments.executors import EXECUTORS, Executor, make_executor, parse_place
 from onebit.experiments.executors.threads import ThreadsExecutor, processor, threads_executor
 from onebit.experiments.pages import error_table
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import TrialCollector
-from onebit.experiments.statistics import whose_speed
-from onebit.experiments.trials import Progress, Trial, entry_of
-from onebit.experiments.trials.cost import Cost, Resource, in_words
+from onebit.experiments.statistics import describe_speed
+from onebit.experiments.trials import Progress, Trial, make_entry
+from onebit.experiments.trials.cost import Cost, Resource, format_resources
 from onebit.experiments.trials.records import FILE, Record, Records, read_records
-from onebit.experiments.trials.shared_data import by_shared_data
+from onebit.experiments.trials.shared_data import group_by_data
 from onebit.rules import rule_named
 from tests.experiments.executors.helpers import collect
 
@@ -47,7 +47,7 @@ class Device:
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         assert not self.closed
-        self.groups += by_shared_data(trials)
+        self.groups += group_by_data(trials)
         with closing(threads_executor(1).run(trials, progress)) as found:
             for position, record in enumerate(found):
                 if position == self.until:
@@ -65,14 +65,14 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     """What compare, sweep and reproduce run on; each has closed it when it is done, and once."""
     made = Device()
     for module in ("experiments.compare", "experiments.sweep", "papers.reproduce"):
-        monkeypatch.setattr(f"onebit.{module}.executor_of", lambda on, threads: made)
+        monkeypatch.setattr(f"onebit.{module}.make_executor", lambda on, threads: made)
     yield made
     assert made.closed == 1
 
 
 def trials(*learners: str, seeds: int = 2, rounds: int = 120) -> list[Trial]:
     streamed = onebit.stream("synsep9", rounds=rounds)
-    return [Trial(entry_of(name), streamed, seed) for seed in range(seeds) for name in learners]
+    return [Trial(make_entry(name), streamed, seed) for seed in range(seeds) for name in learners]
 
 
 # --- what on may name --------------------------------------------------------------------------------------------------
@@ -93,7 +93,7 @@ def trials(*learners: str, seeds: int = 2, rounds: int = 120) -> list[Trial]:
     ],
 )
 def test_executors_are_read(on: str, found: tuple[str, str | None]) -> None:
-    assert checked_on(on) == found
+    assert parse_place(on) == found
 
 
 @pytest.mark.parametrize(
@@ -122,21 +122,21 @@ def test_executors_are_read(on: str, found: tuple[str, str | None]) -> None:
 )
 def test_what_is_no_executor_is_refused(on: Any, words: list[str]) -> None:
     with pytest.raises(OnebitError) as error:
-        executor_of(on)
+        make_executor(on)
     for word in words:
         assert word in str(error.value)
     assert "\n" not in str(error.value)
 
 
 def test_threads_are_counted() -> None:
-    assert executor_of("threads", 3) == ThreadsExecutor(3)
-    assert executor_of("threads") == ThreadsExecutor(cores())
-    assert in_words(executor_of("threads", 3).resources) == f"3 threads, {processor()}"
-    assert in_words(executor_of("threads", 1).resources) == f"1 thread, {processor()}"
+    assert make_executor("threads", 3) == ThreadsExecutor(3)
+    assert make_executor("threads") == ThreadsExecutor(cores())
+    assert format_resources(make_executor("threads", 3).resources) == f"3 threads, {processor()}"
+    assert format_resources(make_executor("threads", 1).resources) == f"1 thread, {processor()}"
     assert processor()
     for bad in (0, -1, 1.5, "2", True):
         with pytest.raises(OnebitError, match=r"threads is .* whole number of at least 1"):
-            executor_of("threads", bad)  # type: ignore[arg-type]
+            make_executor("threads", bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -161,14 +161,14 @@ def test_an_executor_is_made_by_its_module(
 
     setattr(fake, function, make)
     monkeypatch.setitem(sys.modules, name, fake)
-    assert executor_of(on) is made
+    assert make_executor(on) is made
     assert seen == [heard]
 
 
 @pytest.mark.parametrize("on", ["dask", "dask://host:8786", "ray", "ray://host:10001"])
 def test_a_cluster_has_its_own_number_of_threads(on: str) -> None:
     with pytest.raises(OnebitError, match="threads is 4, but a cluster has its own number"):
-        executor_of(on, 4)
+        make_executor(on, 4)
 
 
 # --- collecting ---------------------------------------------------------------------------------------------------------
@@ -261,9 +261,9 @@ def test_failed_runs_count_as_no_rounds() -> None:
     table, labels = some_rows(60)
     table[41] *= 1e25
     streamed = onebit.stream(table, labels)
-    found = collect([Trial(entry_of("bpa"), streamed, 0)], Records(None), threads_executor(1), None)
+    found = collect([Trial(make_entry("bpa"), streamed, 0)], Records(None), threads_executor(1), None)
     assert (found.cost.rounds, found.cost.said) == (0, "")
-    assert len(found.failures([Trial(entry_of("bpa"), streamed, 0)])) == 1
+    assert len(found.failures([Trial(make_entry("bpa"), streamed, 0)])) == 1
 
 
 def test_an_interrupted_collection_keeps_what_came() -> None:
@@ -285,7 +285,7 @@ def test_compare_says_where_it_ran(device: Device) -> None:
     assert found.page().facts["ran on"] == cost.said
     assert cost.said.startswith(f"one {DEVICE}: 480 rounds in ")
     assert found.to_dict()["effort"] == cost.to_dict()
-    assert whose_speed(found[0].summaries) == f"{DEVICE}, its share of the time"
+    assert describe_speed(found[0].summaries) == f"{DEVICE}, its share of the time"
     notes = [column.help for column in error_table(found[0]).columns]
     assert f"on {DEVICE}, its share of the time" in notes
 
@@ -295,7 +295,7 @@ def test_the_speeds_of_cores_and_devices_are_told_apart(tmp_path: Path, device: 
         collect(trials("bpa"), rows, threads_executor(1), None)
     found = onebit.compare("synsep9", ["bpa", "banditron"], out=tmp_path, **SHORT)
     assert sorted(one.on[0] for one in found[0].summaries) == ["CPU", DEVICE]
-    assert set(whose_speed(found[0].summaries).split(" or ")) == {"one core", f"{DEVICE}, its share of the time"}
+    assert set(describe_speed(found[0].summaries).split(" or ")) == {"one core", f"{DEVICE}, its share of the time"}
 
 
 def test_a_sweep_chooses_and_runs_afresh_on_one_place(device: Device) -> None:

@@ -14,8 +14,8 @@ from onebit.data.stream_rounds import Offer
 from onebit.data.streams import Stream, stream
 from onebit.experiments.executors.gpu import why_not
 from onebit.experiments.run import run
-from onebit.experiments.trials import Trial, entry_of, shared_data
-from onebit.experiments.trials.records import Records, read_records, record_of
+from onebit.experiments.trials import Trial, make_entry, shared_data
+from onebit.experiments.trials.records import Records, make_record, read_records
 from onebit.learner.learner import Learner
 
 X, Y = rows(80)
@@ -166,9 +166,9 @@ def test_records_keep_mean_rewards_and_those_of_other_streams_have_none(tmp_path
     from onebit.experiments.trials.execution import run_trials
     from onebit.experiments.trials.shared_data import SharedData
 
-    trial = Trial(entry_of("bpa"), made("rewards"), 4)
+    trial = Trial(make_entry("bpa"), made("rewards"), 4)
     (outcome,) = run_trials([trial], SharedData(trial, {}), Event(), lambda count: None) or []
-    record = record_of(outcome)
+    record = make_record(outcome)
     kept = Records(tmp_path)
     kept.add(record)
     kept.close()
@@ -177,10 +177,10 @@ def test_records_keep_mean_rewards_and_those_of_other_streams_have_none(tmp_path
     assert read.reward == record.reward == outcome.tally.rewards[0] / 150
     assert np.array_equal(read.curve_of("reward"), record.curve_of("reward"))
     assert read.curve_of("greedy_reward")[-1] == read.greedy_reward
-    plain = Trial(entry_of("bpa"), stream(X, LABELS), 4)
+    plain = Trial(make_entry("bpa"), stream(X, LABELS), 4)
     (outcome,) = run_trials([plain], SharedData(plain, {}), Event(), lambda count: None) or []
-    assert "reward" not in record_of(outcome).to_dict()
-    assert record_of(outcome).reward is None
+    assert "reward" not in make_record(outcome).to_dict()
+    assert make_record(outcome).reward is None
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_records_keep_mean_rewards_and_those_of_other_streams_have_none(tmp_path
     [("candidates", "candidates"), ("listed", "candidates"), ("rewards", "rewards"), ("corrected", "corrected")],
 )
 def test_a_gpu_leaves_such_trials_to_threads(name: str, words: str) -> None:
-    assert words in (why_not(Trial(entry_of("bpa"), made(name), 0)) or "")
+    assert words in (why_not(Trial(make_entry("bpa"), made(name), 0)) or "")
 
 
 def test_corrections_lower_the_error() -> None:

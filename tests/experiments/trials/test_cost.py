@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onebit.experiments.trials.cost import Cost, Resource, duration, quantity
+from onebit.experiments.trials.cost import Cost, Resource, format_duration, format_quantity
 
 GPU, THREADS = (Resource("GPU"),), (Resource("2 threads"),)
 
@@ -41,7 +41,7 @@ def test_a_cost_that_no_clock_has_seen_is_said() -> None:
     ],
 )  # fmt: skip
 def test_durations_are_for_people(seconds: float, said: str) -> None:
-    assert duration(seconds) == said
+    assert format_duration(seconds) == said
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_durations_are_for_people(seconds: float, said: str) -> None:
     ],
 )  # fmt: skip
 def test_quantities_are_for_people(number: float, said: str) -> None:
-    assert quantity(number) == said
+    assert format_quantity(number) == said
 
 
 def test_a_cost_is_plain_values() -> None:

@@ -16,17 +16,17 @@ from onebit.data.streams import Stream, stream
 from onebit.errors import OutOfMemoryError
 from onebit.experiments.executors import threads as threads_module
 from onebit.experiments.executors.threads import execute
-from onebit.experiments.trials import Outcome, Trial, entry_of, shared_data
-from onebit.experiments.trials.shared_data import by_shared_data
+from onebit.experiments.trials import Outcome, Trial, make_entry, shared_data
+from onebit.experiments.trials.shared_data import group_by_data
 from onebit.theory.margins import margin
 
 X, Y = rows(60)
 ENTRIES = [
-    entry_of("bpa"),
-    entry_of("gaptron", {"bias": True}),
-    entry_of("banditron", {"exploration": 0.3, "dtype": "float64"}),
-    entry_of("perceptron", {"kernel": "rbf:0.5", "max_support": 30}),
-    entry_of("linucb", {"space": "sparse", "matrix": "diagonal"}),
+    make_entry("bpa"),
+    make_entry("gaptron", {"bias": True}),
+    make_entry("banditron", {"exploration": 0.3, "dtype": "float64"}),
+    make_entry("perceptron", {"kernel": "rbf:0.5", "max_support": 30}),
+    make_entry("linucb", {"space": "sparse", "matrix": "diagonal"}),
 ]
 STREAMS = {
     "drawn": stream("synsep9", rounds=331),
@@ -52,7 +52,7 @@ def in_pieces(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
 
 def outcomes(trials: list[Trial], threads: int, progress: Callable[[int], None] = lambda count: None) -> list[Outcome]:
-    found = {one.trial.identity: one for one in execute(by_shared_data(trials), threads, progress)}
+    found = {one.trial.identity: one for one in execute(group_by_data(trials), threads, progress)}
     return [found[trial.identity] for trial in trials]
 
 
@@ -74,7 +74,7 @@ def test_outcomes_are_those_of_streams_that_are_held(name: str, in_pieces: Calla
 
 
 def test_one_that_fails_does_not_stop_those_beside_it(in_pieces: Callable[[], None]) -> None:
-    entries = [entry_of("bpa"), entry_of("bpa", {"kernel": "rational"}), entry_of("bpa", {"features": 7})]
+    entries = [make_entry("bpa"), make_entry("bpa", {"kernel": "rational"}), make_entry("bpa", {"features": 7})]
     one = stream("synsep10", rounds=200)
     trials = [Trial(entry, one, 0) for entry in entries]
     held = outcomes(trials, 1)
@@ -99,7 +99,7 @@ def test_rows_are_drawn_once_for_trials_side_by_side(
         return whole(self, seed, *rest)
 
     monkeypatch.setattr(Stream, "pieces", counted)
-    entries = [entry_of("bpa", {"exploration": 0.1 + 0.01 * number}) for number in range(6)]
+    entries = [make_entry("bpa", {"exploration": 0.1 + 0.01 * number}) for number in range(6)]
     trials = [Trial(entry, STREAMS["drawn"], seed) for seed in range(3) for entry in entries]
     outcomes(trials, 1)
     assert drawn == [0, 1, 2]

@@ -16,8 +16,8 @@ import onebit
 from onebit.checks.examples import refused, rows
 from onebit.engine.compile import code_mark
 from onebit.engine.generic import SPACES
-from onebit.experiments.executors import executor_of
-from onebit.experiments.trials import Trial, entry_of
+from onebit.experiments.executors import make_executor
+from onebit.experiments.trials import Trial, make_entry
 from onebit.experiments.trials.records import FILE, HEADER, Record, Records, frame, read_records
 from onebit.rules import rule_named
 from tests.experiments.executors.helpers import collect
@@ -271,7 +271,7 @@ def test_a_frame_of_a_folder_without_results_is_refused(tmp_path: Path) -> None:
 
 
 def identity(learner: Any = "bpa", options: dict[str, Any] | None = None, seed: int = 0, **settings: Any) -> str:
-    return Trial(entry_of(learner, options), onebit.stream("synsep9", **{"rounds": 100, **settings}), seed).identity
+    return Trial(make_entry(learner, options), onebit.stream("synsep9", **{"rounds": 100, **settings}), seed).identity
 
 
 def test_a_trial_is_known_by_what_it_is() -> None:
@@ -316,9 +316,9 @@ def test_every_change_of_a_trial_makes_it_another() -> None:
 
 def test_a_trial_is_the_same_in_any_process() -> None:
     program = (
-        "import onebit; from onebit.experiments.trials import Trial, entry_of;"
+        "import onebit; from onebit.experiments.trials import Trial, make_entry;"
         "streamed = onebit.stream('synsep9', rounds=100, noise=0.1, delay=3);"
-        "print(*(Trial(entry_of(name), streamed, 3).identity for name in ('bpa', 'gaptron', 'offset-tree')))"
+        "print(*(Trial(make_entry(name), streamed, 3).identity for name in ('bpa', 'gaptron', 'offset-tree')))"
     )
     found = {
         subprocess.run(
@@ -348,7 +348,7 @@ def test_another_version_or_other_code_makes_it_another(monkeypatch: pytest.Monk
 
 def test_arrays_are_known_by_their_content(tmp_path: Path) -> None:
     def of(X: Any, y: Any, **settings: Any) -> str:
-        return Trial(entry_of("bpa"), onebit.stream(X, y, **settings), 0).identity
+        return Trial(make_entry("bpa"), onebit.stream(X, y, **settings), 0).identity
 
     other = X.copy()
     other[3, 2] += 1e-9
@@ -364,7 +364,7 @@ def test_a_file_that_was_changed_is_another(tmp_path: Path) -> None:
     for turn in range(2):
         np.savez(path, X=X, y=Y)
         os.utime(path, ns=(turn, turn))
-        found.add(Trial(entry_of("bpa"), onebit.stream(str(path)), 0).identity)
+        found.add(Trial(make_entry("bpa"), onebit.stream(str(path)), 0).identity)
     assert len(found) == 2
 
 
@@ -480,11 +480,11 @@ def test_a_frame_has_a_line_a_run_and_columns_for_all_that_it_was(tmp_path: Path
 
 
 def test_a_trial_that_is_there_twice_is_run_once(ran: list[Record]) -> None:
-    trial, twin = (Trial(entry_of("bpa"), onebit.stream("synsep9", rounds=50), 3) for _ in range(2))
-    found = collect([trial, twin, trial], Records(None), executor_of(threads=2))
+    trial, twin = (Trial(make_entry("bpa"), onebit.stream("synsep9", rounds=50), 3) for _ in range(2))
+    found = collect([trial, twin, trial], Records(None), make_executor(threads=2))
     assert len(ran) == 1
     assert len(found.records_of([trial, twin])) == 2
-    assert found.records_of([Trial(entry_of("bpa"), trial.stream, 4)]) == []
+    assert found.records_of([Trial(make_entry("bpa"), trial.stream, 4)]) == []
 
 
 def test_a_change_to_the_spaces_of_one_rule_makes_no_run_of_another_stale(monkeypatch: pytest.MonkeyPatch) -> None:

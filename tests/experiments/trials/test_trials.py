@@ -20,7 +20,7 @@ from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.errors import OnebitError
 from onebit.experiments.executors.threads import execute
-from onebit.experiments.trials import Outcome, Trial, entry_of, marks_for
+from onebit.experiments.trials import Outcome, Trial, choose_marks, make_entry
 
 X, Y = rows(60)
 
@@ -72,10 +72,10 @@ def test_outcomes_are_the_same_for_any_number_of_threads() -> None:
         stream("synsep9", rounds=150, same_rows=True, order="resample"),
     ]
     entries = [
-        entry_of("bpa"),
-        entry_of("banditron", {"exploration": 0.3}),
-        entry_of("perceptron"),
-        entry_of("gaptron"),
+        make_entry("bpa"),
+        make_entry("banditron", {"exploration": 0.3}),
+        make_entry("perceptron"),
+        make_entry("gaptron"),
     ]
     trials = [Trial(entry, one, seed) for one in streams for seed in range(4) for entry in entries]
     alone = outcomes(trials, 1)
@@ -93,7 +93,7 @@ def test_outcomes_are_the_same_for_any_number_of_threads() -> None:
 
 def test_progress_adds_up_for_any_number_of_threads() -> None:
     trials = [
-        Trial(entry_of("bpa"), stream("synsep9", rounds=1234, delay=delay), seed)
+        Trial(make_entry("bpa"), stream("synsep9", rounds=1234, delay=delay), seed)
         for delay in (0, 50)
         for seed in (0, 1)
     ]
@@ -106,8 +106,8 @@ def test_progress_adds_up_for_any_number_of_threads() -> None:
 
 def test_the_curve_of_an_outcome_ends_with_its_mistakes() -> None:
     for rounds in (1, 2, 119, 120, 5000):
-        (one,) = outcomes([Trial(entry_of("bpa"), stream("synsep9", rounds=rounds), 0)], 1)
-        assert one.tally.marks.tolist() == marks_for(rounds).tolist()
+        (one,) = outcomes([Trial(make_entry("bpa"), stream("synsep9", rounds=rounds), 0)], 1)
+        assert one.tally.marks.tolist() == choose_marks(rounds).tolist()
         assert (one.tally.marks[0], one.tally.marks[-1]) == (1, rounds)
         assert (np.diff(one.tally.marks) > 0).all()
         assert one.tally.curve[:, -1].tolist() == one.tally.mistakes[:2].tolist()
@@ -117,7 +117,7 @@ def test_the_curve_of_an_outcome_ends_with_its_mistakes() -> None:
 def test_learners_that_read_rows_in_different_forms_share_them() -> None:
     options: list[dict[str, Any]] = [{}, {"dtype": "float64"}, {"space": "sparse"}, {"bias": True}, {}]
     one = stream(X, Y, order="shuffle")
-    together = outcomes([Trial(entry_of("bpa", given), one, 3) for given in options], 2)
+    together = outcomes([Trial(make_entry("bpa", given), one, 3) for given in options], 2)
     for given, outcome in zip(options, together, strict=True):
         assert outcome.tally.mistakes[0] / 60 == onebit.run("bpa", X, Y, order="shuffle", seed=3, **given).error
 
@@ -152,7 +152,7 @@ class Alive:
 def test_no_more_data_sets_than_threads_are_in_memory(threads: int, learners: int) -> None:
     alive = Alive()
     streamed = fake(alive)
-    entries = [entry_of("banditron", {"exploration": 0.1 + 0.1 * index}) for index in range(learners)]
+    entries = [make_entry("banditron", {"exploration": 0.1 + 0.1 * index}) for index in range(learners)]
     trials = [Trial(entry, streamed, seed) for seed in range(40) for entry in entries]
     count = 0
     for _ in execute(grouped(trials), threads, lambda count: None):
@@ -165,7 +165,7 @@ def test_no_more_data_sets_than_threads_are_in_memory(threads: int, learners: in
 def test_rows_that_all_runs_share_are_made_once() -> None:
     alive = Alive()
     streamed = fake(alive, fixed=True)
-    outcomes([Trial(entry_of("bpa"), streamed, seed) for seed in range(10)], 1)
+    outcomes([Trial(make_entry("bpa"), streamed, seed) for seed in range(10)], 1)
     assert alive.made == 1
 
 
@@ -178,7 +178,7 @@ def test_threads_that_help_share_the_rows() -> None:
         return alive(rounds, seed)
 
     streamed = fake(slow)
-    entries = [entry_of("banditron", {"exploration": 0.01 * (index + 1)}) for index in range(8)]
+    entries = [make_entry("banditron", {"exploration": 0.01 * (index + 1)}) for index in range(8)]
     outcomes([Trial(entry, streamed, 0) for entry in entries], 4)
     assert alive.made == 1
 
@@ -190,7 +190,7 @@ def test_a_failure_is_an_outcome_and_the_others_go_on() -> None:
     long = X.copy()
     long[41] *= 1e25
     good, bad = stream(X, Y), stream(long, Y)
-    trials = [Trial(entry_of("bpa"), one, seed) for seed in range(3) for one in (good, bad)]
+    trials = [Trial(make_entry("bpa"), one, seed) for seed in range(3) for one in (good, bad)]
     seen: list[int] = []
     for one in outcomes(trials, 2, seen.append):
         if one.trial.stream is bad:
@@ -210,7 +210,7 @@ def test_data_that_cannot_be_made_fail_their_own_trials_only() -> None:
         return some_rows(rounds, seed)
 
     streamed = fake(sometimes)
-    found = outcomes([Trial(entry_of(name), streamed, seed) for seed in range(3) for name in ("bpa", "banditron")], 2)
+    found = outcomes([Trial(make_entry(name), streamed, seed) for seed in range(3) for name in ("bpa", "banditron")], 2)
     assert [str(one.why) for one in found if one.why] == ["the second tape is torn"] * 2
     assert {one.trial.seed for one in found if one.why} == {1}
 
@@ -225,7 +225,7 @@ def test_any_other_error_comes_out_and_nothing_is_left_running(threads: int, err
 
     streamed = fake(broken)
     with pytest.raises(error, match="a mistake of ours"):
-        outcomes([Trial(entry_of("bpa"), streamed, seed) for seed in range(200)], threads)
+        outcomes([Trial(make_entry("bpa"), streamed, seed) for seed in range(200)], threads)
 
 
 def test_an_error_of_the_progress_comes_out() -> None:
@@ -233,12 +233,12 @@ def test_an_error_of_the_progress_comes_out() -> None:
         raise RuntimeError("the bar fell over")
 
     with pytest.raises(RuntimeError, match="the bar fell over"):
-        outcomes([Trial(entry_of("bpa"), stream("synsep9", rounds=100), seed) for seed in range(5)], 2, progress)
+        outcomes([Trial(make_entry("bpa"), stream("synsep9", rounds=100), seed) for seed in range(5)], 2, progress)
 
 
 def test_an_error_of_the_list_comes_out() -> None:
     def groups() -> Iterator[list[Trial]]:
-        yield [Trial(entry_of("bpa"), stream("synsep9", rounds=100), 0)]
+        yield [Trial(make_entry("bpa"), stream("synsep9", rounds=100), 0)]
         raise RuntimeError("the list is at an end too soon")
 
     with pytest.raises(RuntimeError, match="too soon"):
@@ -251,7 +251,7 @@ def test_an_error_of_the_list_comes_out() -> None:
 def test_closing_stops_what_is_running() -> None:
     """The second trial is stopped in its midst, and the fixture sees that no thread is left."""
     table, labels, rounds = np.ones((4, 2)), [0, 1, 0, 1], 2_000_000
-    groups = [[Trial(entry_of("bpa"), stream(table, labels, rounds=count), 0)] for count in (10, rounds)]
+    groups = [[Trial(make_entry("bpa"), stream(table, labels, rounds=count), 0)] for count in (10, rounds)]
     begun, done = threading.Event(), 0
 
     def progress(count: int) -> None:
@@ -274,7 +274,7 @@ def test_no_group_is_asked_for_before_a_thread_is_free() -> None:
     def groups() -> Iterator[list[Trial]]:
         for seed in range(10_000):
             asked.append(seed)
-            yield [Trial(entry_of("bpa"), stream("synsep9", rounds=50), seed)]
+            yield [Trial(make_entry("bpa"), stream("synsep9", rounds=50), seed)]
 
     with closing(execute(groups(), 1, lambda count: time.sleep(0.001))) as found:
         for _ in range(5):
@@ -293,7 +293,7 @@ def test_no_trials_are_no_outcomes() -> None:
 def test_entries_are_learners_in_any_form() -> None:
     rule = onebit.rules.rule_named("bpa")
     for given in ("bpa", onebit.BPA, rule):
-        entry = entry_of(given, {"aggressiveness": 0.25})
+        entry = make_entry(given, {"aggressiveness": 0.25})
         assert entry.rule is rule
         assert entry.title == "bpa, aggressiveness=0.25"
         assert entry.settings["aggressiveness"] == 0.25

@@ -46,12 +46,12 @@ class Executor(Protocol):
         """End what was started for this executor."""
 
 
-def checked_on(on: object) -> tuple[str, str | None]:
+def parse_place(on: object) -> tuple[str, str | None]:
     """What `on` names: one of the executors, and the host and port of a cluster.
 
-    >>> checked_on("dask://localhost:8786")
+    >>> parse_place("dask://localhost:8786")
     ('dask', 'localhost:8786')
-    >>> checked_on("ray")
+    >>> parse_place("ray")
     ('ray', None)
     """
     if not isinstance(on, str):
@@ -71,12 +71,12 @@ def checked_on(on: object) -> tuple[str, str | None]:
     return kind, address
 
 
-def executor_of(on: str = "auto", threads: int | None = None) -> Executor:
+def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
     """The executor that `on` names; close it when all is done.
 
     `threads` is how many threads of this process run trials, by itself one for each core; a cluster has its own number.
     """
-    kind, address = checked_on(on)
+    kind, address = parse_place(on)
     if threads is not None:
         threads = checked_count("threads", threads)
         if kind in CLUSTERS:

@@ -21,10 +21,10 @@ from onebit.data.sources import Source
 from onebit.engine.compile import helped_by
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.experiments.trials import Outcome, Progress, Trial
-from onebit.experiments.trials.cost import Resource, number_of
+from onebit.experiments.trials.cost import Resource, format_count
 from onebit.experiments.trials.execution import run_trials
-from onebit.experiments.trials.records import Record, record_of
-from onebit.experiments.trials.shared_data import SharedData, Tables, by_shared_data, refuse_what_does_not_fit
+from onebit.experiments.trials.records import Record, make_record
+from onebit.experiments.trials.shared_data import SharedData, Tables, group_by_data, require_room
 
 PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
 SIDE_BY_SIDE = (
@@ -41,15 +41,15 @@ class ThreadsExecutor:
     @property
     def resources(self) -> tuple[Resource, ...]:
         """How many threads, and of which processor."""
-        return (Resource(f"{number_of(self.threads, 'thread')}, {processor()}"),)
+        return (Resource(f"{format_count(self.threads, 'thread')}, {processor()}"),)
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """The records of these trials as they are done."""
-        groups = by_shared_data(trials)
-        refuse_what_does_not_fit((group[0].stream for group in groups), self.threads)
+        groups = group_by_data(trials)
+        require_room((group[0].stream for group in groups), self.threads)
         with closing(execute(groups, self.threads, progress)) as outcomes:
             for outcome in outcomes:
-                yield record_of(outcome)
+                yield make_record(outcome)
 
     def close(self) -> None:
         """Nothing was started that goes on."""

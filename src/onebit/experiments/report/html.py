@@ -65,7 +65,7 @@ def page_html(page: Page) -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
-{mark_of(page)}
+{make_mark(page)}
 <meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
@@ -119,7 +119,7 @@ def save_page(page: Page, folder: str | Path) -> Path:
 
 def _number(page: Page, folder: Path) -> str:
     """What follows the name of the page: nothing where none is there, or the first one is its own, else -2, -3 and so on."""
-    mark = mark_of(page)
+    mark = make_mark(page)
     numbers = itertools.chain([""], (f"-{count}" for count in itertools.count(2)))
     return next(number for number in numbers if _is_its_own(folder / f"{PAGE}{number}.html", mark))
 
@@ -133,7 +133,7 @@ def _is_its_own(path: Path, mark: str) -> bool:
     return mark in head
 
 
-def mark_of(page: Page) -> str:
+def make_mark(page: Page) -> str:
     """The line near the top of a page by which another that answers the same is recognised."""
     asked = json.dumps(page.asked, sort_keys=True, default=str)
     return f'<meta name="{MARK}" content="{hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()}">'

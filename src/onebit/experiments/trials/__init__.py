@@ -49,7 +49,7 @@ class ComparisonEntry:
     @property
     def said(self) -> str:
         """The options as text; empty for a learner with defaults."""
-        return shown(self.options)
+        return format_options(self.options)
 
     @property
     def title(self) -> str:
@@ -93,7 +93,7 @@ class ComparisonEntry:
         return learner_class(self.template)(data.classes, seed=seed, **options)
 
 
-def entry_of(learner: object, options: dict[str, Any] | None = None) -> ComparisonEntry:
+def make_entry(learner: object, options: dict[str, Any] | None = None) -> ComparisonEntry:
     """The entry of a name, a learner class or a rule, with options, or of a learner."""
     options = dict(options or {})
     if isinstance(learner, Learner):
@@ -173,16 +173,16 @@ class Outcome:
     measured: dict[str, Any] | None = None
 
 
-def marks_for(rounds: int) -> NDArray[np.int64]:
+def choose_marks(rounds: int) -> NDArray[np.int64]:
     """The rounds at which a curve has its points: evenly spaced, and evenly spaced in the logarithm."""
     linear = np.linspace(1, rounds, min(LINEAR_MARKS, rounds))
     return np.unique(np.concatenate([linear, np.geomspace(1, rounds, LOGARITHMIC_MARKS)]).round().astype(np.int64))
 
 
-def shown(options: Mapping[str, Any]) -> str:
+def format_options(options: Mapping[str, Any]) -> str:
     """Options as text.
 
-    >>> shown({"exploration": 0.1, "variant": "PA-I"})
+    >>> format_options({"exploration": 0.1, "variant": "PA-I"})
     'exploration=0.1, variant=PA-I'
     """
     return ", ".join(f"{name}={_word(value)}" for name, value in options.items())

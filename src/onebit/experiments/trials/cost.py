@@ -28,7 +28,7 @@ class Cost:
     @property
     def where(self) -> str:
         """The resources in words."""
-        return in_words(self.resources)
+        return format_resources(self.resources)
 
     @property
     def said(self) -> str:
@@ -41,7 +41,7 @@ class Cost:
         if self.rounds:
             rate = self.rounds / max(self.seconds, 1e-9)
             words.append(
-                f"{self.where}: {self.rounds:,} rounds in {duration(self.seconds)}, {quantity(rate)} rounds a second"
+                f"{self.where}: {self.rounds:,} rounds in {format_duration(self.seconds)}, {format_quantity(rate)} rounds a second"
             )
         if self.found:
             runs = "1 run was" if self.found == 1 else f"{self.found:,} runs were"
@@ -54,15 +54,15 @@ class Cost:
         return {"where": self.where, **rest}
 
 
-def in_words(resources: tuple[Resource, ...]) -> str:
+def format_resources(resources: tuple[Resource, ...]) -> str:
     """Resources in one text."""
     return " and ".join(str(one) for one in resources)
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """A time for people.
 
-    >>> [duration(seconds) for seconds in (0.043, 3.14, 42.1, 240, 9000, 259_200)]
+    >>> [format_duration(seconds) for seconds in (0.043, 3.14, 42.1, 240, 9000, 259_200)]
     ['0.04 s', '3.1 s', '42 s', '4 minutes', '2.5 hours', '3 days']
     """
     if seconds < 0.1:
@@ -73,19 +73,19 @@ def duration(seconds: float) -> str:
     return f"{_short(seconds / 86_400)} days"
 
 
-def number_of(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """So many of something.
 
-    >>> number_of(1, "run"), number_of(10, "run")
+    >>> format_count(1, "run"), format_count(10, "run")
     ('1 run', '10 runs')
     """
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
-def quantity(number: float) -> str:
+def format_quantity(number: float) -> str:
     """A large number for people.
 
-    >>> [quantity(number) for number in (812, 45_678, 2_340_000, 465_000_000, 1.84e9)]
+    >>> [format_quantity(number) for number in (812, 45_678, 2_340_000, 465_000_000, 1.84e9)]
     ['812', '45,700', '2.3 million', '465 million', '1.8 billion']
     """
     for word, size in (("billion", 1e9), ("million", 1e6)):

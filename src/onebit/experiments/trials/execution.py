@@ -14,7 +14,7 @@ from onebit.data.dataset import Dataset
 from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
-from onebit.experiments.trials import Outcome, Progress, Trial, marks_for
+from onebit.experiments.trials import Outcome, Progress, Trial, choose_marks
 from onebit.experiments.trials.shared_data import Piece, SharedData
 from onebit.learner.learner import Learner
 
@@ -47,7 +47,7 @@ class _TrialWalk:
         self.why: OnebitError | None = None
         self._trial, self._shared = trial, shared
         self._learner: Learner | None = None
-        self._tally = Tally.empty(marks_for(trial.stream.rounds))
+        self._tally = Tally.empty(choose_marks(trial.stream.rounds))
         self._seconds, self._told, self._chunk = 0.0, 0, 500
         self._before = NOTHING, np.zeros((0, 0))  # the rounds of the part before, and their choices
 

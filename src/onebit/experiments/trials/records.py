@@ -100,7 +100,7 @@ class Record:
 SOMETIMES = (*REWARDS, "measured")
 
 
-def record_of(outcome: Outcome) -> Record:
+def make_record(outcome: Outcome) -> Record:
     """The record of an outcome, as it is written."""
     trial, learner, tally = outcome.trial, outcome.learner, outcome.tally
     rewards: dict[str, float] = {}

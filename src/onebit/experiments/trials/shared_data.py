@@ -163,7 +163,7 @@ def _length(squared: float, bias: bool, kernel: str | None) -> float:
     return float(np.sqrt(norm[0]))
 
 
-def by_shared_data(trials: Iterable[Trial]) -> list[list[Trial]]:
+def group_by_data(trials: Iterable[Trial]) -> list[list[Trial]]:
     """Trials in groups that share their data."""
     groups: dict[tuple[str, int], list[Trial]] = {}
     for trial in trials:
@@ -171,7 +171,7 @@ def by_shared_data(trials: Iterable[Trial]) -> list[list[Trial]]:
     return list(groups.values())
 
 
-def refuse_what_does_not_fit(streams: Iterable[Stream], threads: int) -> None:
+def require_room(streams: Iterable[Stream], threads: int) -> None:
     """Refuse streams, one for each seed, as many as there are threads at a time, that need more memory than there is."""
     by_key: dict[str, Stream] = {}
     seeds = Counter(by_key.setdefault(stream.key, stream).key for stream in streams)

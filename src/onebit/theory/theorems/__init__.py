@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onebit.errors import InputError
-from onebit.experiments.trials import ComparisonEntry, shown
+from onebit.experiments.trials import ComparisonEntry, format_options
 from onebit.theory.bound import Bound
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import (
@@ -94,7 +94,7 @@ def check_theorems(entry: ComparisonEntry) -> None:
         raise InputError(f"bounds in the space of a kernel are known for {' and '.join(IN_A_KERNEL)}, not for {name}")
 
 
-def promised(setting: Setting) -> Promises:
+def compute_promises(setting: Setting) -> Promises:
     """What the theorems promise in a setting."""
     name = setting.rule.name
     found = [bound.judged(setting.given.count) for bound in THEOREMS[name](setting)]
@@ -120,7 +120,7 @@ def _compared(setting: Setting, found: list[Bound]) -> list[dict[str, Any]]:
 
 def _notes(setting: Setting) -> list[str]:
     """Sentences on what is no bound: the options, and Theorem 5's polynomial where groups are given."""
-    found = [f"Set: {shown(setting.planned)}."] if setting.planned else []
+    found = [f"Set: {format_options(setting.planned)}."] if setting.planned else []
     if setting.rule.name != "bandit-perceptron" or setting.groups is None or setting.rounds.longest > 1.0 + 1e-5:
         return found
     group = setting.margin("group")

@@ -22,11 +22,11 @@ import onebit
 from onebit.contract.installation import install_command
 from onebit.data.streams import stream
 from onebit.errors import NetworkError, OnebitError
-from onebit.experiments.executors import cluster, executor_of
+from onebit.experiments.executors import cluster, make_executor
 from onebit.experiments.executors.cluster import ClusterExecutor, dask, worker
 from onebit.experiments.executors.cluster.dask import dask_executor
-from onebit.experiments.trials import Trial, entry_of
-from onebit.experiments.trials.cost import in_words
+from onebit.experiments.trials import Trial, make_entry
+from onebit.experiments.trials.cost import format_resources
 from tests.experiments.executors.cluster.test_executor import nudge
 from tests.experiments.executors.helpers import (
     Deadly,
@@ -93,7 +93,7 @@ def until(true: Callable[[], bool], deadline_s: float = 20.0) -> bool:
 
 def test_rows_are_those_of_threads(executor: ClusterExecutor, address: str) -> None:
     trials, seen = mixed(), list[int]()
-    assert in_words(executor.resources) == f"Dask, 2 workers with 2 threads at tcp://{address}"
+    assert format_resources(executor.resources) == f"Dask, 2 workers with 2 threads at tcp://{address}"
     found = come(executor, trials, seen.append)
     assert found == on_threads(trials)
     assert sum(1 for row in found.values() if row["why"]) == 12, "failures are rows"
@@ -183,7 +183,7 @@ def test_a_worker_that_is_lost_while_data_are_sent_to_it_costs_nothing(
 def test_closing_stops_a_long_trial_and_keeps_what_came(two: Any, executor: ClusterExecutor) -> None:
     table = np.ones((4, 4000), dtype=np.float32)
     long = stream(table, [0, 1, 2, 3], rounds=5_000_000)  # about a minute
-    trials = [*trials_on(stream(X, Y), 2, 1), Trial(entry_of("banditron"), long, 0)]
+    trials = [*trials_on(stream(X, Y), 2, 1), Trial(make_entry("banditron"), long, 0)]
     with closing(executor.run(trials, lambda count: None)) as found:
         came = [next(found), next(found)]
         running = "lambda dask_worker: len(dask_worker.state.executing)"
@@ -193,7 +193,7 @@ def test_closing_stops_a_long_trial_and_keeps_what_came(two: Any, executor: Clus
 
 
 def test_a_rule_of_ones_own_file_runs_where_the_file_is_not(executor: ClusterExecutor, nudge: Any) -> None:
-    trials = [Trial(entry_of(nudge, {"step": 0.5}), stream(X, Y), 0)]  # one, since each worker that has one compiles
+    trials = [Trial(make_entry(nudge, {"step": 0.5}), stream(X, Y), 0)]  # one, since each worker that has one compiles
     assert come(executor, trials) == on_threads(trials)
 
 
@@ -236,8 +236,8 @@ def test_a_sweep_on_it_is_that_on_threads(address: str, tmp_path: Path) -> None:
 
 def test_without_an_address_the_cores_of_this_machine_are_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dask, "cores", lambda: 2)
-    with closing(executor_of("dask")) as executor:
-        assert in_words(executor.resources) == "Dask, 1 worker with 2 threads on this machine"
+    with closing(make_executor("dask")) as executor:
+        assert format_resources(executor.resources) == "Dask, 1 worker with 2 threads on this machine"
         assert len(come(executor, trials_on(stream(X, Y), 2))) == 6
 
 
@@ -270,7 +270,7 @@ def test_ctrl_c_at_a_terminal_is_for_the_command_alone(tmp_path: Path) -> None:
 
 def test_an_address_where_nobody_is_is_a_sentence() -> None:
     with pytest.raises(NetworkError, match=r"there is no Dask scheduler at 127\.0\.0\.1:\d+: .*refused"):
-        executor_of(f"dask://127.0.0.1:{free_port()}")
+        make_executor(f"dask://127.0.0.1:{free_port()}")
 
 
 @pytest.mark.parametrize("greeting", [b"SSH-2.0-OpenSSH_9.6\r\n", b""])
@@ -288,7 +288,7 @@ def test_another_server_is_no_scheduler(greeting: bytes, monkeypatch: pytest.Mon
         lines: list[socket.socket] = []
         Thread(target=speak, daemon=True).start()
         with pytest.raises(NetworkError, match=r"no Dask scheduler at 127\.0\.0\.1:\d+: "):
-            executor_of(f"dask://127.0.0.1:{other.getsockname()[1]}")
+            make_executor(f"dask://127.0.0.1:{other.getsockname()[1]}")
         for line in lines:
             line.close()
 
@@ -299,13 +299,13 @@ def test_whatever_dask_fails_with_there_is_no_scheduler(address: str, monkeypatc
 
     monkeypatch.setattr(distributed, "Client", broken)
     with pytest.raises(NetworkError, match=rf"there is no Dask scheduler at {address}: Unable to allocate 2\.82 EiB"):
-        executor_of(f"dask://{address}")
+        make_executor(f"dask://{address}")
 
 
 def test_without_dask_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(OnebitError, match=re.escape(f"Dask is not installed here: {install_command('dask')}")):
-        executor_of("dask")
+        make_executor("dask")
 
 
 def test_workers_run_no_code_of_the_working_directory(tmp_path: Path) -> None:

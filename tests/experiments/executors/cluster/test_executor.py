@@ -32,8 +32,8 @@ from onebit.experiments.executors.cluster.worker import (
     unpack_rule,
 )
 from onebit.experiments.runner import TrialCollector
-from onebit.experiments.trials import Trial, entry_of
-from onebit.experiments.trials.cost import in_words
+from onebit.experiments.trials import Trial, make_entry
+from onebit.experiments.trials.cost import format_resources
 from onebit.experiments.trials.records import Records
 from tests.experiments.executors.helpers import X, Y, collect, come, drawn, mixed, on_threads, trials_on
 
@@ -112,7 +112,7 @@ def test_the_workers_of_a_run_are_those_that_were_there_at_most() -> None:
     executor = PaperExecutor(1)
     for count, _ in enumerate(executor.run(trials_on(stream(X, Y), 20), lambda count: None)):
         executor.threads = 3 if count == 20 else 2
-    assert in_words(executor.resources) == "Paper, 3 pencils on a desk"
+    assert format_resources(executor.resources) == "Paper, 3 pencils on a desk"
 
 
 # --- what is lost --------------------------------------------------------------------------------------------------------
@@ -355,7 +355,7 @@ def nudge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def test_a_rule_of_onebit_is_sent_by_name() -> None:
-    rule = entry_of("bpa").rule
+    rule = make_entry("bpa").rule
     assert len(pack(rule).pickled) < 100
     assert pickle.loads(pack(rule).pickled) is rule
 
@@ -369,7 +369,7 @@ def test_a_rule_of_ones_own_is_sent_with_all_code_it_reaches(nudge: Any) -> None
 
 
 def test_a_rule_that_needs_what_a_worker_has_not_is_a_sentence(nudge: Any) -> None:
-    batch = pack([Trial(entry_of(nudge), stream(X, Y), 0)])
+    batch = pack([Trial(make_entry(nudge), stream(X, Y), 0)])
     absent = batch._replace(pickled=batch.pickled.replace(b"onebit.contract.choices", b"onebit.contract.nowhere"))
     with pytest.raises(
         OnebitError, match=r"the code of a learner cannot be opened on \S+: No module named 'onebit\.cont"

@@ -16,11 +16,11 @@ import pytest
 from onebit.contract.installation import install_command
 from onebit.data.streams import stream
 from onebit.errors import NetworkError, OnebitError
-from onebit.experiments.executors import executor_of
+from onebit.experiments.executors import make_executor
 from onebit.experiments.executors.cluster import ClusterExecutor
 from onebit.experiments.executors.cluster import ray as ray_cluster
 from onebit.experiments.executors.cluster.ray import ray_executor
-from onebit.experiments.trials.cost import in_words
+from onebit.experiments.trials.cost import format_resources
 from tests.experiments.executors.helpers import (
     Deadly,
     Traced,
@@ -58,7 +58,7 @@ def executor() -> Iterator[ClusterExecutor]:
 def test_rows_are_those_of_threads(executor: ClusterExecutor) -> None:
     trials, seen = mixed(), list[int]()
     cores = int(ray.cluster_resources()["CPU"])
-    assert in_words(executor.resources).startswith(f"Ray, {cores} cores at 1")
+    assert format_resources(executor.resources).startswith(f"Ray, {cores} cores at 1")
     found = come(executor, trials, seen.append)
     assert found == on_threads(trials)
     assert sum(1 for row in found.values() if row["why"]) == 12, "failures are rows"
@@ -108,17 +108,17 @@ def test_a_trial_that_kills_every_worker_is_named(executor: ClusterExecutor, tmp
 
 
 def test_a_ray_that_the_user_has_joined_is_left_to_them(executor: ClusterExecutor) -> None:
-    with closing(executor_of("ray")) as other:
-        assert in_words(other.resources).endswith("that this process has joined")
+    with closing(make_executor("ray")) as other:
+        assert format_resources(other.resources).endswith("that this process has joined")
     assert ray.is_initialized()
     with pytest.raises(OnebitError, match="this process has joined a Ray cluster already"):
-        executor_of("ray://127.0.0.1:10001")
+        make_executor("ray://127.0.0.1:10001")
 
 
 def test_an_address_where_nobody_is_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(NetworkError, match=r"there is no Ray cluster at 127\.0\.0\.1:\d+: .*refused"):
-        executor_of(f"ray://127.0.0.1:{free_port()}")
+        make_executor(f"ray://127.0.0.1:{free_port()}")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_what_is_wrong_with_the_address_in_the_environment_is_said_at_once(
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setenv("RAY_ADDRESS", address.format(port=free_port()))
     with pytest.raises(OnebitError, match=said):
-        executor_of("ray")
+        make_executor("ray")
 
 
 def test_one_that_answers_and_takes_nobody_may_ask_for_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,10 +154,10 @@ def test_one_that_answers_and_takes_nobody_may_ask_for_a_token(monkeypatch: pyte
     with pytest.raises(
         OnebitError, match=r"Ray cluster at 10\.0\.0\.7:6379: Failed to connect; where it asks for a token, set"
     ):
-        executor_of("ray")
+        make_executor("ray")
     monkeypatch.setenv("RAY_AUTH_TOKEN", "secret")
     with pytest.raises(OnebitError, match=r"Ray cluster at 10\.0\.0\.7:6379: Failed to connect$"):
-        executor_of("ray")
+        make_executor("ray")
 
 
 def test_where_ray_does_not_start_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,13 +168,13 @@ def test_where_ray_does_not_start_it_says_so(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", broken)
     with pytest.raises(OnebitError, match="Ray cannot be started on this machine: no room"):
-        executor_of("ray")
+        make_executor("ray")
 
 
 def test_without_ray_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(OnebitError, match=re.escape(f"Ray is not installed here: {install_command('ray')}")):
-        executor_of("ray")
+        make_executor("ray")
 
 
 class Joined:

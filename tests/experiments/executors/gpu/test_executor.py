@@ -28,13 +28,13 @@ from onebit.engine.gpu.launch import DeviceRows
 from onebit.engine.gpu.layout import Layout
 from onebit.errors import OnebitError
 from onebit.experiments import executors
-from onebit.experiments.executors import executor_of
 from onebit.experiments.executors import gpu as gpu_module
+from onebit.experiments.executors import make_executor
 from onebit.experiments.executors.gpu import GpuExecutor, gpu_executor, scheduler
 from onebit.experiments.executors.threads import ThreadsExecutor, threads_executor
 from onebit.experiments.run import Stopped
-from onebit.experiments.trials import ComparisonEntry, Trial, entry_of
-from onebit.experiments.trials.cost import in_words
+from onebit.experiments.trials import ComparisonEntry, Trial, make_entry
+from onebit.experiments.trials.cost import format_resources
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import NAME, Device, imagine
@@ -43,16 +43,16 @@ from tests.logged import heard
 
 X, Y = rows(40, classes=3, width=4)
 ENTRIES = [
-    entry_of("banditron", {"exploration": 0.3}),
-    entry_of("banditron", {"exploration": 0.1}),
-    entry_of("bpa", {"variant": "PA", "bias": True}),
-    entry_of("gaptron"),
-    entry_of("gaptron", {"bias": True, "loss": "smooth"}),
-    entry_of("perceptron", {"features": None}),
-    entry_of("policy-gradient", {"rate": 0.3, "decay": 0.5}),
-    entry_of("conservative-ova", {"coding": "all-pairs", "space": "dense", "dtype": "float32"}),
-    entry_of("linucb", {"ridge": 0.5, "bias": True}),
-    entry_of("newtron", {"matrix": "diagonal", "radius": 3.0}),
+    make_entry("banditron", {"exploration": 0.3}),
+    make_entry("banditron", {"exploration": 0.1}),
+    make_entry("bpa", {"variant": "PA", "bias": True}),
+    make_entry("gaptron"),
+    make_entry("gaptron", {"bias": True, "loss": "smooth"}),
+    make_entry("perceptron", {"features": None}),
+    make_entry("policy-gradient", {"rate": 0.3, "decay": 0.5}),
+    make_entry("conservative-ova", {"coding": "all-pairs", "space": "dense", "dtype": "float32"}),
+    make_entry("linucb", {"ridge": 0.5, "bias": True}),
+    make_entry("newtron", {"matrix": "diagonal", "radius": 3.0}),
 ]
 STREAMS = {
     "drawn": stream("strong2d", rounds=36),
@@ -105,7 +105,7 @@ def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
     executor = gpu_executor()
     assert_same(come(executor, some, heard.append), on_threads(some))
     assert sum(heard) == sum(trial.stream.rounds for trial in some)
-    assert in_words(executor.resources) == NAME
+    assert format_resources(executor.resources) == NAME
     assert len(gpu.kernels) == len(ENTRIES) - 1, "two settings of a number are one kernel"
 
 
@@ -113,10 +113,10 @@ def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
 def test_sparse_rows_are_those_of_threads(late: bool, gpu: Device) -> None:
     thin = scipy.sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0))
     streamed = stream(thin, Y, rounds=33, order="shuffle", delay=3 if late else None)
-    entries = [ENTRIES[0], entry_of("bpa", {"bias": True}), entry_of("conservative-ova", {"space": "sparse"})]
+    entries = [ENTRIES[0], make_entry("bpa", {"bias": True}), make_entry("conservative-ova", {"space": "sparse"})]
     some, executor = trials(streamed, 2, entries), gpu_executor()
     assert_same(come(executor, some), on_threads(some))
-    assert in_words(executor.resources) == NAME
+    assert format_resources(executor.resources) == NAME
 
 
 @pytest.mark.parametrize(("name", "sent"), [("drawn", 6), ("given, shuffled", 2)])
@@ -168,7 +168,7 @@ class Case:
     """Trials that the GPU cannot run, and the words in which it says so."""
 
     def __init__(self, words: str, streamed: Stream, learner: str, **options: Any) -> None:
-        self.words, self.trial = words, Trial(entry_of(learner, options), streamed, 0)
+        self.words, self.trial = words, Trial(make_entry(learner, options), streamed, 0)
 
 
 LEFT = [
@@ -190,8 +190,8 @@ def test_what_a_gpu_cannot_run_runs_on_threads_and_that_is_said(case: Case, gpu:
     assert_same(found, on_threads(some), on=None)
     assert found[case.trial.identity]["on"] == "CPU"
     assert found[others[0].identity]["on"] == NAME
-    assert in_words(executor.resources).startswith(f"{NAME} and 2 threads, ")
-    assert case.words in in_words(executor.resources)
+    assert format_resources(executor.resources).startswith(f"{NAME} and 2 threads, ")
+    assert case.words in format_resources(executor.resources)
     said = [one for one in announced if "runs on threads" in one]
     assert len(said) == 1
     assert said[0].startswith(f"{case.trial.entry.rule.name} on {case.trial.stream.name} runs on threads: ")
@@ -204,10 +204,10 @@ def test_learners_of_other_kinds_run_on_threads() -> None:
         ("auto", {}, "auto has several members"),
         ("newtron", {"matrix": "fit"}, "newtron keeps full matrices"),
     ):
-        assert gpu_module.why_not(Trial(entry_of(name, options), stream(X, Y), 0)) == reason
+        assert gpu_module.why_not(Trial(make_entry(name, options), stream(X, Y), 0)) == reason
     learner = onebit.Banditron(classes=[0, 1, 2])
     learner.learn(learner.decide(X[0]), right=True)
-    assert gpu_module.why_not(Trial(entry_of(learner), stream(X, Y), 0)) == "a learner that has learnt already"
+    assert gpu_module.why_not(Trial(make_entry(learner), stream(X, Y), 0)) == "a learner that has learnt already"
     assert all(gpu_module.why_not(trial) is None for trial in trials(STREAMS["drawn"]))
 
 
@@ -216,8 +216,8 @@ def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.Monk
     some, executor = trials(STREAMS["drawn"], 1, ENTRIES[:2]), gpu_executor()
     assert_same(come(executor, some), on_threads(some), on="CPU")
     assert (
-        in_words(executor.resources)
-        == f"{in_words(threads_executor().resources)} (rows are too long, or classes too many)"
+        format_resources(executor.resources)
+        == f"{format_resources(threads_executor().resources)} (rows are too long, or classes too many)"
     ), "none on the GPU"
 
 
@@ -236,8 +236,8 @@ def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypat
     executor = gpu_executor()
     assert_same(come(executor, some), on_threads(some), on="CPU")
     assert (
-        in_words(executor.resources)
-        == f"{in_words(threads_executor().resources)} (more rows than the GPU has room for)"
+        format_resources(executor.resources)
+        == f"{format_resources(threads_executor().resources)} (more rows than the GPU has room for)"
     )
     assert not gpu.kernels
 
@@ -251,7 +251,7 @@ def test_rows_without_memory_here_are_not_drawn_for_the_gpu(gpu: Device, monkeyp
     executor = gpu_executor()
     assert_same(come(executor, some), right, on="CPU")
     reason = "more rows than this machine has memory for at once"
-    assert in_words(executor.resources) == f"{in_words(threads_executor().resources)} ({reason})"
+    assert format_resources(executor.resources) == f"{format_resources(threads_executor().resources)} ({reason})"
     assert not gpu.kernels
 
 
@@ -263,8 +263,8 @@ def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: li
     on = {(found[one.identity]["learner"], found[one.identity]["on"]) for one in some}
     assert on == {(entry.rule.name, "CPU" if entry.rule.name == "banditron" else NAME) for entry in ENTRIES}
     assert (
-        in_words(executor.resources)
-        == f"{NAME} and {in_words(threads_executor().resources)} (banditron does not compile for a GPU)"
+        format_resources(executor.resources)
+        == f"{NAME} and {format_resources(threads_executor().resources)} (banditron does not compile for a GPU)"
     )
     assert [one for one in announced if "runs on threads" in one] == [
         "banditron on strong2d runs on threads: banditron does not compile for a GPU"
@@ -286,16 +286,16 @@ def test_a_rule_that_is_a_closure_runs_on_the_gpu(gpu: Device) -> None:
 
         return replace(rule_named("perceptron"), name="closed", decide=decide)
 
-    some = trials(STREAMS["given, shuffled"], 1, [entry_of("perceptron")])
+    some = trials(STREAMS["given, shuffled"], 1, [make_entry("perceptron")])
     rule = made(0.5, greedy_label)
-    found = list(gpu_executor().run([replace(some[0], entry=entry_of(rule))], lambda count: None))
+    found = list(gpu_executor().run([replace(some[0], entry=make_entry(rule))], lambda count: None))
     assert [row.on for row in found] == [NAME]
     assert found[0].error == come(gpu_executor(), some)[some[0].identity]["error"]
 
 
 def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> None:
-    executor, exact = gpu_executor(), trials(stream(X, Y), 1, [entry_of("banditron", {"dtype": "float64"})])
-    threads = f"{in_words(threads_executor().resources)} (weights of 64 bits)"
+    executor, exact = gpu_executor(), trials(stream(X, Y), 1, [make_entry("banditron", {"dtype": "float64"})])
+    threads = f"{format_resources(threads_executor().resources)} (weights of 64 bits)"
     for some, where in (
         (exact, threads),
         (trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
@@ -303,14 +303,14 @@ def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> 
         (exact + trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
     ):
         come(executor, some)
-        assert in_words(executor.resources) == where
+        assert format_resources(executor.resources) == where
     assert sum("runs on threads" in one for one in announced) == 1
 
 
 def test_a_reason_is_said_once(gpu: Device, announced: list[str]) -> None:
-    full = entry_of("arow", {"matrix": "full"})
+    full = make_entry("arow", {"matrix": "full"})
     some = [Trial(full, STREAMS[name], seed) for name in ("drawn", "given, shuffled") for seed in range(3)]
-    some += trials(stream(X, Y), 2, [entry_of("banditron", {"dtype": "float64"})])
+    some += trials(stream(X, Y), 2, [make_entry("banditron", {"dtype": "float64"})])
     come(gpu_executor(), some)
     said = sorted(one.split(" runs on threads: ")[1] for one in announced if "runs on threads" in one)
     assert said == ["arow keeps full matrices", "weights of 64 bits"]
@@ -337,12 +337,12 @@ def test_what_the_device_refuses_is_explained_by_a_cpu(gpu: Device) -> None:
         assert found[trial.identity]["why"].startswith("row 17: x is too long for float32 weights")
         assert found[trial.identity]["on"] == "CPU"
     assert sum(heard) == sum(trial.stream.rounds for trial in bad + good)
-    assert "rounds are refused" in in_words(executor.resources)
+    assert "rounds are refused" in format_resources(executor.resources)
 
 
 def test_only_those_that_are_refused_go_to_threads(gpu: Device) -> None:
     """Rows may be at most as long as max_norm, which differs from setting to setting."""
-    entries = [entry_of("gaptron", {"rate": 0.1, "exploration": 0.1, "max_norm": length}) for length in (0.1, 100.0)]
+    entries = [make_entry("gaptron", {"rate": 0.1, "exploration": 0.1, "max_norm": length}) for length in (0.1, 100.0)]
     some = trials(STREAMS["given, shuffled"], 2, entries)
     found = come(gpu_executor(), some)
     assert_same(found, on_threads(some), on=None)
@@ -362,7 +362,7 @@ def test_rows_that_cannot_be_read_fail_as_on_threads(gpu: Device) -> None:
 
 def test_a_learner_that_cannot_be_made_fails_as_on_threads(gpu: Device) -> None:
     """All rows are 0, so that what theory plans with, their length, is refused."""
-    some = trials(stream(np.zeros((30, 4)), np.arange(30) % 3), 2, [entry_of("gaptron"), ENTRIES[0]])
+    some = trials(stream(np.zeros((30, 4)), np.arange(30) % 3), 2, [make_entry("gaptron"), ENTRIES[0]])
     found = come(gpu_executor(), some)
     assert_same(found, on_threads(some), on=None)
     assert "max_norm" in found[some[0].identity]["why"]
@@ -377,12 +377,12 @@ def test_a_learner_that_only_the_first_seed_refuses_is_not_lost(gpu: Device) -> 
         return Dataset(table * (seed > 0), labels, (0, 1, 2))
 
     for others in ([], ENTRIES[:1], ENTRIES[2:3]):
-        some = trials(drawn(make), 3, [*others, entry_of("gaptron")])
+        some = trials(drawn(make), 3, [*others, make_entry("gaptron")])
         assert_same(come(gpu_executor(), some), on_threads(some), on=None)
 
 
 def test_rows_of_another_width_fail_as_on_threads(gpu: Device) -> None:
-    some = trials(stream(X, Y), 2, [entry_of("banditron", {"features": 7}), entry_of("banditron", {"features": 4})])
+    some = trials(stream(X, Y), 2, [make_entry("banditron", {"features": 7}), make_entry("banditron", {"features": 4})])
     found = come(gpu_executor(), some)
     assert_same(found, on_threads(some), on=None)
     assert [found[trial.identity]["on"] for trial in some] == ["CPU", NAME] * 2
@@ -458,7 +458,7 @@ def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
     streamed = onebit.stream("synsep9", rounds=120)
 
     def kind(name: str, seed: int = 0, rounds: int = 120, **options: Any) -> Hashable:
-        return gpu_module.kind_of(Trial(entry_of(name, options), onebit.stream("synsep9", rounds=rounds), seed))
+        return gpu_module.kind_of(Trial(make_entry(name, options), onebit.stream("synsep9", rounds=rounds), seed))
 
     assert streamed.key == onebit.stream("synsep9", rounds=120).key
     one = kind("conservative-ova")
@@ -473,7 +473,7 @@ def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
 def test_without_a_device_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "trouble", lambda: "there is no GPU that can be used here: it is away")
     with pytest.raises(OnebitError, match="it is away"):
-        executor_of("gpu")
+        make_executor("gpu")
 
 
 @pytest.mark.parametrize(
@@ -544,14 +544,14 @@ def test_auto_takes_the_gpu_only_where_it_pays(
 ) -> None:
     """A core does a round a second, and a kernel takes a minute: 20 trials of 5 rounds are too few for it, with two threads."""
     set_speeds(monkeypatch, replicate=3e5, kernel_s=60.0)
-    executor = executor_of("auto", 2)
+    executor = make_executor("auto", 2)
     assert isinstance(executor, GpuExecutor)
     some = trials(stream("strong2d", rounds=rounds), 10, ENTRIES[:2])
     assert {fields["on"] for fields in come(executor, some).values()} == {where}
-    assert in_words(executor.resources) == (
-        NAME if where == NAME else f"{in_words(threads_executor(2).resources)} (few rounds)"
+    assert format_resources(executor.resources) == (
+        NAME if where == NAME else f"{format_resources(threads_executor(2).resources)} (few rounds)"
     )
-    named = executor_of("gpu")
+    named = make_executor("gpu")
     assert {fields["on"] for fields in come(named, some).values()} == {NAME}, "asked for, it need not pay"
 
 
@@ -559,11 +559,11 @@ def test_a_sweep_whose_fresh_runs_do_not_pay_says_each_place_once(gpu: Device, m
     """Six tuning runs on two threads take 108 s, two fresh ones 36."""
     set_speeds(monkeypatch, replicate=36 / 50, kernel_s=0.0)
     found = swept(on="auto", threads=2)
-    assert found.cost.where == f"{NAME} and {in_words(threads_executor(2).resources)} (few rounds)"
+    assert found.cost.where == f"{NAME} and {format_resources(threads_executor(2).resources)} (few rounds)"
 
 
 @pytest.mark.parametrize("missing", ["is_installed", "trouble"])
 def test_auto_is_threads_where_there_is_no_gpu(missing: str, gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     answers: dict[str, Callable[[], Any]] = {"is_installed": lambda: False, "trouble": lambda: "none"}
     monkeypatch.setattr(executors, missing, answers[missing])
-    assert isinstance(executor_of("auto"), ThreadsExecutor)
+    assert isinstance(make_executor("auto"), ThreadsExecutor)

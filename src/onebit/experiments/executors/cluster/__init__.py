@@ -18,7 +18,7 @@ from onebit.experiments.executors.cluster.worker import PackedValue, pack, worke
 from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
-from onebit.experiments.trials.shared_data import by_shared_data
+from onebit.experiments.trials.shared_data import group_by_data
 
 AHEAD = 2  # tasks under way per thread: one that runs, one that waits
 BATCH_S = 1.0  # about how long a batch takes; it has at least one trial
@@ -69,7 +69,7 @@ class ClusterExecutor(ABC):
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Yield the records of these trials, batch by batch; closing this stops what is under way."""
-        for batch, records in self._run_batches(by_shared_data(trials)):
+        for batch, records in self._run_batches(group_by_data(trials)):
             for trial, record in zip(batch, records, strict=True):
                 progress(trial.stream.rounds)
                 yield record

@@ -17,7 +17,7 @@ from onebit.experiments.executors.cluster import (
     require_server,
 )
 from onebit.experiments.executors.cluster.worker import PackedValue, end_run, run_batch
-from onebit.experiments.trials.cost import number_of
+from onebit.experiments.trials.cost import format_count
 
 NO_WORKERS_S = 60.0  # how long a cluster may be without workers: they start, or start again
 SENDS = 5  # of data, to workers that may be lost meanwhile
@@ -52,7 +52,7 @@ class DaskExecutor(ClusterExecutor):
         self._client.wait_for_workers(1, timeout=NO_WORKERS_S)
         threads = self._client.nthreads()
         count = sum(threads.values())
-        return count, f"{number_of(len(threads), 'worker')} with {number_of(count, 'thread')}"
+        return count, f"{format_count(len(threads), 'worker')} with {format_count(count, 'thread')}"
 
     def _put(self, source: PackedValue, sends: int = SENDS) -> Any:
         self._client.wait_for_workers(1, timeout=NO_WORKERS_S)

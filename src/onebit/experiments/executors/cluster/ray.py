@@ -14,7 +14,7 @@ from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError, NetworkError, brief, clean_lines
 from onebit.experiments.executors.cluster import WAIT_S, ClusterExecutor, WorkerLostError, require_server
 from onebit.experiments.executors.cluster.worker import PackedValue, run_batch
-from onebit.experiments.trials.cost import number_of
+from onebit.experiments.trials.cost import format_count
 
 RETRIES = 2  # of a task whose worker dies
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -87,7 +87,7 @@ class RayExecutor(ClusterExecutor):
 
     def _size(self) -> tuple[int, str]:
         count = max(1, int(self._ray.cluster_resources().get("CPU", 0)))
-        return count, number_of(count, "core")
+        return count, format_count(count, "core")
 
     def _put(self, source: PackedValue) -> Any:
         return self._ray.put(source)

@@ -27,7 +27,7 @@ from onebit.engine.fingerprint import reach
 from onebit.errors import InputError, OnebitError
 from onebit.experiments.trials import Trial
 from onebit.experiments.trials.execution import run_trials
-from onebit.experiments.trials.records import Record, record_of
+from onebit.experiments.trials.records import Record, make_record
 from onebit.experiments.trials.shared_data import SharedData, Tables
 from onebit.rules import registry, rule_named
 from onebit.version import VERSION
@@ -140,7 +140,7 @@ def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -
             raise InputError(f"{trial.title}, fails on {platform.node()}: {what}") from error
         if outcomes is None:
             break
-        records.append(record_of(outcomes[0]))
+        records.append(make_record(outcomes[0]))
     return records, (time.monotonic() - begun) / len(trials)
 
 

@@ -138,7 +138,7 @@ def kind_of(trial: Trial) -> Hashable:
     return trial.stream.key, rule.name, bool(entry.options.get("bias")), *codes
 
 
-def family_of(rule: Rule) -> str:
+def cost_family(rule: Rule) -> str:
     """Which rules it is alike in cost."""
     return "first-order" if rule.second_order is None else "second-order"
 
@@ -149,11 +149,11 @@ def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ())
     Kernels are built and run one after the other, and each takes at least as long as one replicate for all its rounds.
     """
     rounds = trials[0].stream.rounds
-    counts = Counter((kind_of(trial), family_of(trial.entry.rule)) for trial in trials)
+    counts = Counter((kind_of(trial), cost_family(trial.entry.rule)) for trial in trials)
     on_gpu = KERNEL_S * sum(kind not in built for kind, _ in counts)
     for (_, family), count in counts.items():
         on_gpu += -(-count // FITTED[family].together) * rounds / FITTED[family].replicate
-    families = Counter(family_of(trial.entry.rule) for trial in trials)
+    families = Counter(cost_family(trial.entry.rule) for trial in trials)
     on_threads = sum(count * rounds / FITTED[family].core for family, count in families.items()) / threads
     alone = rounds / max(FITTED[family].core for family in families)  # a run has one thread, however many there are
     return on_gpu < max(on_threads, alone)

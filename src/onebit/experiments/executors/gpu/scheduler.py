@@ -33,8 +33,8 @@ from onebit.engine.schedule import Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.experiments.executors.gpu.ahead import Kernel, KernelBuilder
-from onebit.experiments.trials import Outcome, Progress, Trial, marks_for
-from onebit.experiments.trials.records import Record, record_of
+from onebit.experiments.trials import Outcome, Progress, Trial, choose_marks
+from onebit.experiments.trials.records import Record, make_record
 from onebit.experiments.trials.shared_data import SharedData, Tables
 from onebit.features.features import Features
 from onebit.learner.learner import Learner
@@ -335,12 +335,12 @@ class StreamScheduler:
                 continue
             share = counts.seconds / len(cases)
             tally = Tally.empty(marks)._replace(mistakes=counts.mistakes[position], curve=counts.curves[position])
-            yield record_of(Outcome(case.trial, tally, share, case.learner, on=device.name()))
+            yield make_record(Outcome(case.trial, tally, share, case.learner, on=device.name()))
 
 
 def _marks(cases: Sequence[_Case], rounds: int) -> NDArray[np.int64]:
     """The rounds at which mistakes are counted: those of a curve where one is wanted, else the last."""
-    return marks_for(rounds) if any(case.trial.curve for case in cases) else np.array([rounds])
+    return choose_marks(rounds) if any(case.trial.curve for case in cases) else np.array([rounds])
 
 
 def _cast(of: _Seed) -> NDArray[np.float32] | SparseRows | None:
