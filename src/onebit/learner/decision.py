@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from onebit.contract.validation import ClassName, checked_id
-from onebit.errors import InputError, OnebitError, brief
+from onebit.contract.validation import ID_LIMIT, ClassName, checked_id, is_whole_number
+from onebit.errors import InputError, brief
 from onebit.features.features import Kept
 from onebit.features.rows import SparseRow, checked_csr, columns_ascend
 
@@ -82,9 +81,9 @@ class Decision(NamedTuple):
             if name not in read and name not in cls._field_defaults:
                 raise InputError(f"this is not a decision: the field {brief(name)} is missing")
         for name in read:
-            if name not in _READERS:
+            if name not in _FIELDS:
                 raise InputError(f"this is not a decision: the field {brief(name)} is unknown")
-        return cls(**{name: reader(name, read[name]) for name, reader in _READERS.items() if name in read})
+        return cls(**{name: _read_field(name, value) for name, value in read.items()})
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Decision):
@@ -103,7 +102,7 @@ def require_numbers(decision: Decision) -> None:
     for name in ("weight", "notes", "raw", "confidence", "sure"):
         value = getattr(decision, name)
         if value is not None or name not in Decision._field_defaults:
-            _READERS[name](name, value)
+            _read_field(name, value)
 
 
 def _x_to_json(x: Kept) -> dict[str, Any]:
@@ -121,132 +120,116 @@ def _x_to_json(x: Kept) -> dict[str, Any]:
     return {"values": x.tolist(), "dtype": str(x.dtype)}
 
 
-def _refuse(name: str, value: object, wanted: str) -> NoReturn:
-    raise InputError(f"the field {brief(name)} of the decision is {brief(value)}, but must be {wanted}")
+# --- reading what `to_json` wrote ---------------------------------------------------------------------------------------
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, int | float | np.floating) and not isinstance(value, bool):
-        with suppress(OverflowError):
-            if math.isfinite(number := float(value)):
-                return number
-    _refuse(name, value, "a finite number")
-
-
-def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        _refuse(name, value, "a whole number from 0 up")
-    return value
-
-
-def _id(name: str, value: object) -> int | str:
+def _read_field(name: str, value: Any) -> Any:
+    """Return a field as a decision has it; compiled code checks nothing, so that what does not fit exactly is refused."""
+    read, wanted = _FIELDS[name]
     try:
-        return checked_id(value)
-    except OnebitError:
-        _refuse(name, value, "a string or a whole number from 0 up")
+        return read(value)
+    except (ValueError, TypeError, OverflowError):
+        raise InputError(f"the field {brief(name)} of the decision is {brief(value)}, but must be {wanted}") from None
 
 
-def _probability(name: str, value: object) -> float:
-    number = _number(name, value)
-    if not 0.0 < number <= 1.0 + 1e-9:
-        _refuse(name, value, "in (0, 1]")
-    return number
+def _require(fits: object) -> None:
+    if not fits:
+        raise ValueError
 
 
-def _share(name: str, value: object) -> float:
-    number = _number(name, value)
-    if not 0.0 <= number <= 1.0:
-        _refuse(name, value, "in [0, 1]")
-    return number
+def _number(value: Any) -> float:
+    _require(isinstance(value, int | float | np.floating) and not isinstance(value, bool) and math.isfinite(value))
+    return float(value)
 
 
-def _class_name(name: str, value: object) -> ClassName:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        _refuse(name, value, "the name of a class")
-    return value
+def _whole(value: Any) -> int:
+    _require(is_whole_number(value, most=ID_LIMIT - 1))
+    return int(value)
 
 
-def _notes(name: str, value: object) -> tuple[float, float]:
-    if not isinstance(value, list | tuple) or len(value) != 2:
-        _refuse(name, value, "two numbers")
-    return _number(name, value[0]), _number(name, value[1])
+def _probability(value: Any) -> float:
+    _require(0.0 < _number(value) <= 1.0 + 1e-9)
+    return float(value)
 
 
-def _names(name: str, value: object) -> tuple[ClassName, ...]:
-    if not isinstance(value, list) or not value:
-        _refuse(name, value, "a list of classes")
-    names = tuple(_class_name(name, one) for one in value)
-    if len(set(names)) < len(names):
-        _refuse(name, value, "a list of classes, each named once")
+def _share(value: Any) -> float:
+    _require(0.0 <= _number(value) <= 1.0)
+    return float(value)
+
+
+def _class_name(value: Any) -> ClassName:
+    _require(isinstance(value, str | int) and not isinstance(value, bool))
+    return value  # type: ignore[no-any-return]
+
+
+def _notes(value: Any) -> tuple[float, float]:
+    _require(isinstance(value, list | tuple))
+    note, second_note = value
+    return _number(note), _number(second_note)
+
+
+def _names(value: Any) -> tuple[ClassName, ...]:
+    _require(isinstance(value, list))
+    names = tuple(map(_class_name, value))
+    _require(0 < len(names) == len(set(names)))
     return names
 
 
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        _refuse(name, value, "true or false")
-    return value
+def _flag(value: Any) -> bool:
+    _require(isinstance(value, bool))
+    return value  # type: ignore[no-any-return]
 
 
-def _chances(name: str, value: object) -> dict[ClassName, float]:
-    if not isinstance(value, list) or not all(isinstance(one, list) and len(one) == 2 for one in value):
-        _refuse(name, value, "a list of pairs of a class and its probability")
-    return {_class_name(name, one): _probability(name, chance) for one, chance in value}
+def _chances(value: Any) -> dict[ClassName, float]:
+    _require(isinstance(value, list) and all(isinstance(pair, list) for pair in value))
+    return {_class_name(name): _probability(chance) for name, chance in value}
 
 
-def _learner(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        _refuse(name, value, "the identity of a learner")
-    return value
+def _text(value: Any) -> str:
+    _require(isinstance(value, str))
+    return value  # type: ignore[no-any-return]
 
 
-def _x(name: str, value: object) -> Kept:
-    """Read an x in one of the four forms; refuse what does not fit exactly, since compiled code checks nothing."""
-    if not isinstance(value, dict):
-        _refuse(name, value, "an object")
+def _x(value: Any) -> Kept:
+    _require(isinstance(value, dict))
     form = set(value)
-    if form == {"text"} and isinstance(value["text"], str):
-        return value["text"]
-    if form == {"names"} and isinstance(value["names"], dict):
-        return {feature: _number(name, number) for feature, number in value["names"].items()}
-    if form not in ({"values", "dtype"}, {"values", "dtype", "size", "columns"}):
-        _refuse(name, value, "text, names, or values with their dtype and, if sparse, size and columns")
-    if value["dtype"] not in ("float16", "float32", "float64") or not isinstance(value["values"], list):
-        _refuse(name, value, "a list of values with dtype float16, float32 or float64")
-    dtype = np.dtype(value["dtype"])
+    if form == {"text"}:
+        return _text(value["text"])
+    if form == {"names"}:
+        _require(isinstance(value["names"], dict))
+        return {feature: _number(number) for feature, number in value["names"].items()}
+    _require(form in ({"values", "dtype"}, {"values", "dtype", "size", "columns"}))
+    _require(value["dtype"] in ("float16", "float32", "float64"))
     with np.errstate(over="ignore"):
-        values = np.array([_number(name, number) for number in value["values"]], dtype=dtype)
-    if not np.isfinite(values).all():
-        _refuse(name, value, f"made of numbers that {dtype} can hold")
+        values = np.array([_number(number) for number in value["values"]], dtype=value["dtype"])
+    _require(np.isfinite(values).all())
     if "size" not in form:
         values.flags.writeable = False
         return values
-    if not isinstance(value["columns"], list):
-        _refuse(name, value, "sparse with a list of columns")
-    columns = np.array([_whole(name, column) for column in value["columns"]], dtype=np.int64)
-    size = _whole(name, value["size"])
-    if not columns_ascend(columns, np.array([0, len(columns)])):
-        _refuse(name, value, "sparse with columns that rise, as decisions are written")
-    try:
-        rows = checked_csr(values, columns, np.array([0, len(values)]), (1, size), dtype)
-    except OnebitError as error:
-        raise InputError(f"the field 'x' of the decision cannot be used: {error}") from None
-    return SparseRow(rows.columns, rows.values, size)
+    columns = np.array([_whole(column) for column in value["columns"]], dtype=np.int64)
+    _require(columns_ascend(columns, np.array([0, len(columns)])))
+    rows = checked_csr(values, columns, np.array([0, len(values)]), (1, _whole(value["size"])), values.dtype)
+    return SparseRow(rows.columns, rows.values, rows.width)
 
 
-_READERS: dict[str, Callable[[str, object], Any]] = {
-    "id": _id,
-    "label": _class_name,
-    "propensity": _probability,
-    "greedy": _class_name,
-    "weight": _probability,
-    "notes": _notes,
-    "x": _x,
-    "version": _whole,
-    "learner": _learner,
-    "among": _names,
-    "complete": _flag,
-    "probabilities": _chances,
-    "raw": _number,
-    "confidence": _share,
-    "sure": _share,
+# How each field is read, and what it must be, in words.
+_FIELDS: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "id": (checked_id, "a string or a whole number from 0 up"),
+    "label": (_class_name, "the name of a class"),
+    "propensity": (_probability, "a number in (0, 1]"),
+    "greedy": (_class_name, "the name of a class"),
+    "weight": (_probability, "a number in (0, 1]"),
+    "notes": (_notes, "two finite numbers"),
+    "x": (
+        _x,
+        "a text, names with finite numbers, or values with their dtype and, if sparse, a size and rising columns",
+    ),
+    "version": (_whole, "a whole number from 0 up"),
+    "learner": (_text, "the identity of a learner"),
+    "among": (_names, "a list of classes, each named once"),
+    "complete": (_flag, "true or false"),
+    "probabilities": (_chances, "a list of pairs of a class and its probability"),
+    "raw": (_number, "a finite number"),
+    "confidence": (_share, "a number in [0, 1]"),
+    "sure": (_share, "a number in [0, 1]"),
 }
