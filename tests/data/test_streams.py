@@ -21,8 +21,8 @@ from onebit.data.streams import Stream, stream
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.experiments.run import Result, run
-from onebit.features.rows import SparseRow
 from onebit.learner.learner import Learner
+from onebit.spaces.sparse import SparseRows
 
 NAMES = ["ant", "bee", "cat", "dog", "eel"]
 X, Y = rows(80)
@@ -47,9 +47,9 @@ def by_hand(streamed: Stream, learner: Learner) -> dict[int, Any]:
 
 def _csr(x: Any) -> Any:
     """A row of onebit's own sparse form as SciPy has it; others as they are."""
-    if not isinstance(x, SparseRow):
+    if not isinstance(x, SparseRows):
         return x
-    return scipy.sparse.csr_array((x.values, x.columns, [0, len(x.columns)]), shape=(1, x.size))
+    return scipy.sparse.csr_array((x.values, x.columns, x.starts), shape=(1, x.width))
 
 
 def check_run_is_steps(streamed: Stream, result: Result) -> Learner:

@@ -13,7 +13,8 @@ from onebit.contract.draws import REVEALING, Draws, seed_key, uniform
 from onebit.contract.validation import ClassName
 from onebit.data.dataset import Dataset
 from onebit.engine.schedule import Schedule
-from onebit.features.rows import SparseRow, is_sparse
+from onebit.features.rows import is_sparse
+from onebit.spaces.sparse import SparseRows
 
 
 @dataclass(frozen=True)
@@ -101,4 +102,5 @@ def row_of(X: Any, row: int) -> Any:
     if not is_sparse(X):
         return X[row]
     a, b = int(X.indptr[row]), int(X.indptr[row + 1])
-    return SparseRow(np.asarray(X.indices[a:b], dtype=np.int32), np.asarray(X.data[a:b]), int(X.shape[1]))
+    values, columns = np.asarray(X.data[a:b]), np.asarray(X.indices[a:b], dtype=np.int32)
+    return SparseRows(values, columns, np.array([0, b - a]), int(X.shape[1]))

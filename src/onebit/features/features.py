@@ -8,7 +8,6 @@ copies: what a user does with an array afterwards is no concern of the learner's
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from onebit.features.named import NamedRow, NameOrder, hashed, hashed_entries, n
 from onebit.features.rows import (
     Row,
     Rows,
-    SparseRow,
     cast_to,
     first_not_finite,
     is_sparse,
@@ -43,7 +41,7 @@ GROWN = 1e12  # scores that overflow for a row whose squared length is below thi
 
 USUAL_OPTIONS = Options()
 
-Kept = NDArray[Any] | SparseRow | dict[str, float] | str  # what a decision keeps of x
+Kept = NDArray[Any] | SparseRows | dict[str, float] | str  # what a decision keeps of x
 
 
 class Features:
@@ -89,11 +87,11 @@ class Features:
                 raise InputError("x is a string; a learner made with text=True takes those")
             self.named, self.space, self.vocabulary = True, "sparse", {}
             return
-        size = self.size if self.size is not None else x.size if isinstance(x, SparseRow) else _width(x)
+        size = self.size if self.size is not None else x.width if isinstance(x, SparseRows) else _width(x)
         if size < 1:
             raise InputError("x has no features, but must have at least one")
         self.named, self.size = False, size
-        self.space = self.space or ("sparse" if is_sparse(x) or isinstance(x, SparseRow) else "dense")
+        self.space = self.space or ("sparse" if is_sparse(x) or isinstance(x, SparseRows) else "dense")
 
     @property
     def may_change_form(self) -> bool:
@@ -152,10 +150,11 @@ class Features:
             return row.kept, SparseRows(numbers, columns, np.array([0, len(columns)]), width)
         given = x if isinstance(x, np.ndarray) else self._columns_in(x)
         if self.space == "sparse":
-            kept = given if isinstance(given, SparseRow) else self._gathered(given)
-            return kept, SparseRows(kept.values, kept.columns, np.array([0, len(kept.columns)]), kept.size)
-        if isinstance(given, SparseRow):
-            given = self._spread(given)
+            if not isinstance(given, SparseRows):
+                given = to_sparse(cast_to(self._line(given), self.dtype)[None])
+            return given, given
+        if isinstance(given, SparseRows):
+            given = to_dense(given)[0]
         elif given.shape != (self.size,) or given.dtype.kind not in "fiub":
             given = self._line(given)
         if given.dtype is not self.dtype:
@@ -186,12 +185,12 @@ class Features:
             self.vocabulary.setdefault(name, len(self.vocabulary))
 
     def _columns_in(self, x: Any) -> Any:
-        """Return the numbers of an x that is no array, in the order of the features; of a sparse x, a `SparseRow`."""
-        if isinstance(x, SparseRow) or is_sparse(x):
-            row = x if isinstance(x, SparseRow) else sparse_row(x, self.dtype)
-            if row.size != self.size:
-                raise InputError(f"x has {row.size} features, but this learner takes {self.size}")
-            return row if row.values.dtype == self.dtype else replace(row, values=cast_to(row.values, self.dtype))
+        """Return the numbers of an x that is no array, in the order of the features; of a sparse x, `SparseRows`."""
+        if isinstance(x, SparseRows) or is_sparse(x):
+            row = x if isinstance(x, SparseRows) else sparse_row(x, self.dtype)
+            if row.width != self.size:
+                raise InputError(f"x has {row.width} features, but this learner takes {self.size}")
+            return row if row.values.dtype == self.dtype else row._replace(values=cast_to(row.values, self.dtype))
         if isinstance(x, Mapping | str):
             raise InputError(f"x is {_kind(x)}, but this learner takes arrays of {self.size} numbers")
         return self._in_order(named_rows(x)) if has_names(x) else to_numbers(x, self.dtype, copy=False)
@@ -207,16 +206,6 @@ class Features:
             refuse_no_numbers(x)
         return x
 
-    def _gathered(self, x: NDArray[Any]) -> SparseRow:
-        values = cast_to(self._line(x), self.dtype)
-        columns = np.flatnonzero(values).astype(np.int32)
-        return SparseRow(columns, values[columns], values.shape[0])
-
-    def _spread(self, row: SparseRow) -> NDArray[Any]:
-        values = np.zeros(row.size, dtype=self.dtype)
-        values[row.columns] = row.values
-        return values
-
     def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
         """Name each value of a kept x, in the order of its row; hashed names may share a value.
 
@@ -224,7 +213,7 @@ class Features:
         """
         if isinstance(kept, np.ndarray):
             return [(name,) for name in self.feature_names or range(len(kept))]
-        if isinstance(kept, SparseRow):
+        if isinstance(kept, SparseRows):
             names = self.feature_names
             return [(int(column) if names is None else names[column],) for column in kept.columns]
         if self.vocabulary is not None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from numbers import Real
 from typing import Any, NoReturn
 
@@ -29,21 +27,12 @@ _BLOCK = 1 << 22  # stored values that are looked through at a time
 warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning, re.escape(__name__))
 
 
-@dataclass(frozen=True, eq=False)
-class SparseRow:
-    """One row with its non-zero values: what a decision keeps of a CSR row."""
-
-    columns: NDArray[np.int32]
-    values: NDArray[Any]
-    size: int
-
-
-def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRow:
-    """Read one row from anything with the attributes of a SciPy CSR matrix."""
+def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRows:
+    """Read one row from anything with the attributes of a SciPy CSR matrix, and copy it."""
     rows = sparse_rows(x, dtype)
-    if len(rows.starts) != 2:
-        raise InputError(f"x is a matrix of {len(rows.starts) - 1} rows, but must be one row")
-    return SparseRow(rows.columns.copy(), rows.values.copy(), rows.width)
+    if rows.height != 1:
+        raise InputError(f"x is a matrix of {rows.height} rows, but must be one row")
+    return rows._replace(values=rows.values.copy(), columns=rows.columns.copy())
 
 
 def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
@@ -293,21 +282,24 @@ def join_rows(parts: Sequence[Row]) -> Rows:
     return SparseRows(values, columns, starts, max(part.width for part in sparse))
 
 
-def kept_rows(rows: Rows) -> list[NDArray[Any] | SparseRow]:
+def kept_rows(rows: Rows) -> list[NDArray[Any] | SparseRows]:
     """Copy each row, in the form that a decision keeps."""
     if isinstance(rows, DenseRows):
         kept = [row.copy() for row in rows.values]
         for row in kept:
             row.setflags(write=False)
         return [*kept]
-    cuts = pairwise(rows.starts)
-    return [SparseRow(rows.columns[a:b].copy(), rows.values[a:b].copy(), rows.width) for a, b in cuts]
+    parts = [slice_sparse(rows, number) for number in range(rows.height)]
+    return [part._replace(values=part.values.copy(), columns=part.columns.copy()) for part in parts]
 
 
 def slice_row(rows: Rows, number: int) -> Row:
     """Return one of many rows."""
-    if isinstance(rows, DenseRows):
-        return rows.values[number : number + 1]
+    return rows.values[number : number + 1] if isinstance(rows, DenseRows) else slice_sparse(rows, number)
+
+
+def slice_sparse(rows: SparseRows, number: int) -> SparseRows:
+    """Return one of many sparse rows."""
     a, b = rows.starts[number], rows.starts[number + 1]
     return SparseRows(rows.values[a:b], rows.columns[a:b], np.array([0, b - a], dtype=np.int64), rows.width)
 

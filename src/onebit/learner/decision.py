@@ -12,7 +12,8 @@ import numpy as np
 from onebit.contract.validation import ID_LIMIT, ClassName, checked_id, is_whole_number
 from onebit.errors import InputError, brief
 from onebit.features.features import Kept
-from onebit.features.rows import SparseRow, checked_csr, columns_ascend
+from onebit.features.rows import checked_csr, columns_ascend
+from onebit.spaces.sparse import SparseRows
 
 
 class Decision(NamedTuple):
@@ -110,9 +111,9 @@ def _x_to_json(x: Kept) -> dict[str, Any]:
         return {"text": x}
     if isinstance(x, dict):
         return {"names": x}
-    if isinstance(x, SparseRow):
+    if isinstance(x, SparseRows):
         return {
-            "size": x.size,
+            "size": x.width,
             "columns": x.columns.tolist(),
             "values": x.values.tolist(),
             "dtype": str(x.values.dtype),
@@ -208,8 +209,7 @@ def _x(value: Any) -> Kept:
         return values
     columns = np.array([_whole(column) for column in value["columns"]], dtype=np.int64)
     _require(columns_ascend(columns, np.array([0, len(columns)])))
-    rows = checked_csr(values, columns, np.array([0, len(values)]), (1, _whole(value["size"])), values.dtype)
-    return SparseRow(rows.columns, rows.values, rows.width)
+    return checked_csr(values, columns, np.array([0, len(values)]), (1, _whole(value["size"])), values.dtype)
 
 
 # How each field is read, and what it must be, in words.

@@ -23,10 +23,10 @@ from typing import Any
 import numpy as np
 
 import onebit
-from onebit.features.rows import SparseRow
 from onebit.learner import model_file
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
+from onebit.spaces.sparse import SparseRows
 from tests.golden.write import HERE
 from tests.slow import SLOW
 
@@ -302,7 +302,8 @@ def rows_for(learner: Learner) -> list[Any]:
     size = learner.features or 3
     if learner.runtime.features.space == "sparse":
         columns = np.array([0, size - 1], dtype=np.int32)[: min(size, 2)]
-        return [SparseRow(columns, np.full(len(columns), value, dtype=np.float32), size) for value in (0.25, -0.5, 0.1)]
+        values = [np.full(len(columns), value, dtype=np.float32) for value in (0.25, -0.5, 0.1)]
+        return [SparseRows(part, columns, np.array([0, len(columns)]), size) for part in values]
     if size > LONGEST_ROW:
         return []
     return list(np.linspace(-0.5, 0.5, 3 * size).reshape(3, size))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from onebit.contract.validation import ClassName
 from onebit.errors import brief
-from onebit.features.rows import SparseRow
+from onebit.features.rows import to_dense
 from onebit.service.core.plan import Plan
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
@@ -22,6 +22,7 @@ from onebit.service.inputs import is_storable
 from onebit.service.requests import MAX_ID_LENGTH, Change, DecideRequest, NewLearner
 from onebit.service.store.clock import Clock
 from onebit.service.store.reader import Reader
+from onebit.spaces.sparse import SparseRows
 
 Model = TypeVar("Model", bound=BaseModel)
 T = TypeVar("T")
@@ -112,8 +113,6 @@ def plain_input(served: ServedTask, x: Any) -> Any:
     runtime = served.follower.replicas.resting.runtime
     with runtime.lock:
         kept, _ = runtime.features.read(x)
-    if isinstance(kept, SparseRow):
-        dense = np.zeros(kept.size)
-        dense[kept.columns] = kept.values
-        return dense
+    if isinstance(kept, SparseRows):
+        return to_dense(kept)[0].astype(np.float64)
     return kept if isinstance(kept, np.ndarray) and kept.dtype == np.float64 else np.asarray(x, dtype=np.float64)
