@@ -20,7 +20,7 @@ from numba.core.types.functions import BaseFunction
 
 from onebit.engine.compile import loop_for
 from onebit.engine.fingerprint import FIRST_KNOWN, FIRST_UNKNOWN, knows_numba, numba_version
-from onebit.engine.linking import LoopCompiler, PartCompiler, WholeCompiler
+from onebit.engine.linking import LoopCompiler, PartCompiler
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.overloads import OPTIONS, PART_OPTIONS
 from onebit.engine.references import Reference
@@ -172,16 +172,14 @@ def test_every_function_of_a_loop_is_lowered_once_for_each_way_of_summing(
 
 
 def called(number: float) -> float:
-    """Called by a part and by a whole."""
+    """Called by a part."""
     return number + 0.5
 
 
 def test_a_part_may_be_called_by_functions_that_numba_compiles_itself() -> None:
     part = numba.njit(pipeline_class=PartCompiler, **PART_OPTIONS)(called)
     inner = numba.njit(pipeline_class=PartCompiler, **PART_OPTIONS)(lambda number: 2.0 * part(number))
-    whole = numba.njit(pipeline_class=WholeCompiler, **OPTIONS)(lambda number: inner(number) + part(number))
     foreign = numba.njit(lambda number: inner(number) - 1.0)
-    assert whole(1.0) == 4.5
     assert foreign(1.0) == 2.0
 
 

@@ -94,7 +94,7 @@ def test_a_space_that_is_kept_is_taken_apart_once(loop: CompiledLoop) -> None:
     )
     words, heard = np.array([*words, kept.ctypes.data, 0], dtype=np.uint64), []
     for _ in range(2):
-        assert loop._enter(ctypes.cast(words.ctypes.data, ctypes.c_char_p)) == 1
+        assert loop.enter(ctypes.cast(words.ctypes.data, ctypes.c_char_p)) == 1
         heard.append(out.tolist())
         words[: len(its_words)] = its_words
     assert words[-1] == 1

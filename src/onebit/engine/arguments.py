@@ -13,17 +13,24 @@ the same could differ in their last bits, by where their arrays happened to be. 
 
 from __future__ import annotations
 
+import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onebit.engine.stream import CHOICE_COLUMNS
+
+if TYPE_CHECKING:
+    from onebit.engine.machine_code import CompiledLoop
 
 # NumPy's record of an array, behind what every object of Python begins with.
 DATA = object.__basicsize__
 AXES, LENGTHS, STRIDES = DATA + 8, DATA + 16, DATA + 24
 NOTHING_KEPT = bytes(16)
+_CHOICE = struct.Struct(f"{CHOICE_COLUMNS}d")
 
 LINE = 64  # bytes of a line of the cache, at which an array begins
 GAP = 256  # bytes on either side: four vectors of the widest kind, which is as far as a loop looks ahead
@@ -61,6 +68,57 @@ def _leaves(expression: str, value: Any) -> Iterator[tuple[str, str]]:
         yield f"id({expression})", "Q"
     else:
         yield expression, "d" if isinstance(value, float) else "Q" if isinstance(value, np.uint64) else "q"
+
+
+class LaidOutLoop:
+    """A loop over one row whose arguments are laid out as words once; a call sets the few that differ from row to row.
+
+    A row is the addresses of its values and, if it is sparse, of its columns and starts, else two zeros. `decide` leaves what was decided in `kept` of
+    the arguments, and `learn` learns what is told of a choice, given by its numbers. Both return 1 where the loop did it; if not, nothing has changed.
+
+    Words hold addresses: whoever replaces an array among the arguments lays them out anew.
+    """
+
+    __slots__ = ("_at", "_choice", "_enter", "_first_id", "_mode", "_referred", "_row", "_state", "_told", "_words")
+
+    def __init__(self, loop: CompiledLoop, arguments: Mapping[str, Any]) -> None:
+        told = np.zeros(1, dtype=np.int64)
+        given = np.frombuffer(loop.pack(**arguments, labels=told, first_id=0, mode=0), dtype=np.uint64)
+        room = np.zeros(room_of(arguments["space"]), dtype=np.uint64)
+        words = np.array([*given, room.ctypes.data, 0], dtype=np.uint64)
+        self._enter, self._at = loop.enter, ctypes.c_char_p(words.ctypes.data)
+        self._row, self._first_id, self._mode = (loop.word_of(name) for name in ("rows", "first_id", "mode"))
+        self._words, self._told = words.data, told.data
+        self._choice = arguments["kept"]
+        self._state = (
+            arguments["memory"],
+            arguments["calibration"],
+        )  # which the loop may have changed where it refuses a step
+        self._referred = loop, arguments, room  # they live as long as there are addresses of them
+
+    def decide(self, values: int, columns: int, starts: int, identity: int, mode: int) -> int:
+        """Decide on a row."""
+        words, row = self._words, self._row
+        words[row] = values
+        if columns:
+            words[row + 1], words[row + 2] = columns, starts
+        words[self._first_id], words[self._mode] = identity, mode
+        walked: int = self._enter(self._at)
+        return walked
+
+    def learn(
+        self, values: int, columns: int, starts: int, made: Sequence[float], identity: int, mode: int, told: int
+    ) -> int:
+        """Learn what is told of a choice on a row; where the loop refuses the step, put back what it has changed."""
+        memory, calibration = self._state
+        before = memory.tobytes(), calibration.tobytes()
+        _CHOICE.pack_into(self._choice, 0, *made)
+        self._told[0] = told
+        walked = self.decide(values, columns, starts, identity, mode)
+        if walked != 1:
+            for array, content in zip(self._state, before, strict=True):
+                array[:] = np.frombuffer(content)
+        return walked
 
 
 def described(value: Any) -> Any:

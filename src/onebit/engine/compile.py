@@ -30,7 +30,7 @@ from onebit.engine.arguments import described
 from onebit.engine.code_cache import folder_for, holds_code, keep_code, kept_code, prune, root
 from onebit.engine.fingerprint import fingerprint, is_switched_off, knows_numba, numba_version, toolchain
 from onebit.engine.machine_code import CompiledLoop
-from onebit.engine.overloads import GENERIC, OPTIONS, announce, folder_of, orders, rule_functions, space_functions
+from onebit.engine.overloads import GENERIC, OPTIONS, announce, orders, rule_functions, space_functions
 from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, clean_lines
 from onebit.rules import registry, rule_named
@@ -252,16 +252,6 @@ def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
     )
 
 
-def common_entry(function: Callable[..., Any], signature: tuple[Any, ...]) -> Callable[..., Any]:
-    """The entry point of a function that is the same for all rules and spaces, compiled for these types or loaded."""
-    from onebit.engine import plain
-
-    with _lock, _collector_paused():
-        options = OPTIONS if knows_numba() else plain.OPTIONS
-        dispatcher = plain.kept(function, folder_of(function), signature, **options)
-        return dispatcher.overloads[signature].entry_point if knows_numba() else dispatcher  # type: ignore[no-any-return]
-
-
 def _gist(message: str, rule: Rule) -> str:
     """What a rule's author needs of a compiler's pages: the cause, and the last line of their own file that it speaks of."""
     lines = clean_lines(message)
@@ -289,9 +279,5 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
 
 
 def form_of(space: Any) -> str:
-    """The kind of a space in words, which tells the machine code for one from that for another: `diagonal dense`."""
-    name = "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(space).__name__).strip()
-    parts = {type(part) for part in space if type(part) in generic.SPACES}
-    if not parts:
-        return name
-    return f"{name} {'diagonal' if any('Diagonal' in part.__name__ for part in parts) else 'full'}"
+    """Return the kind of a space in words, which tells the machine code for one from that for another: `diagonal dense`."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(space).__name__).strip()

@@ -1,12 +1,13 @@
 """The names under which the loop calls whatever rule and space it was given.
 
-Called from Python they look up the rule or space by the type of the record; when compiled, `engine.compile` resolves them on
-that type, so that the loop is one function and a call costs nothing.
+Called from Python they look up the rule or space by the type of the record; when compiled, they are resolved on that type
+(`engine.overloads`), so that the loop is one function and a call costs nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -24,6 +25,7 @@ from onebit.spaces import (
     kernel_sparse,
     sparse,
 )
+from onebit.spaces import space as common
 
 REFRESH = 4096  # so many feedbacks pass before ||W||^2 is summed afresh
 
@@ -39,62 +41,61 @@ SPACES: dict[type[Any], ModuleType] = {
 }
 
 
-def rule_of(record: type[Any]) -> Rule:
-    """The rule that a record belongs to."""
-    return known[record]
+# --- of the rule ------------------------------------------------------------------------------------------------------
 
 
 def decide(params: Any, given: RuleInput) -> Choice:
-    """The rule's decision."""
-    return rule_of(type(params)).decide(params, given)
+    """Return the rule's decision."""
+    choice: Choice = _of_rule(params, "decide")(params, given)
+    return choice
 
 
 def learn(params: Any, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """The rule's step."""
-    return rule_of(type(params)).learn(params, given, choice, revealed, step)
+    """Write the rule's step; return the scale of the weights."""
+    return float(_of_rule(params, "learn")(params, given, choice, revealed, step))
 
 
 def probabilities(params: Any, given: RuleInput, out: Vector) -> None:
-    """The rule's distribution over labels."""
-    rule_of(type(params)).probabilities(params, given, out)
+    """Write the rule's distribution over labels."""
+    _of_rule(params, "probabilities")(params, given, out)
 
 
 def teach(params: Any, given: RuleInput, label: int, step: Vector) -> float:
-    """The rule's step for a known label."""
-    return taught_by(rule_of(type(params)))(params, given, label, step)
+    """Write the rule's step for a known label; return the scale of the weights."""
+    return float(_of_rule(params, "teach")(params, given, label, step))
 
 
 def surety(params: Any, given: RuleInput, label: int) -> float:
-    """How sure the rule is of a label, on a scale of its own."""
-    return surety_of(rule_of(type(params)))(params, given, label)
+    """Return how sure the rule is of a label, on a scale of its own."""
+    return float(_of_rule(params, "surety")(params, given, label))
 
 
 def narrowed(params: Any, count: int) -> Any:
-    """The rule's record for so many candidates."""
-    return rule_of(type(params)).narrowed_by.params(params, count)
+    """Return the rule's record for so many candidates."""
+    return _of_rule(params, "narrowed")(params, count)
 
 
 def gather(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """The scores that the rule is given of the candidates."""
-    rule_of(type(params)).narrowed_by.gather(params, scores, candidates, out)
+    """Write the scores of the candidates as the rule is given them."""
+    _of_rule(params, "gather")(params, scores, candidates, out)
 
 
 def scatter(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
-    """The rule's step for the candidates, among all heads."""
-    rule_of(type(params)).narrowed_by.scatter(params, step, candidates, out)
+    """Write the rule's step for the candidates among all heads."""
+    _of_rule(params, "scatter")(params, step, candidates, out)
 
 
 def follow(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
-    """What is kept beside the weights, after W <- scale * W + step (x) x: ||W||^2, for rules that ask for it."""
-    followed_by(rule_of(type(params)))(params, space, given, step, scale)
+    """Keep what the rule asks for beside the weights after W <- scale * W + step (x) x: ||W||^2, or nothing."""
+    _of_rule(params, "follow")(params, space, given, step, scale)
 
 
 def follow_nothing(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
-    """For the rules that do not ask."""
+    """Do nothing, for the rules that do not ask."""
 
 
 def follow_norm(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
-    """||W||^2 moves by what was added; now and then it is summed afresh."""
+    """Move ||W||^2 by what was added; now and then sum it afresh."""
     memory = given.memory
     added = added_norm(given.scores, given.scores.shape[0], given.sq_norm, step, scale)
     memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + moved(space))
@@ -130,55 +131,59 @@ def learning_from(given: RuleInput, choice: Choice, label: int) -> RuleInput:
     )
 
 
-def followed_by(rule: Rule) -> Callable[..., None]:
-    """The function that keeps what a rule asks for beside the weights."""
-    return follow_norm if rule.keeps_norm else follow_nothing
+# What each of these names means for a rule.
+RULE_FUNCTIONS: dict[str, Callable[[Rule], Callable[..., Any]]] = {
+    **{name: attrgetter(name) for name in ("decide", "learn", "probabilities")},
+    "teach": lambda rule: rule.teach or (play_and_see if rule.full_information is True else play_and_learn),
+    "surety": surety_of,
+    "narrowed": attrgetter("narrowed_by.params"),
+    "gather": attrgetter("narrowed_by.gather"),
+    "scatter": attrgetter("narrowed_by.scatter"),
+    "follow": lambda rule: follow_norm if rule.keeps_norm else follow_nothing,
+}
 
 
-def taught_by(rule: Rule) -> Callable[..., float]:
-    """The function that takes a step for a known label."""
-    return rule.teach or (play_and_see if rule.full_information is True else play_and_learn)
+def _of_rule(params: Any, name: str) -> Any:
+    return RULE_FUNCTIONS[name](known[type(params)])
+
+
+# --- of the space -----------------------------------------------------------------------------------------------------
+
+
+def space_function(space: type[Any], name: str) -> Any:
+    """Return what a generic name means for a space: a function of its module, else the common one, else None."""
+    return getattr(SPACES[space], name, None) or getattr(common, name, None)
+
+
+def _of_space(space: Any, name: str) -> Any:
+    return space_function(type(space), name)
 
 
 def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
-    """The space's scores for one row, and its squared norm."""
-    return float(SPACES[type(space)].score(space, rows, row, scores))
+    """Write the space's scores for one row; return the squared norm of the row."""
+    return float(_of_space(space, "score")(space, rows, row, scores))
 
 
 def hope(space: Any, scores: Vector, candidates: Labels) -> None:
-    """Write what classes may be worth at best, in a space that works it out only where a decision is to be made: among the candidates, or all."""
-    hoped_by(type(space))(space, scores, candidates)
-
-
-def hope_nothing(space: Any, scores: Vector, candidates: Labels) -> None:
-    """For the spaces whose scores say everything."""
-
-
-def hoped_by(space: type[Any]) -> Callable[..., None]:
-    """The function of a space that works out hopes."""
-    return getattr(SPACES[space], "hope", hope_nothing)
+    """Write what classes may be worth at best, in a space that works it out only where a decision is to be made."""
+    _of_space(space, "hope")(space, scores, candidates)
 
 
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
-    """The space's step along one row."""
-    SPACES[type(space)].absorb(space, rows, row, coefficients, scale)
-
-
-def forget(space: Any) -> None:
-    """Make the space as it was at the beginning."""
-    SPACES[type(space)].forget(space)
+    """Take the space's step along one row."""
+    _of_space(space, "absorb")(space, rows, row, coefficients, scale)
 
 
 def needs_room(space: Any, rows: Any, row: int) -> bool:
-    """Whether the space must grow before it can take a step along this row."""
-    return bool(SPACES[type(space)].needs_room(space, rows, row))
+    """Return True if the space must grow before it can take a step along this row."""
+    return bool(_of_space(space, "needs_room")(space, rows, row))
 
 
 def moved(space: Any) -> float:
-    """How ||W||^2 changed in the last step beside what the step itself added."""
-    return float(SPACES[type(space)].moved(space))
+    """Return how ||W||^2 changed in the last step beside what the step itself added."""
+    return float(_of_space(space, "moved")(space))
 
 
 def refreshed_norm(space: Any, kept: float) -> float:
-    """||W||^2, summed afresh where that is cheap."""
-    return float(SPACES[type(space)].refreshed_norm(space, kept))
+    """Return ||W||^2, summed afresh where that is cheap."""
+    return float(_of_space(space, "refreshed_norm")(space, kept))

@@ -1,7 +1,7 @@
 """How the functions of a loop become one piece of machine code: each is lowered as a part, and machine code is made of the whole alone.
 
 Numba optimises a function when it has lowered it, makes machine code of it, and copies its code into every function that calls it,
-where all of it is optimised again: once for each caller on the way up to the loop. Here a part waits as it was lowered. A whole, which
+where all of it is optimised again: once for each caller on the way up to the loop. Here a part waits as it was lowered. The loop, which
 alone is ever called from outside, takes in all parts that it reaches, each once, and is optimised with them.
 
 Most parts are put into their callers. Those of a package that says CALLED are called, being too much to optimise as one function.
@@ -34,18 +34,13 @@ _OF_PYTHON = ("Py", "_Py", "NRT_")  # what functions that make objects are calle
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of a function that others call, optimised by itself: no machine code is made of it."""
 
-    def __init__(self, codegen: Any, name: str) -> None:
-        super().__init__(codegen, name)
-        self.environments: dict[str, Any] = {}
-
     @property
     def codegen(self) -> Any:
-        """Whom Numba tells a function's environment. It is kept here until the code has an address."""
+        """Whom Numba tells a function's environment."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Keep an environment."""
-        self.environments[name] = environment
+        """Forget an environment, which code needs to make Python's objects: a part makes none."""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
         """Take what was lowered."""
@@ -53,8 +48,6 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def _finalize_final_module(self) -> None:
         """What is left to be done where a function is not to be executed."""
-        for library in self._linking_libraries:
-            self.environments |= getattr(library, "environments", {})
         self._finalized = True
 
 
@@ -68,7 +61,7 @@ class InOrderPartLibrary(PartLibrary):
 
 
 class RawPartLibrary(PartLibrary):
-    """The code of a function that others call, as it was lowered: text, until a whole takes it in."""
+    """The code of a function that others call, as it was lowered: text, until a loop takes it in."""
 
     def __init__(self, codegen: Any, name: str, *, called: bool) -> None:
         super().__init__(codegen, name)
@@ -80,7 +73,7 @@ class RawPartLibrary(PartLibrary):
         self.text = normalize_ir_text(str(ir_module if self.called else _inlined(ir_module)))
 
     def finalize(self) -> None:
-        """There is nothing to do before a whole takes it in."""
+        """There is nothing to do before a loop takes it in."""
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
@@ -91,21 +84,8 @@ class RawPartLibrary(PartLibrary):
         return super()._get_module_for_linking()
 
 
-class WholeLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function and of all that it reaches."""
-
-    def finalize(self) -> None:
-        """Take in every part, and optimise."""
-        taken = _take_in(self._final_module, self._linking_libraries)
-        self._linking_libraries.clear()
-        super().finalize()
-        for part in taken:
-            for name, environment in part.environments.items():
-                self.codegen.set_env(name, environment)
-
-
-class LoopLibrary(WholeLibrary):
-    """The code of a loop: machine code is made of it and kept, and not executed by Numba."""
+class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
+    """The code of a loop and of all that it reaches: machine code is made of it and kept, and not executed by Numba."""
 
     machine_code = b""
 
@@ -115,7 +95,13 @@ class LoopLibrary(WholeLibrary):
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Forget an environment: nothing in a loop asks for one, which is what code needs to make Python's objects."""
+        """Forget an environment, as a part does."""
+
+    def finalize(self) -> None:
+        """Take in every part, and optimise."""
+        _take_in(self._final_module, self._linking_libraries)
+        self._linking_libraries.clear()
+        super().finalize()
 
     def add_llvm_module(self, module: Any) -> None:
         """Take what was lowered: it is optimised with the parts, and need not be before."""
@@ -150,8 +136,8 @@ def _inlined(module: ir.Module) -> ir.Module:
     return module
 
 
-def _take_in(module: Any, libraries: Iterable[Any]) -> list[PartLibrary]:
-    """Link what libraries reach into a module, callers before what they call: of what is not called nothing is taken. The parts."""
+def _take_in(module: Any, libraries: Iterable[Any]) -> None:
+    """Link what libraries reach into a module, callers before what they call: of what is not called nothing is taken."""
     found: dict[Any, None] = {}
     waiting = list(libraries)
     while waiting:
@@ -162,12 +148,11 @@ def _take_in(module: Any, libraries: Iterable[Any]) -> list[PartLibrary]:
                 taken = llvm.parse_assembly(library.text)
                 for function in taken.functions:
                     if not function.is_declaration and function.linkage == llvm.Linkage.external:
-                        function.linkage = "linkonce_odr"  # where several wholes have it, it is the same
+                        function.linkage = "linkonce_odr"  # where several modules have it, it is the same
                 module.link_in(taken)
                 waiting.extend(library._linking_libraries)
             else:
                 module.link_in(library._get_module_for_linking(), preserve=True)
-    return [library for library in found if isinstance(library, PartLibrary)]
 
 
 class PartCompiler(Compiler):  # type: ignore[misc]
@@ -186,27 +171,13 @@ class PartCompiler(Compiler):  # type: ignore[misc]
         return [few_passes()] if is_own(function.__module__) else super().define_pipelines()
 
 
-class WholeCompiler(Compiler):  # type: ignore[misc]
-    """Numba's compiler, for a function that others call as a whole."""
-
-    library: type[WholeLibrary] = WholeLibrary
-
-    def define_pipelines(self) -> Any:
-        """The usual passes, into a library of its own kind."""
-        _hand_down_alike()
-        self.state.library = self.library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        self.state.library.enable_object_caching()
-        return super().define_pipelines()
-
-
-class LoopCompiler(WholeCompiler):
+class LoopCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler, for a loop."""
 
-    library = LoopLibrary
-
     def define_pipelines(self) -> Any:
-        """Few passes, with an entry in the place of Numba's wrapper."""
-        super().define_pipelines()
+        """Few passes, with an entry in the place of Numba's wrapper, into a library of its own kind."""
+        _hand_down_alike()
+        self.state.library = LoopLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return [few_passes(NativeLoweringWithEntry)]
 
 

@@ -13,10 +13,8 @@ from onebit.engine.arguments import NOTHING_KEPT, packer, word_of
 from onebit.errors import OnebitError
 
 ENTRY = "onebit_entry"
-FAILED, MISFIT = (
-    -(2**63),
-    1 - 2**63,
-)  # what no loop answers: something was raised in it; an array has not as many axes as it should
+# What no loop answers: something was raised in it; an array has not as many axes as it should.
+FAILED, MISFIT = -(2**63), 1 - 2**63
 
 _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)  # which lets other threads run meanwhile
 
@@ -24,18 +22,17 @@ _Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)  # which lets other t
 class CompiledLoop:
     """A loop in machine code, called like the function that it was made of."""
 
-    __slots__ = ("_engine", "_enter", "address", "names", "pack", "prototype", "title")
+    __slots__ = ("_engine", "enter", "names", "pack", "prototype", "title")
 
     def __init__(self, code: bytes, title: str, names: Sequence[str], prototype: Sequence[Any]) -> None:
         self.title, self.names, self.prototype = title, names, prototype
         self._engine = _loaded(code)  # the code is there as long as its engine
-        self.address = self._engine.get_function_address(ENTRY)
-        self._enter = _Entry(self.address)
+        self.enter = _Entry(self._engine.get_function_address(ENTRY))
         self.pack: Callable[..., bytes] = packer(names, prototype)
 
     def __call__(self, *arguments: Any) -> int:
         """Walk, as the function does."""
-        walked: int = self._enter(self.pack(*arguments) + NOTHING_KEPT)
+        walked: int = self.enter(self.pack(*arguments) + NOTHING_KEPT)
         if walked <= MISFIT:
             raise OnebitError(_explained(walked, self.title))
         return walked

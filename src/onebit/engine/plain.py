@@ -26,23 +26,18 @@ class PlainLoop:
         """Compile, or load from the folder; arguments have the types of the prototype."""
         self._kinds = [type(value) for value in prototype]
         signature = tuple(map(numba.typeof, self._as_compiled(prototype)))
-        self._enter = kept(loop, folder, signature, **OPTIONS)
+        if folder is None:
+            self._enter: Callable[..., int] = numba.njit(signature, **OPTIONS)(loop)
+        else:
+            self._enter = numba.njit(signature, cache=True, **OPTIONS)(_in_folder(loop, folder))
 
     def __call__(self, *arguments: Any) -> int:
         """Walk, as the function does."""
-        walked: int = self._enter(*self._as_compiled(arguments))
-        return walked
+        return self._enter(*self._as_compiled(arguments))
 
     def _as_compiled(self, arguments: Sequence[Any]) -> list[Any]:
         """Return arguments of the types that were compiled for: rows are never written, other arrays may be."""
         return [_fitted(kind, value) for kind, value in zip(self._kinds, arguments, strict=True)]
-
-
-def kept(function: Callable[..., Any], folder: Path | None, *signature: Any, **options: Any) -> Any:
-    """Return a function that Numba compiles, for a signature if one is given, and whose machine code it keeps in the folder."""
-    if folder is None:
-        return numba.njit(*signature, **options)(function)
-    return numba.njit(*signature, cache=True, **options)(_in_folder(function, folder))
 
 
 def _in_folder(function: Callable[..., Any], folder: Path) -> Callable[..., Any]:

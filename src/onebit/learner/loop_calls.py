@@ -24,7 +24,7 @@ from onebit.features.rows import Row, Rows, as_rows, convert_stretch, filled_cel
 from onebit.learner.model import Model
 
 if TYPE_CHECKING:
-    from onebit.engine.entry import LaidOutLoop
+    from onebit.engine.arguments import LaidOutLoop
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 STEPS = 50  # taken one by one before it pays to lay out the arguments of the loop
@@ -121,7 +121,7 @@ def _lay_out(model: Model, row: Row) -> LaidOutLoop | None:
         return None
     if not isinstance(model.loop, CompiledLoop):  # as where Numba was asked not to compile
         return None
-    from onebit.engine.entry import LaidOutLoop
+    from onebit.engine.arguments import LaidOutLoop
 
     arguments = {
         "params": model.params,

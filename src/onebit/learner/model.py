@@ -33,7 +33,7 @@ from onebit.spaces.routing import MOST_BYTES, Routing
 from onebit.spaces.sparse import SparseRows
 
 if TYPE_CHECKING:
-    from onebit.engine.entry import LaidOutLoop
+    from onebit.engine.arguments import LaidOutLoop
 
 _WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # by the loop, between one call and the next
 

@@ -9,7 +9,7 @@ every head: equal weight vectors give equal scores, bit for bit, which ties depe
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from onebit.contract.belief import Contributions
 from onebit.contract.rule import Contrast, Vector
 from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.space import Space, moved, needs_room, refreshed_norm, shrink
-
-__all__ = ["Dense", "DenseRows", "DenseSpace", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
+from onebit.spaces.space import Space, shrink
 
 
 class DenseRows(NamedTuple):
@@ -33,22 +31,6 @@ class DenseRows(NamedTuple):
         return len(self.values)
 
 
-class HasWeights(Protocol):
-    """What is mixed in below needs of a space."""
-
-    @property
-    def weights(self) -> NDArray[Any]:
-        """The weights before the factor, one line for each head."""
-
-    @property
-    def scale(self) -> Vector:
-        """The factor comes first."""
-
-    @property
-    def bias(self) -> int:
-        """Whether there is one."""
-
-
 class DenseSpace(Space):
     """A space of dense rows whose weights are of shape (heads, features + bias)."""
 
@@ -60,15 +42,15 @@ class DenseSpace(Space):
         return DenseRows(np.zeros((1, 1), dtype=dtype))
 
     @property
-    def room(self: HasWeights) -> tuple[int, int]:
+    def room(self: Any) -> tuple[int, int]:
         """How many heads and features there is room for."""
         return self.weights.shape[0], self.weights.shape[1] - self.bias
 
-    def matrix(self: HasWeights) -> Any:
+    def matrix(self: Any) -> Any:
         """The weights themselves, heads by features, the bias last."""
         return self.weights * self.weights.dtype.type(self.scale[0])
 
-    def contributions(self: HasWeights, rows: DenseRows, contrast: Contrast) -> Contributions:
+    def contributions(self: Any, rows: DenseRows, contrast: Contrast) -> Contributions:
         """What each value of the one row adds to a contrast of heads."""
         weights = sum(self.scale[0] * weight * self.weights[head].astype(np.float64) for head, weight in contrast)
         x = rows.values[0]

@@ -15,9 +15,7 @@ from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.space import ball_factor, moved, needs_room, refreshed_norm, shrunk, stepped
-
-__all__ = ["DiagonalDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
+from onebit.spaces.space import ball_factor, shrunk, stepped
 
 
 class DiagonalDenseArrays(NamedTuple):
@@ -116,15 +114,6 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
         scores[head], scores[heads + head] = scale * total, squares
         flaw += 0.0 * (total + squares)
     return float(norm) + space.bias + flaw
-
-
-def forget(space: DiagonalDense) -> None:
-    """As it was at the beginning."""
-    for head in range(space.weights.shape[0]):
-        for feature in range(space.weights.shape[1]):
-            space.weights[head, feature] = 0.0
-            space.variances[head * space.own, feature] = space.start
-    space.scale[0], space.scale[1] = 1.0, 0.0
 
 
 def absorb(space: DiagonalDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:

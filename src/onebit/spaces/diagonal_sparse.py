@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.space import ball_factor, moved, needs_room, refreshed_norm, shrunk, stepped
+from onebit.spaces.space import ball_factor, shrunk, stepped
 from onebit.spaces.sparse import SparseRows, SparseSpace
-
-__all__ = ["DiagonalSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class DiagonalSparseArrays(NamedTuple):

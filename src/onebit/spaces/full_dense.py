@@ -18,9 +18,6 @@ from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout, allocate
-from onebit.spaces.space import moved, needs_room, refreshed_norm
-
-__all__ = ["FullDense", "absorb", "forget", "moved", "needs_room", "refreshed_norm", "score"]
 
 
 class FullDenseArrays(NamedTuple):
@@ -143,20 +140,6 @@ def _image(space: FullDense, matrix: int) -> float:
     for feature in range(size):
         total += x[feature] * image[feature]
     return total
-
-
-def forget(space: FullDense) -> None:
-    """As it was at the beginning."""
-    for head in range(space.weights.shape[0]):
-        for feature in range(space.weights.shape[1]):
-            space.weights[head, feature] = 0.0
-    for matrix in range(space.triangles.shape[0]):
-        triangle, start = space.triangles[matrix], 0
-        for feature in range(space.weights.shape[1]):
-            for other in range(feature):
-                triangle[start + other] = 0.0
-            triangle[start + feature] = space.start
-            start += feature + 1
 
 
 def absorb(space: FullDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:

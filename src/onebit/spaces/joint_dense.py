@@ -17,9 +17,6 @@ from onebit.contract.covariance import Order
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout, allocate
-from onebit.spaces.space import moved, needs_room, refreshed_norm
-
-__all__ = ["JointDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
 
 STEPS = 60  # of the search for l; it is quadratic, and monotone from the left
 

@@ -13,6 +13,7 @@ takes the kernel values of one more row.
 
 from __future__ import annotations
 
+import sys
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -79,32 +80,35 @@ def more_heads(space: Any, heads: int) -> dict[str, Any]:
 
 # --- what depends on the form of the rows: looked up by the type of the space, when compiled as in plain Python ------------
 
-FORMS: dict[type[Any], ModuleType] = {}
+
+def form_of_rows(space: Any) -> ModuleType:
+    """Return the module of a kernel space."""
+    return sys.modules[type(space).__module__]
 
 
 def squared_length(space: Any, rows: Any, row: int) -> float:
     """||x||^2 of a row, the bias included."""
-    return float(FORMS[type(space)].squared_length(space, rows, row))
+    return float(form_of_rows(space).squared_length(space, rows, row))
 
 
 def dots(space: Any, rows: Any, row: int, factor: float) -> None:
     """Write the dot products of all stored rows with `factor` times a row to `values`."""
-    FORMS[type(space)].dots(space, rows, row, factor)
+    form_of_rows(space).dots(space, rows, row, factor)
 
 
 def dots_among(space: Any, slot: int) -> None:
     """Write the dot products of all stored rows with one of them to `others`."""
-    FORMS[type(space)].dots_among(space, slot)
+    form_of_rows(space).dots_among(space, slot)
 
 
 def same(space: Any, rows: Any, row: int, factor: float, slot: int) -> bool:
     """Whether a stored row is `factor` times a row."""
-    return bool(FORMS[type(space)].same(space, rows, row, factor, slot))
+    return bool(form_of_rows(space).same(space, rows, row, factor, slot))
 
 
 def store(space: Any, rows: Any, row: int, factor: float, slot: int) -> None:
     """Write `factor` times a row to a slot."""
-    FORMS[type(space)].store(space, rows, row, factor, slot)
+    form_of_rows(space).store(space, rows, row, factor, slot)
 
 
 # --- compiled: scores and steps -------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.kernel import (
-    FORMS,
     LANES,
     STORED,
     Plan,
@@ -149,6 +147,3 @@ def store(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: in
     x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
         space.supports[block, feature, lane] = x.dtype.type(factor * np.float64(x[feature]))
-
-
-FORMS[KernelDense] = sys.modules[__name__]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,6 @@ from onebit.contract.rule import Vector
 from onebit.errors import InputError
 from onebit.spaces import kernel
 from onebit.spaces.kernel import (
-    FORMS,
     LANES,
     STORED,
     Plan,
@@ -209,6 +207,3 @@ def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: 
         space.entries[first + entry - begin] = rows.values.dtype.type(factor * np.float64(rows.values[entry]))
     space.starts[slot], space.ends[slot] = first, first + end - begin
     space.used[0] += end - begin
-
-
-FORMS[KernelSparse] = sys.modules[__name__]

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import math
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
+from onebit.contract.candidates import Labels
 from onebit.contract.rule import Vector
 
 SMALLEST, LARGEST = 1e-6, 1e6  # a scale outside of this is multiplied into the weights
@@ -59,19 +60,7 @@ class Space:
 # --- compiled: weights up to a factor ------------------------------------------------------------------------------------
 
 
-class Scaled(Protocol):
-    """A space that keeps its weights up to a factor."""
-
-    @property
-    def weights(self) -> NDArray[Any]:
-        """The weights before the factor."""
-
-    @property
-    def scale(self) -> Vector:
-        """The factor, in a vector of one."""
-
-
-def shrink(space: Scaled, factor: float) -> None:
+def shrink(space: Any, factor: float) -> None:
     """Multiply all weights by a factor."""
     space.scale[0] *= factor
     if SMALLEST < space.scale[0] < LARGEST:
@@ -84,17 +73,21 @@ def shrink(space: Scaled, factor: float) -> None:
     space.scale[0] = 1.0
 
 
-def needs_room(space: Scaled, rows: Any, row: int) -> bool:
+def needs_room(space: Any, rows: Any, row: int) -> bool:
     """Linear spaces have room for every step."""
     return False
 
 
-def moved(space: Scaled) -> float:
+def moved(space: Any) -> float:
     """A step changes ||W||^2 by what it adds, and by nothing else."""
     return 0.0
 
 
-def refreshed_norm(space: Scaled, kept: float) -> float:
+def hope(space: Any, scores: Vector, candidates: Labels) -> None:
+    """Do nothing: the scores of most spaces say everything that there is to say before a decision."""
+
+
+def refreshed_norm(space: Any, kept: float) -> float:
     """||W||^2, summed afresh."""
     weights = space.weights
     total = 0.0

@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from onebit.contract.belief import Contributions
 from onebit.contract.rule import Contrast, Vector
 from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.space import Space, moved, needs_room, refreshed_norm, shrink
-
-__all__ = ["Sparse", "SparseRows", "SparseSpace", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
-
+from onebit.spaces.space import Space, shrink
 
 FEW = 16  # heads that are summed in registers
 # Whose sums the compiler may not reorder: it would take eight entries at a time, gathering weights of one head.

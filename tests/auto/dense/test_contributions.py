@@ -26,7 +26,7 @@ from onebit.auto.dense.mixture import (
     WAVED,
 )
 from onebit.auto.dense.scoring import waves_of_columns
-from onebit.auto.dense.shaped_arrays import LARGEST, LOGARITHM, shares
+from onebit.auto.dense.shaped_factors import LARGEST, LOGARITHM, shares
 from onebit.auto.dense.views import MEAN
 from onebit.contract.belief import Contributions, amount
 from onebit.learner.learner import Learner

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scipy import special
 
 from onebit.auto import HEARD, LABEL, REWARD, RIGHT
-from onebit.auto.sparse import arrays
-from onebit.auto.sparse.learning import bound
+from onebit.auto.sparse import scoring
+from onebit.auto.sparse.learning import bound, forget
 from onebit.auto.sparse.scoring import raised
-from onebit.auto.sparse.space import AutoSparse, absorb, forget, hope, score
+from onebit.auto.sparse.space import AutoSparse, absorb, hope, score
 from onebit.contract.candidates import ALL_CLASSES
 from onebit.spaces.sparse import SparseRows
 
@@ -84,9 +84,9 @@ def test_beliefs_are_probabilities_and_trusts_are_a_regression(stream: Stream) -
     assert (beliefs > 0.0).all()
     assert (hopes >= beliefs * (1.0 - 1e-12)).all()
     assert (hopes <= 1.0).all()
-    assert (space.trusts[[arrays.OPINION, arrays.SCORE]] >= 0.0).all()
-    assert space.trusts[arrays.COMMON] >= (-arrays.MOST_TRUST if stream.classes == 2 else 0.0)
-    assert (space.trusts <= arrays.MOST_TRUST).all()
+    assert (space.trusts[[scoring.OPINION, scoring.SCORE]] >= 0.0).all()
+    assert space.trusts[scoring.COMMON] >= (-scoring.MOST_TRUST if stream.classes == 2 else 0.0)
+    assert (space.trusts <= scoring.MOST_TRUST).all()
     np.testing.assert_array_equal(space.doubts, space.doubts.T)
     assert (np.linalg.eigvalsh(space.doubts) > 0.0).all()
     assert sum(one.share for one in space.report().members) == pytest.approx(1.0)
@@ -119,14 +119,14 @@ def test_names_of_classes_change_nothing(stream: Stream, seed: int) -> None:
 def test_hopes_that_are_not_worked_out_would_not_have_been_the_highest(stream: Stream, seed: int) -> None:
     space, _ = walked(stream)
     generator, said = np.random.default_rng(seed), np.zeros(3 * stream.classes)
-    scale = space.trusts[arrays.SCORE] ** 2 * space.facts[arrays.RESIDUALS] / space.facts[arrays.ROUNDS]
+    scale = space.trusts[scoring.SCORE] ** 2 * space.facts[scoring.RESIDUALS] / space.facts[scoring.ROUNDS]
     for row in range(5):
         score(space, stream.rows, row, said)
         candidates = np.flatnonzero(generator.random(stream.classes) < 0.6).astype(np.int64)
         hope(space, said, candidates)
         able = candidates if len(candidates) else np.arange(stream.classes)
         total = said[able].sum()
-        everything = [raised(said[i] / total, scale * space.said[arrays.VARIANCE, i]) for i in able]
+        everything = [raised(said[i] / total, scale * space.said[scoring.VARIANCE, i]) for i in able]
         raised_here = said[stream.classes + able] > said[able]
         best = int(np.argmax(everything))
         assert raised_here[best] or everything[best] == pytest.approx(said[able[best]] / total)
@@ -136,12 +136,12 @@ def test_hopes_that_are_not_worked_out_would_not_have_been_the_highest(stream: S
 @given(stream=streams)
 def test_what_is_forgotten_is_as_in_the_beginning_and_features_and_background_are_kept(stream: Stream) -> None:
     space, _ = walked(stream)
-    features, background = space.features.copy(), space.facts[[arrays.LENGTHS, arrays.ROWS]]
+    features, background = space.features.copy(), space.facts[[scoring.LENGTHS, scoring.ROWS]]
     forget(space)
     fresh = AutoSparse.planned(stream.classes, FEATURES, np.float64)
     assert np.array_equal(space.features, features)
-    assert np.array_equal(space.facts[[arrays.LENGTHS, arrays.ROWS]], background)
-    fresh.facts[[arrays.LENGTHS, arrays.ROWS]] = background
+    assert np.array_equal(space.facts[[scoring.LENGTHS, scoring.ROWS]], background)
+    fresh.facts[[scoring.LENGTHS, scoring.ROWS]] = background
     for name in ("weights", "constants", "counts", "facts", "trusts", "doubts"):
         assert np.array_equal(getattr(space, name), getattr(fresh, name)), name
 
@@ -155,7 +155,7 @@ def test_a_trust_at_its_bound_leaves_the_others_at_what_is_most_likely_there(see
     precision = np.linalg.inv(doubts)
     nearest = trusts[:2] - np.linalg.solve(precision[:2, :2], precision[:2, 2]) * (0.0 - trusts[2])
     bound(trusts, doubts, 0.0)
-    np.testing.assert_allclose(trusts, [*np.clip(nearest, 0.0, arrays.MOST_TRUST), 0.0], rtol=1e-6)
+    np.testing.assert_allclose(trusts, [*np.clip(nearest, 0.0, scoring.MOST_TRUST), 0.0], rtol=1e-6)
 
 
 @few
@@ -166,7 +166,7 @@ def test_a_class_that_was_never_right_is_neither_rare_nor_common_and_all_rows_th
     space, _ = walked(stream)
     space.counts[0] = 0.0
     score(space, stream.rows, 3, np.zeros(3 * stream.classes))
-    common = space.said[arrays.COMMON]
+    common = space.said[scoring.COMMON]
     assert common[0] == 0.0
     assert space.counts @ common == pytest.approx(0.0, abs=1e-9 * (1.0 + space.counts.sum()))
     assert (np.diff(common[1:][np.argsort(space.counts[1:])][(space.counts[1:] == 0.0).sum() :]) >= 0.0).all()
@@ -189,7 +189,7 @@ def test_room_for_more_changes_nothing_of_what_is_known(stream: Stream, more: in
 def test_a_class_far_behind_all_others_is_still_possible() -> None:
     stream = Stream(1, 3)
     space, _ = walked(stream)
-    space.trusts[arrays.SCORE] = 1e6  # as no answers could make it
+    space.trusts[scoring.SCORE] = 1e6  # as no answers could make it
     said = np.zeros(9)
     assert np.isfinite(score(space, stream.rows, 0, said))
     assert (said[:3] > 0.0).all()

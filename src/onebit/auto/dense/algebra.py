@@ -1,4 +1,4 @@
-"""What members are computed with: symmetric matrices in tiles, and a row times a matrix.
+"""Linear algebra of the members: symmetric matrices in tiles, a row times a matrix, orthonormal vectors, triangles.
 
 A matrix P is kept as H, P = H + H': of the tiles below the diagonal all of P, of those on it half. So one loop does for all lines. Eight lines lie side by
 side, sixteen columns of each behind those of the line above: whoever goes through eight lines at once reads memory from front to back.
@@ -6,16 +6,21 @@ side, sixteen columns of each behind those of the line above: whoever goes throu
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from numpy.typing import NDArray
 
+from onebit.contract.rule import Matrix, Vector
 from onebit.engine.lanes import LANES, fused, load, plus, put, spread, total, totals
 
 TILE = LANES  # lines and columns: so many numbers in single precision are a line of the cache
 SIDE = 8  # lines that lie side by side
 TOGETHER = 8  # vectors that are taken off a matrix at once
 PIECE = SIDE * TILE  # numbers
+DEPENDENT = 1e-10  # a vector of which less than this is left (squared) is taken to lie in the space of the others
+DIAGONAL, NOISE = 1e-10, 1e-17  # moments off the diagonal below this share of those on it, or of their sum, are 0
+LEAST_PIVOT = 1e-9  # of a variance: what others leave of it, at least
 
 
 def padded(size: int) -> int:
@@ -214,3 +219,171 @@ def repair(tiles: NDArray[Any], size: int, least: float, most: float) -> None:
             place = place_of(line, column)
             variance = min(most, max(least, 2.0 * float(tiles[place]))) if line == column else 0.0
             tiles[place] = variance / 2.0
+
+
+# --- orthonormal vectors, and the rotation that makes moments diagonal --------------------------------------------------
+
+
+def products(vector: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write the dot products of a vector with eight rows."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    fifth, sixth, seventh, eighth = rows[4], rows[5], rows[6], rows[7]
+    zero = vector.dtype.type(0)
+    a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+    for column in range(vector.shape[0]):
+        value = vector[column]
+        a += value * first[column]
+        b += value * second[column]
+        c += value * third[column]
+        d += value * fourth[column]
+        e += value * fifth[column]
+        f += value * sixth[column]
+        g += value * seventh[column]
+        h += value * eighth[column]
+    out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7] = a, b, c, d, e, f, g, h
+
+
+def combine(out: NDArray[Any], before: Any, factors: NDArray[Any], rows: NDArray[Any]) -> None:
+    """Write what was there before times a factor, plus eight rows times theirs."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    fifth, sixth, seventh, eighth = rows[4], rows[5], rows[6], rows[7]
+    kind = out.dtype.type
+    a, b, c, d = kind(factors[0]), kind(factors[1]), kind(factors[2]), kind(factors[3])
+    e, f, g, h = kind(factors[4]), kind(factors[5]), kind(factors[6]), kind(factors[7])
+    for column in range(out.shape[0]):
+        more = a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
+        more += e * fifth[column] + f * sixth[column] + g * seventh[column] + h * eighth[column]
+        out[column] = before * out[column] + more
+
+
+def orthonormalise(vectors: NDArray[Any], index: int, vector: NDArray[Any]) -> None:
+    """Write what a vector has beside those before `index` (Gram and Schmidt, twice), with length one; 0 where it depends on them."""
+    own, width, zero = vectors[index], vector.shape[0], vector.dtype.type(0)
+    for column in range(width):
+        own[column] = vector[column]
+    for time in range(3):
+        for other in range(index if time > 0 else 0):
+            known, along = vectors[other], zero
+            for column in range(width):
+                along += own[column] * known[column]
+            for column in range(width):
+                own[column] -= along * known[column]
+        squares = zero
+        for column in range(width):
+            squares += own[column] * own[column]
+        left = float(squares)
+        factor = vector.dtype.type(1.0 / math.sqrt(left) if left > (DEPENDENT if time > 0 else 0.0) else 0.0)
+        for column in range(width):
+            own[column] *= factor
+
+
+def diagonalise(moments: Matrix, rotation: Matrix) -> bool:
+    """One sweep of rotations that bring moments nearer to a diagonal (Jacobi 1846); whether there was any left to do."""
+    size, trace, rotated = moments.shape[0], 0.0, False
+    for index in range(size):
+        trace += moments[index, index]
+    for index in range(size):
+        for other in range(index + 1, size):
+            mixed, own, its = moments[index, other], moments[index, index], moments[other, other]
+            if abs(mixed) <= DIAGONAL * math.sqrt(abs(own * its)) + NOISE * trace:
+                continue
+            rotated = True
+            theta = (its - own) / (2.0 * mixed)
+            tangent = math.copysign(1.0, theta) / (abs(theta) + math.sqrt(theta * theta + 1.0))
+            cosine = 1.0 / math.sqrt(tangent * tangent + 1.0)
+            sine = tangent * cosine
+            for column in range(size):
+                a, b = moments[index, column], moments[other, column]
+                moments[index, column], moments[other, column] = cosine * a - sine * b, sine * a + cosine * b
+                a, b = rotation[index, column], rotation[other, column]
+                rotation[index, column], rotation[other, column] = cosine * a - sine * b, sine * a + cosine * b
+            for row in range(size):
+                a, b = moments[row, index], moments[row, other]
+                moments[row, index], moments[row, other] = cosine * a - sine * b, sine * a + cosine * b
+    return rotated
+
+
+def sort_diagonal(moments: Matrix, rotation: Matrix) -> None:
+    """Bring the largest of diagonal moments to the front, with their rotations."""
+    size = moments.shape[0]
+    for index in range(size):
+        largest = index
+        for other in range(index + 1, size):
+            if moments[other, other] > moments[largest, largest]:
+                largest = other
+        moments[index, index], moments[largest, largest] = moments[largest, largest], moments[index, index]
+        for column in range(size):
+            before = rotation[index, column]
+            rotation[index, column] = rotation[largest, column]
+            rotation[largest, column] = before
+
+
+# --- triangles ---------------------------------------------------------------------------------------------------------
+
+
+def invert(
+    lower: Matrix, varying: Vector, inverse: Matrix, row: Vector, factor: NDArray[Any], logarithms: Vector
+) -> None:
+    """Write the transpose of L^-1, LL' the matrix whose lower triangle is in `lower`, and log of the determinants of its first rows and columns.
+
+    A line of L is the product of what there is of L^-1 with that of the matrix. By substitution every number would wait for the one before it.
+    Rows where `varying`, which counts those that vary, does not go up are left out: their inverses and logarithms are 0. `row` is room to work in.
+    """
+    size, before, logarithm = lower.shape[0], 0.0, 0.0
+    for index in range(size):
+        line, inverted, left = row[:index], inverse[index], lower[index, index]
+        least, unit = LEAST_PIVOT * left, 0.0
+        transform(inverse, lower[index], line)
+        for other in range(index):
+            left -= line[other] * line[other]
+        if varying[index] > before:
+            unit = 1.0 / math.sqrt(max(least, left))
+            logarithm += math.log(max(least, left))
+        before = varying[index]
+        transform_back(inverse, line, inverted)
+        for column in range(size):
+            inverted[column] *= -unit
+        inverted[index] = unit
+        for column in range(size):
+            factor[column, index] = inverted[column]
+        logarithms[index] = logarithm
+
+
+def transform(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write as many numbers of the product of a lower triangle with a row as there is room for; four lines share a pass, and above the diagonal is 0."""
+    kind, count, index = factor.dtype.type, out.shape[0], 0
+    while index + 4 <= count:
+        first, second, third, fourth = factor[index], factor[index + 1], factor[index + 2], factor[index + 3]
+        a, b, c, d = kind(0), kind(0), kind(0), kind(0)
+        for other in range(index + 4):
+            value = kind(row[other])
+            a += first[other] * value
+            b += second[other] * value
+            c += third[other] * value
+            d += fourth[other] * value
+        out[index], out[index + 1], out[index + 2], out[index + 3] = a, b, c, d
+        index += 4
+    while index < count:
+        line, total = factor[index], kind(0)
+        for other in range(index + 1):
+            total += line[other] * kind(row[other])
+        out[index] = total
+        index += 1
+
+
+def transform_back(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> None:
+    """Write the product of the transpose of a lower triangle with a row, as far as there is one; in the same way."""
+    count, index = row.shape[0], 0
+    for column in range(out.shape[0]):
+        out[column] = 0.0
+    while index + 4 <= count:
+        first, second, third, fourth = factor[index], factor[index + 1], factor[index + 2], factor[index + 3]
+        a, b, c, d = row[index], row[index + 1], row[index + 2], row[index + 3]
+        for column in range(index + 4):
+            out[column] += a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
+        index += 4
+    while index < count:
+        line, value = factor[index], row[index]
+        for column in range(index + 1):
+            out[column] += value * line[column]
+        index += 1

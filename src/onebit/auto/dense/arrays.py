@@ -11,7 +11,7 @@ from onebit.auto.dense.basis import Basis, components_of
 from onebit.auto.dense.clusters import Clusters
 from onebit.auto.dense.linear import LinearMembers, View
 from onebit.auto.dense.mixture import ABSENT, BASED, PRESENT, SIZES, Mixture
-from onebit.auto.dense.shaped_arrays import Shaped
+from onebit.auto.dense.shaped_factors import Shaped
 from onebit.auto.dense.views import FeatureStatistics, Waves
 from onebit.contract.covariance import FITTING_MATRICES
 from onebit.contract.rule import Vector

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.dense.algebra import padded, times_some
-from onebit.auto.dense.orthogonal import combine, diagonalise, order, orthonormalise, products
+from onebit.auto.dense.algebra import combine, diagonalise, orthonormalise, padded, products, sort_diagonal, times_some
 from onebit.auto.dense.views import MOST_MAGNIFIED
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec, allocate
@@ -190,7 +189,7 @@ def work(basis: Basis) -> int:
             spent += 4 * basis.moments.size * basis.moments.shape[0]
             facts[POSITION] += 1.0
             if not diagonalise(basis.moments, basis.rotation) or facts[POSITION] >= MOST_ROTATIONS:
-                order(basis.moments, basis.rotation)
+                sort_diagonal(basis.moments, basis.rotation)
                 enter(basis, ROTATING)
         else:
             spent += rotate(basis, PIECE - spent)

@@ -31,7 +31,7 @@ from onebit.auto.dense.clusters import CENTRE, PRECISION, Clusters
 from onebit.auto.dense.mixture import BASED, CLUSTERS, COMPONENTS, CORRECTED, MEMBERS, SHAPED, WAVED
 from onebit.auto.dense.scoring import LEAST_OPINION, WAVES_PER_LENGTH, waves_of_columns
 from onebit.auto.dense.shaped import BEHIND, PREFIXES, UNSEEN
-from onebit.auto.dense.shaped_arrays import (
+from onebit.auto.dense.shaped_factors import (
     LOG_WIDTH,
     LOGARITHM,
     NARROW,

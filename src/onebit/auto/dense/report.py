@@ -29,7 +29,7 @@ from onebit.auto.dense.mixture import (
 )
 from onebit.auto.dense.scoring import waves_of_columns
 from onebit.auto.dense.shaped import PREFIXES
-from onebit.auto.dense.shaped_arrays import shares
+from onebit.auto.dense.shaped_factors import shares
 from onebit.auto.dense.views import DIVIDES, VARYING
 from onebit.contract.description import ColumnsReport, MemberReport, MembersReport
 

@@ -22,7 +22,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from onebit.auto.dense.algebra import padded, times
-from onebit.auto.dense.shaped_arrays import (
+from onebit.auto.dense.shaped_factors import (
     FREEDOM,
     GRADIENTS,
     LARGEST,
@@ -40,10 +40,10 @@ from onebit.auto.dense.shaped_arrays import (
     Shaped,
     copy_of,
     factor_of,
+    refresh,
     share_factor,
     shares,
 )
-from onebit.auto.dense.shaped_factors import refresh
 from onebit.contract.rule import Matrix, Vector
 
 __all__ = ["SHAPES", "Shaped", "clear_shaped", "forget_shaped", "learn_shaped", "score_shaped", "share_factor"]

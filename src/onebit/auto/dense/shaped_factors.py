@@ -1,37 +1,152 @@
-"""The factors of shaped clusters (`auto.dense.shaped`), taken anew in pieces: no round waits for those of all classes."""
+"""What shaped clusters (`auto.dense.shaped`) remember; their factors are taken anew in pieces, so that no round waits for those of all classes."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.dense.algebra import times
-from onebit.auto.dense.shaped_arrays import (
-    FREEDOM,
-    LOG_WIDTH,
-    NARROW,
-    NEXT,
-    NEXT_PRIOR,
-    POSITION,
-    PRIOR,
-    ROWS,
-    SECOND,
-    TOTALS,
-    Shaped,
-    copy_of,
-    factor_of,
-    shares,
-)
+from onebit.auto.dense.algebra import invert, padded, times
 from onebit.contract.rule import Matrix, Vector
+from onebit.spaces.layout import LAST_NUMBER, MOST_COUNTED, NUMBERS, ArraySpec, allocate
 
+SHAPES = 3  # members
+MOST_SHAPED = 2**19  # numbers in the matrices of all classes; with more, classes share one
+START = math.log(0.5)  # the logarithm of the trust in the beginning
+LARGEST, SMALLEST = 0.5, -4.0  # the range of the logarithm of the trust
+
+# Rows learnt, those of them in the totals, how many it takes until factors are taken anew, how many M is measured on, k, that of the next
+# shared factor, how far the work on factors is (0: there is none to do), and which of two shared factors is in use.
+ROWS, TOTALS, NEXT, FREEDOM, PRIOR, NEXT_PRIOR, POSITION, SECOND = 0, 1, 2, 3, 4, 5, 6, 7
+FACTS = 8
+LOGARITHM, GRADIENTS = 0, 1  # of the trusts: log b, and the sum of squared gradients
+NARROW, LOG_WIDTH = 0, 1  # of a class: 1/v and log v
 LEAST_VARIANCE = 1e-4  # what is added to a variance, as a share of that of all rows
 LEAST_BETWEEN = 0.05  # the share of the variance that is between classes, at least
 SAME = 1e-12  # a component with less than this share of the usual variance, which is one, is constant
 EARLY, OFTEN, SELDOM = 300.0, 1.1, 1.2  # factors are taken anew when there are so many times as many rows,
 ALONE = 1.5  # and that of a class when there are so many times as many of it
 PIECE = 2**21  # multiplications in one round, or so
+
+
+class Shaped(NamedTuple):
+    """What is known of the rows in which each class was right, and of all rows.
+
+    There is a place for each class, and the last for all that were never right. Where classes share a factor there are two factors, that of the known
+    classes and that of the others, and two of everything made with them: the one in use and the next.
+    """
+
+    counts: Vector
+    means: Matrix
+    scatters: NDArray[np.float64]  # of every class, or of all of them; below the diagonal
+    total_mean: Vector
+    total_scatter: Matrix
+    within: Matrix  # M, below the diagonal; 0 on it for a constant component
+    trusts: Matrix  # LOGARITHM, GRADIENTS
+    facts: Vector
+    factored: Vector  # how many rows of each class its factor was made of
+    factors: NDArray[Any]  # L^-1, its columns one below the other, with room for whole tiles
+    logarithms: Matrix  # log |C| of the first components, for each factor
+    varying: Vector  # how many of the first components are not constant
+    places: NDArray[Any]  # where a class is expected, transformed where classes share a factor
+    widths: Matrix  # NARROW, LOG_WIDTH
+    lower: Matrix  # and room to work in
+    inverse: Matrix
+    difference: Vector
+    row: NDArray[Any]
+    away: NDArray[Any]
+    off: NDArray[Any]
+    distances: Vector
+    behind: Vector
+    said: Vector  # the scores of the row scored last
+
+    @classmethod
+    def empty(cls, heads: int, components: int, dtype: Any, shared: bool) -> Shaped:
+        """Nothing is known."""
+        made = cls(**allocate(cls.layout(heads, components, dtype, shared)))
+        made.trusts[LOGARITHM] = START
+        made.facts[PRIOR] = 1.0
+        return made
+
+    @staticmethod
+    def layout(heads: int, components: int, dtype: Any, shared: bool) -> dict[str, ArraySpec]:
+        """What the arrays are, of which all but `SCRATCH` are written into a file."""
+        vector, square = ArraySpec((components,), NUMBERS), ArraySpec((components, components), NUMBERS)
+        factors = 4 if shared else heads + 1
+        count = ArraySpec((heads,), NUMBERS, 0.0, float(MOST_COUNTED))
+        return {
+            "counts": count,
+            "means": ArraySpec((heads, components), NUMBERS),
+            "scatters": ArraySpec((1 if shared else heads, components, components), NUMBERS),
+            "total_mean": vector,
+            "total_scatter": square,
+            "within": square,
+            "trusts": ArraySpec((2, SHAPES), NUMBERS, (SMALLEST, 0.0), (LARGEST, LAST_NUMBER)),
+            "facts": ArraySpec((FACTS,), NUMBERS, 0.0, float(MOST_COUNTED)),
+            "factored": count,
+            "factors": ArraySpec((factors, components, padded(components)), dtype),
+            "logarithms": ArraySpec((factors, components), NUMBERS),
+            "varying": vector,
+            "places": ArraySpec((2 if shared else 1, heads + 1, components), dtype),
+            "widths": ArraySpec((2, heads + 1), NUMBERS),
+            "lower": square,
+            "inverse": square,
+            "difference": vector,
+            "row": ArraySpec((components,), dtype),
+            "away": ArraySpec((2, padded(components)), dtype),
+            "off": ArraySpec((components,), dtype),
+            "distances": ArraySpec((heads + 1,), NUMBERS),
+            "behind": ArraySpec((heads + 1,), NUMBERS),
+            "said": ArraySpec((SHAPES * heads,), NUMBERS),
+        }
+
+    def factor(self, which: int) -> NDArray[Any]:
+        """One of the factors as a matrix."""
+        return self.factors[which, :, : self.means.shape[1]].T
+
+    def grown(self, heads: int) -> Shaped:
+        """A copy with room for more classes, which were never right."""
+        before, components = self.means.shape
+        made = Shaped.empty(heads, components, self.places.dtype, shares(self))
+        for name, array in self._asdict().items():
+            new = getattr(made, name)
+            if name in SCRATCH:
+                continue
+            if new.shape == array.shape:
+                new[:] = array
+            elif name in ("places", "widths"):
+                new[:, :before], new[:, before:] = array[:, :before], array[:, before:]
+            else:
+                new[:before] = array[:before]
+                new[before:] = array[before:] if len(array) > before else 0.0
+        return made
+
+
+SCRATCH = ("lower", "inverse", "difference", "row", "away", "off", "distances", "behind", "said")
+
+
+def share_factor(classes: int, components: int) -> bool:
+    """Whether so many classes share a factor."""
+    return classes * components**2 > MOST_SHAPED
+
+
+def shares(shaped: Shaped) -> bool:
+    """Whether its classes share a factor."""
+    return len(shaped.places) > 1
+
+
+def copy_of(shaped: Shaped, coming: bool) -> int:
+    """Which copy of the places is in use, or comes next; where classes share no factor there is one."""
+    return 1 if shares(shaped) and (shaped.facts[SECOND] > 0.0) != coming else 0
+
+
+def factor_of(shaped: Shaped, place: int, coming: bool) -> int:
+    """Which factor is that of a place."""
+    if not shares(shaped):
+        return place
+    return 2 * copy_of(shaped, coming) + (0 if place < shaped.counts.shape[0] else 1)
 
 
 def refresh(shaped: Shaped, head: int) -> None:
@@ -142,74 +257,3 @@ def locate(shaped: Shaped, place: int, coming: bool) -> None:
     width = 1.0 + 1.0 / (count + prior)
     shaped.widths[NARROW, place] = 1.0 / width
     shaped.widths[LOG_WIDTH, place] = math.log(width)
-
-
-LEAST_PIVOT = 1e-9  # of a variance: what others leave of it, at least
-
-
-def invert(
-    lower: Matrix, varying: Vector, inverse: Matrix, row: Vector, factor: NDArray[Any], logarithms: Vector
-) -> None:
-    """Write the transpose of L^-1, LL' the matrix whose lower triangle is in `lower`, and log of the determinants of its first rows and columns.
-
-    A line of L is the product of what there is of L^-1 with that of the matrix. By substitution every number would wait for the one before it.
-    Rows where `varying`, which counts those that vary, does not go up are left out: their inverses and logarithms are 0. `row` is room to work in.
-    """
-    size, before, logarithm = lower.shape[0], 0.0, 0.0
-    for index in range(size):
-        line, inverted, left = row[:index], inverse[index], lower[index, index]
-        least, unit = LEAST_PIVOT * left, 0.0
-        transform(inverse, lower[index], line)
-        for other in range(index):
-            left -= line[other] * line[other]
-        if varying[index] > before:
-            unit = 1.0 / math.sqrt(max(least, left))
-            logarithm += math.log(max(least, left))
-        before = varying[index]
-        transform_back(inverse, line, inverted)
-        for column in range(size):
-            inverted[column] *= -unit
-        inverted[index] = unit
-        for column in range(size):
-            factor[column, index] = inverted[column]
-        logarithms[index] = logarithm
-
-
-def transform(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write as many numbers of the product of a lower triangle with a row as there is room for; four lines share a pass, and above the diagonal is 0."""
-    kind, count, index = factor.dtype.type, out.shape[0], 0
-    while index + 4 <= count:
-        first, second, third, fourth = factor[index], factor[index + 1], factor[index + 2], factor[index + 3]
-        a, b, c, d = kind(0), kind(0), kind(0), kind(0)
-        for other in range(index + 4):
-            value = kind(row[other])
-            a += first[other] * value
-            b += second[other] * value
-            c += third[other] * value
-            d += fourth[other] * value
-        out[index], out[index + 1], out[index + 2], out[index + 3] = a, b, c, d
-        index += 4
-    while index < count:
-        line, total = factor[index], kind(0)
-        for other in range(index + 1):
-            total += line[other] * kind(row[other])
-        out[index] = total
-        index += 1
-
-
-def transform_back(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write the product of the transpose of a lower triangle with a row, as far as there is one; in the same way."""
-    count, index = row.shape[0], 0
-    for column in range(out.shape[0]):
-        out[column] = 0.0
-    while index + 4 <= count:
-        first, second, third, fourth = factor[index], factor[index + 1], factor[index + 2], factor[index + 3]
-        a, b, c, d = row[index], row[index + 1], row[index + 2], row[index + 3]
-        for column in range(index + 4):
-            out[column] += a * first[column] + b * second[column] + c * third[column] + d * fourth[column]
-        index += 4
-    while index < count:
-        line, value = factor[index], row[index]
-        for column in range(index + 1):
-            out[column] += value * line[column]
-        index += 1

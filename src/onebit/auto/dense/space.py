@@ -8,17 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.dense import basis, shaped_arrays
+from onebit.auto.dense import basis, shaped_factors
 from onebit.auto.dense.arrays import FIRST_PROGRESS, LOOKED, PENDING, AutoDenseArrays, MembersPlan
 from onebit.auto.dense.basis import Basis, components_of
 from onebit.auto.dense.clusters import Clusters
 from onebit.auto.dense.contributions import contributions_of
-from onebit.auto.dense.learning import absorb, forget
+from onebit.auto.dense.learning import absorb
 from onebit.auto.dense.linear import LinearMembers
 from onebit.auto.dense.mixture import LINEAR, Mixture
 from onebit.auto.dense.report import report_of
 from onebit.auto.dense.scoring import hope, score
-from onebit.auto.dense.shaped_arrays import Shaped, share_factor
+from onebit.auto.dense.shaped_factors import Shaped, share_factor
 from onebit.auto.dense.views import FeatureStatistics, Waves
 from onebit.contract.belief import Contributions
 from onebit.contract.description import MembersReport
@@ -27,9 +27,9 @@ from onebit.engine import generic
 from onebit.errors import InputError, brief
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout, allocate
-from onebit.spaces.space import Space, moved, needs_room, refreshed_norm
+from onebit.spaces.space import Space
 
-__all__ = ["AutoDense", "absorb", "forget", "hope", "moved", "needs_room", "refreshed_norm", "score"]
+__all__ = ["AutoDense", "absorb", "hope", "score"]
 
 STORED = ("linear", "clusters", "mixture", "statistics", "waves", "basis", "shaped", "more_waves")
 SCRATCH = {
@@ -49,7 +49,7 @@ SCRATCH = {
     "mixture": ("there", "awake", "shares", "scores", "beliefs", "variances"),
     "waves": ("angles",),
     "basis": basis.SCRATCH,
-    "shaped": shaped_arrays.SCRATCH,
+    "shaped": shaped_factors.SCRATCH,
     "more_waves": ("angles",),
 }
 KEPT_ROWS = tuple(f"basis.{name}" for name in basis.ROWS)

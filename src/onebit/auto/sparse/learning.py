@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from onebit.auto import ABOUT, LABEL, REWARD, RIGHT
-from onebit.auto.sparse.arrays import (
+from onebit.auto.sparse.scoring import (
     BACKGROUND,
     BELIEF,
     COMMON,

@@ -29,7 +29,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.sparse.arrays import (
+from onebit.auto.sparse.learning import absorb
+from onebit.auto.sparse.scoring import (
     COMMON,
     CONSTANT,
     COUNTED,
@@ -45,20 +46,21 @@ from onebit.auto.sparse.arrays import (
     SCORE,
     WEIGHT,
     AutoSparseArrays,
+    background_of,
     begin,
+    hope,
+    needs_room,
+    score,
 )
-from onebit.auto.sparse.learning import absorb, forget
-from onebit.auto.sparse.scoring import background_of, hope, needs_room, score
 from onebit.contract.belief import Contributions
 from onebit.contract.description import MemberReport, MembersReport
 from onebit.contract.rule import Contrast
 from onebit.engine import generic
 from onebit.spaces.layout import NUMBERS, ArraySpec, SpaceLayout, allocate
-from onebit.spaces.space import Space, moved, refreshed_norm
+from onebit.spaces.space import Space
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
-__all__ = ["AutoSparse", "absorb", "forget", "hope", "moved", "needs_room", "refreshed_norm", "score"]
-
+__all__ = ["AutoSparse", "absorb", "hope", "needs_room", "score"]
 
 BAYES_LOOKS_AT = "how much more often a feature comes with a class than with all rows"
 REGRESSION_LOOKS_AT = "a weight for each feature and class, whatever the scales of features and rows"
