@@ -11,13 +11,13 @@ import onebit
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import evaluate
 from onebit.offpolicy.estimates import Replay
-from onebit.offpolicy.logged_rounds import checked_rounds
+from onebit.offpolicy.logged_rounds import check_rounds
 from tests.offpolicy.logs import Array, Labels, drawn_log, gaussians, greedy_chances, played_log
 
 
 def replayed(learner: Learner, log: list[onebit.offpolicy.Round], *, learning: bool = True, seed: int = 5) -> Replay:
     replay = Replay(copy_learner(learner, seed), learning, seed)
-    for found in checked_rounds(learner, log):
+    for found in check_rounds(learner, log):
         replay.follow(found)
     return replay
 

@@ -14,7 +14,7 @@ from onebit.errors import OnebitError
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round, evaluate, train
 from onebit.offpolicy.estimates import Replay, Scores, counted, doubly_robust, ips, snips
-from onebit.offpolicy.logged_rounds import checked_rounds
+from onebit.offpolicy.logged_rounds import check_rounds
 from tests.offpolicy.logs import gaussians, played_log, scores_of
 
 CLASSES = ("a", "b", "c")
@@ -164,7 +164,7 @@ def test_replay_keeps_rounds_of_few_candidates_no_more_often(known: bool) -> Non
             propensity = 1.0 / len(among) if known else None
             worth = 0.9 if few else 0.2
             log.append(Round(number, [1.0], int(generator.choice(among)), None, propensity, None, among, False, worth))
-        for one in checked_rounds(learner, [log[0]._replace(among=None, propensity=1 / 6 if known else None), *log]):
+        for one in check_rounds(learner, [log[0]._replace(among=None, propensity=1 / 6 if known else None), *log]):
             replay.follow(one)  # the first has the smallest probability, so that the level is known
         found.append(replay.rewards - 0.55 * replay.matches)
     assert abs(np.mean(found)) < 3.9 * np.std(found) / math.sqrt(100)
@@ -263,7 +263,7 @@ GOOD = Round("x", [1.0, 2.0], "a", True, 0.5, None, ["a", "b"])
 REFUSED: dict[str, dict[str, Any]] = {
     "among is 'ab', but must be a list of classes": {"among": "ab"},
     "among is 5, but must be a list": {"among": 5},
-    "among is empty": {"among": []},
+    "among has no class that can be played": {"among": []},
     "there is no class 'd'": {"among": ["a", "d"]},
     "there is no class True": {"among": ["a", True]},
     r"there is no class \['a'\]": {"among": [["a"], "b"]},

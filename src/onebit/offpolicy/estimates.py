@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.description import NORMAL, share
 from onebit.learner.learner import Learner
-from onebit.offpolicy.logged_rounds import Checked, learn_heard
+from onebit.offpolicy.logged_rounds import CheckedRound, learn_feedback
 
 PerRound = NDArray[np.float64]  # a number for each round
 PerLabel = NDArray[np.float64]  # a row for each round, a column for each class
@@ -292,7 +292,7 @@ class Replay:
         self.rounds = self.matches = self.impossible = 0
         self.rewards = self._squares = 0.0  # of the matches
 
-    def follow(self, found: Checked) -> None:
+    def follow(self, found: CheckedRound) -> None:
         """Meet one more round."""
         one = found.round
         decision = self._learner.decide(one.x, found.number, among=one.among, complete=one.complete)
@@ -305,7 +305,7 @@ class Replay:
             self.rewards += found.reward
             self._squares += found.reward**2
             if self._learning:
-                learn_heard(self._learner, decision, one)
+                learn_feedback(self._learner, decision, one)
 
     @property
     def missing(self) -> float:
@@ -316,7 +316,7 @@ class Replay:
         """The mean reward of the matches."""
         return counted("replay", self.rewards, self._squares, self.matches, self.missing)
 
-    def _lower_level(self, found: Checked) -> None:
+    def _lower_level(self, found: CheckedRound) -> None:
         """Before the label is looked at, wherever the whole distribution is known: what is kept must not depend on it."""
         least = RARE / len(found.candidates)
         if found.logged is not None:
@@ -324,7 +324,7 @@ class Replay:
         else:
             self._level = min(self._level, max(least, shown_with(found)))
 
-    def _could_show(self, found: Checked, place: int) -> bool:
+    def _could_show(self, found: CheckedRound, place: int) -> bool:
         if found.logged is not None:
             return bool(found.logged[place] >= RARE / len(found.candidates))
         return shown_with(found) < 1.0 or place == found.place
@@ -333,6 +333,6 @@ class Replay:
         return self._chance.random() * propensity < self._level
 
 
-def shown_with(found: Checked) -> float:
+def shown_with(found: CheckedRound) -> float:
     """The probability with which the label was shown; where nobody knows, each candidate is taken to be as likely."""
     return 1.0 / len(found.candidates) if found.propensity is None else found.propensity

@@ -30,13 +30,13 @@ from onebit.offpolicy.estimates import (
 )
 from onebit.offpolicy.logged_rounds import (
     REPORT,
-    Checked,
+    CheckedRound,
     Progress,
     Round,
-    checked_rounds,
-    learn_shown,
-    located,
-    refuse_learner,
+    check_rounds,
+    learn_round,
+    locate_error,
+    require_bandit_learner,
 )
 from onebit.offpolicy.rightness import model_for
 
@@ -220,7 +220,7 @@ def evaluate(
     """
     compared = [learner] if present is None else [learner, present]
     for one in compared:
-        refuse_learner(one)
+        require_bandit_learner(one)
         if one.classes != learner.classes:
             raise InputError(
                 f"present has the classes {join_names(one.classes)}, but learner has {join_names(learner.classes)}"
@@ -245,7 +245,7 @@ def evaluate_many(
         raise InputError("there are no learners to evaluate")
     first = learners[0]
     for one in learners:
-        refuse_learner(one)
+        require_bandit_learner(one)
         if one.classes != first.classes:
             raise InputError(
                 f"one learner has the classes {join_names(one.classes)}, but another has {join_names(first.classes)}"
@@ -253,11 +253,11 @@ def evaluate_many(
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
         raise InputError(f"unanswered is {brief(unanswered)}, but must be a whole number of at least 0")
     walks = [_Walk(one, checked_seed(seed), learning) for one in learners]
-    for found in checked_rounds(first, rounds):
+    for found in check_rounds(first, rounds):
         try:
             done = max([walk.meet(found) for walk in walks])
         except OnebitError as error:
-            raise located(found.number, found.round, error) from None
+            raise locate_error(found.number, found.round, error) from None
         if done and progress is not None:
             progress(done)
     done = max([walk.close_block() for walk in walks])
@@ -292,7 +292,7 @@ class _Walk:
         self._shown = doubts.Shown.none(self._classes)
         self._learnt = self._choices = self._certain = 0  # choices: rounds with more than one candidate
 
-    def meet(self, found: Checked) -> int:
+    def meet(self, found: CheckedRound) -> int:
         """Score and learn one more round; where it fills a block, how many rounds that had."""
         one, propensity = found.round, found.propensity
         if self._known is None:
@@ -311,9 +311,9 @@ class _Walk:
             offered = np.zeros(self._classes, dtype=np.bool_)
             offered[found.candidates] = True
             self._open.append((target, predicted, logged, found.place, found.reward, propensity, offered))
-            learn_shown(self._model, modelled, propensity, found.number)
+            learn_round(self._model, modelled, propensity, found.number)
             if self._learning:
-                self._learnt += learn_shown(self._follower, one, propensity, found.number)
+                self._learnt += learn_round(self._follower, one, propensity, found.number)
             self._certain += choice and propensity >= 1.0
         else:
             self._open.append(())

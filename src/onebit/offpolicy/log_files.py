@@ -97,10 +97,10 @@ class Costs(NamedTuple):
     right: float = 0.0
     wrong: float = 1.0
 
-    def heard(self, cost: float) -> tuple[bool | None, float | None]:
-        """Whether a cost is that of right or of wrong, or else the reward; what is not between these two is refused.
+    def parse(self, cost: float) -> tuple[bool | None, float | None]:
+        """Return whether a cost is that of right or of wrong, or else the reward; refuse what is not between these two.
 
-        >>> Costs(-1.0, 0.0).heard(0.0), Costs().heard(0.25)
+        >>> Costs(-1.0, 0.0).parse(0.0), Costs().parse(0.25)
         ((False, None), (None, 0.75))
         """
         share = (cost - self.right) / (self.wrong - self.right)
@@ -198,7 +198,7 @@ def vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
                     yield None
                     continue
                 action, cost, probability, among = _parse_label(example.label)
-                right, reward = costs.heard(cost)
+                right, reward = costs.parse(cost)
                 yield Round(number, example.features, action, right, probability, None, among, complete, reward)
             except InputError as error:
                 raise InputError(f"line {number} of {path}: {error}") from None

@@ -12,6 +12,7 @@ from onebit.contract.candidates import Labels
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName, join_names
 from onebit.errors import InputError, OnebitError, brief
+from onebit.learner.classes import Classes
 from onebit.learner.decision import Decision
 from onebit.learner.feedback import check_reward
 from onebit.learner.learner import Learner
@@ -46,7 +47,7 @@ class Round(NamedTuple):
     truth: ClassName | None = None
 
 
-class Checked(NamedTuple):
+class CheckedRound(NamedTuple):
     """A round that can be used: its number, from 1 on, the place of its label, and all probabilities where they are known.
 
     `candidates` are the places of the classes that could be shown, in rising order, and `reward` is 1 for right and 0 for wrong.
@@ -61,8 +62,8 @@ class Checked(NamedTuple):
     reward: float
 
 
-def refuse_learner(learner: object) -> None:
-    """A log says only whether the label shown was right."""
+def require_bandit_learner(learner: object) -> None:
+    """Refuse what is no learner, or one that needs more than a log says: whether the label shown was right."""
     if not isinstance(learner, Learner):
         raise InputError(f"the learner is a {type(learner).__name__}, but must be a Learner")
     if learner.runtime.needs_labels:
@@ -72,38 +73,43 @@ def refuse_learner(learner: object) -> None:
         )
 
 
-def checked_rounds(learner: Learner, rounds: Iterable[Round]) -> Iterator[Checked]:
-    """Round after round; the first that this learner cannot use is refused with its number."""
+def check_rounds(learner: Learner, rounds: Iterable[Round]) -> Iterator[CheckedRound]:
+    """Yield round after round; refuse the first that this learner cannot use, with its number."""
     if isinstance(rounds, str | Round) or not isinstance(rounds, Iterable):
         raise InputError(f"rounds is a {type(rounds).__name__}, but must be a list of Round")
-    places = {name: place for place, name in enumerate(learner.classes)}
-    for number, one in enumerate(rounds, start=1):
+    classes = Classes(learner.classes)
+    for number, given in enumerate(rounds, start=1):
         try:
-            found = _checked(number, one, places)
+            checked = _check_round(number, given, classes)
         except OnebitError as error:
-            raise located(number, one, error) from None
-        yield found
+            raise locate_error(number, given, error) from None
+        yield checked
 
 
-def located(number: int, one: object, error: OnebitError) -> OnebitError:
-    """The same refusal with the round in which it was."""
-    identity = f" (id {one.id!r})" if isinstance(one, Round) else ""
+def locate_error(number: int, given: object, error: OnebitError) -> OnebitError:
+    """Return the same refusal with the round in which it was."""
+    identity = f" (id {given.id!r})" if isinstance(given, Round) else ""
     return InputError(f"round {number} of the log{identity}: {error}")
 
 
-def _checked(number: int, one: Round, places: dict[ClassName, int]) -> Checked:
-    if not isinstance(one, Round):
-        raise InputError(f"this is a {type(one).__name__}, but must be a Round")
-    label, place = _known(one.label, places)
-    among, candidates = _candidates(one, places)
+def _check_round(number: int, given: Round, classes: Classes) -> CheckedRound:
+    if not isinstance(given, Round):
+        raise InputError(f"this is a {type(given).__name__}, but must be a Round")
+    if not isinstance(given.complete, bool | np.bool_):
+        raise InputError(f"complete is {brief(given.complete)}, but must be True or False")
+    place = classes.index(given.label)
+    label = classes.names[place]
+    members = classes.candidates(given.among)
+    among = None if members is None else tuple(classes.names[member] for member in members)
+    candidates = np.arange(len(classes.names)) if members is None else np.array(members)
     if place not in candidates:
         raise InputError(f"{brief(label)} was shown, which is none of the candidates {join_names(among or ())}")
-    heard = _heard(one, label, places, candidates)
-    logged = None if one.probabilities is None else _distribution(one.probabilities, places, candidates)
-    if one.propensity is None:
+    answered = _check_feedback(given._replace(label=label), classes, candidates)
+    logged = None if given.probabilities is None else _distribution(given.probabilities, classes, candidates)
+    if given.propensity is None:
         propensity = None if logged is None else float(logged[place])
     else:
-        propensity = _probability(one.propensity)
+        propensity = _probability(given.propensity)
         if logged is not None and abs(propensity - logged[place]) > ROUNDING:
             raise InputError(
                 f"the propensity of {brief(label)} is {propensity:g}, but its place in probabilities says {logged[place]:g}"
@@ -114,57 +120,32 @@ def _checked(number: int, one: Round, places: dict[ClassName, int]) -> Checked:
         raise InputError(
             f"{brief(label)} was the only candidate, and yet its probability is {propensity:g}: it must be 1"
         )
-    given = heard._replace(label=label, among=among, complete=bool(one.complete))
-    reward = float(bool(heard.right)) if heard.reward is None else heard.reward
-    return Checked(number, given, place, propensity, logged, candidates, reward)
+    reward = float(bool(answered.right)) if answered.reward is None else answered.reward
+    checked = answered._replace(among=among, complete=bool(given.complete))
+    return CheckedRound(number, checked, place, propensity, logged, candidates, reward)
 
 
-def _known(given: Any, places: Mapping[ClassName, int]) -> tuple[ClassName, int]:
-    """The name of a class, and its place."""
-    name = given.item() if isinstance(given, np.generic) else given
-    place = None if isinstance(name, bool) or not isinstance(name, str | int) else places.get(name)
-    if place is None:
-        raise InputError(f"there is no class {brief(name)}; the classes are {join_names(places)}")
-    return name, place
-
-
-def _candidates(one: Round, places: Mapping[ClassName, int]) -> tuple[tuple[ClassName, ...] | None, Labels]:
-    """The names of the candidates, None for all classes, and their places."""
-    if not isinstance(one.complete, bool | np.bool_):
-        raise InputError(f"complete is {brief(one.complete)}, but must be True or False")
-    everything = np.arange(len(places))
-    if one.among is None:
-        return None, everything
-    if isinstance(one.among, str | bytes | Mapping) or not isinstance(one.among, Iterable):
-        raise InputError(f"among is {brief(one.among)}, but must be a list of classes")
-    found = dict(_known(name, places) for name in one.among)
-    if not found:
-        raise InputError("among is empty, but must have one class at least")
-    if len(found) == len(places):
-        return None, everything
-    return tuple(found), np.array(sorted(found.values()))
-
-
-def _heard(one: Round, label: ClassName, places: Mapping[ClassName, int], candidates: Labels) -> Round:
-    """The round with what was said, checked: whether it was right, or a reward; and the truth, where that was said."""
-    if one.right is not None and not isinstance(one.right, bool | np.bool_):
-        raise InputError(f"right is {brief(one.right)}, but must be True or False")
-    if one.reward is not None:
-        if one.right is not None or one.truth is not None:
+def _check_feedback(given: Round, classes: Classes, candidates: Labels) -> Round:
+    """Return the round with its feedback checked: whether it was right, or a reward; and the truth, if there is one."""
+    if given.right is not None and not isinstance(given.right, bool | np.bool_):
+        raise InputError(f"right is {brief(given.right)}, but must be True or False")
+    if given.reward is not None:
+        if given.right is not None or given.truth is not None:
             raise InputError(
                 "a reward is given, and right or truth beside it: give one of them, and None for the others"
             )
-        return one._replace(reward=check_reward(one.reward))
-    if one.truth is None:
-        if one.right is None:
+        return given._replace(reward=check_reward(given.reward))
+    if given.truth is None:
+        if given.right is None:
             raise InputError("right is None, but must be True or False, or else there must be a reward or a truth")
-        return one._replace(right=bool(one.right))
-    truth, place = _known(one.truth, places)
+        return given._replace(right=bool(given.right))
+    place = classes.index(given.truth)
+    truth = classes.names[place]
     if place not in candidates:
         raise InputError(f"truth is {brief(truth)}, which is none of the candidates")
-    if one.right is not None and bool(one.right) != (truth == label):
-        raise InputError(f"truth is {brief(truth)} and {brief(label)} was shown, and yet right is {one.right}")
-    return one._replace(right=truth == label, truth=truth)
+    if given.right is not None and bool(given.right) != (truth == given.label):
+        raise InputError(f"truth is {brief(truth)} and {brief(given.label)} was shown, and yet right is {given.right}")
+    return given._replace(right=truth == given.label, truth=truth)
 
 
 def _probability(given: object) -> float:
@@ -176,28 +157,28 @@ def _probability(given: object) -> float:
     return min(1.0, float(given))  # type: ignore[arg-type]
 
 
-def _distribution(given: Any, places: Mapping[ClassName, int], candidates: Labels) -> NDArray[np.float64]:
-    """The probability of every class, which is 0 for those that could not be shown."""
-    classes = len(places)
+def _distribution(given: Any, classes: Classes, candidates: Labels) -> NDArray[np.float64]:
+    """Return the probability of every class, which is 0 for those that could not be shown."""
+    count = len(classes.names)
     if isinstance(given, Mapping):
-        named = {_known(name, places)[1]: chance for name, chance in given.items()}
-        given = [named.get(place, 0.0) for place in range(classes)]
+        named = {classes.index(name): chance for name, chance in given.items()}
+        given = [named.get(place, 0.0) for place in range(count)]
     try:
-        found = np.array(given, dtype=np.float64)
+        chances = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError("probabilities must be a list with the probability of every class") from None
-    if found.shape != (classes,):
+    if chances.shape != (count,):
         raise InputError(
-            f"probabilities has the shape {found.shape}, but there are {classes} classes: give 0 for one that could not be shown"
+            f"probabilities has the shape {chances.shape}, but there are {count} classes: give 0 for one that could not be shown"
         )
-    if not ((found >= 0.0) & (found <= 1.0 + ROUNDING)).all() or abs(found.sum() - 1.0) > ROUNDING * classes:
-        raise InputError(f"probabilities must be from 0 to 1 and add up to 1; they add up to {found.sum():g}")
-    outside = np.delete(found, candidates)
+    if not ((chances >= 0.0) & (chances <= 1.0 + ROUNDING)).all() or abs(chances.sum() - 1.0) > ROUNDING * count:
+        raise InputError(f"probabilities must be from 0 to 1 and add up to 1; they add up to {chances.sum():g}")
+    outside = np.delete(chances, candidates)
     if outside.any():
         raise InputError(
             f"a class that is none of the candidates has the probability {outside.max():g}, but must have 0"
         )
-    return found
+    return chances
 
 
 # --- training -------------------------------------------------------------------------------------------------------
@@ -226,18 +207,17 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
         ...
     onebit.errors.InputError: round 1 of the log (id 'c'): there is no class 'maybe'; the classes are 'no', 'yes'
     """
-    refuse_learner(learner)
+    require_bandit_learner(learner)
     learnt = pending = 0
-    for found in checked_rounds(learner, rounds):
-        one = found.round
+    for checked in check_rounds(learner, rounds):
         try:
-            if found.propensity is None:
+            if checked.propensity is None:
                 raise InputError(
                     "nobody knows with which probability its label was shown, and learners need that to learn"
                 )
-            learnt += learn_shown(learner, one, found.propensity, one.id)
+            learnt += learn_round(learner, checked.round, checked.propensity, checked.round.id)
         except OnebitError as error:
-            raise located(found.number, one, error) from None
+            raise locate_error(checked.number, checked.round, error) from None
         pending += 1
         if progress is not None and pending == REPORT:
             progress(pending)
@@ -247,21 +227,24 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
     return learnt
 
 
-def learn_shown(learner: Learner, one: Round, propensity: float, identity: int | str) -> bool:
-    """Learn from a label that somebody else showed; whether this learner could."""
+def learn_round(learner: Learner, shown: Round, propensity: float, identity: int | str) -> bool:
+    """Learn from a label that somebody else showed; return whether this learner could."""
     # What such a rule keeps for learning belongs to its own label.
-    if learner.runtime.rule.notes_the_label and learner.decide(one.x, identity, among=one.among).label != one.label:
+    if (
+        learner.runtime.rule.notes_the_label
+        and learner.decide(shown.x, identity, among=shown.among).label != shown.label
+    ):
         return False
-    decision = learner.from_log(one.x, one.label, propensity, identity, among=one.among, complete=one.complete)
-    learn_heard(learner, decision, one)
+    decision = learner.from_log(shown.x, shown.label, propensity, identity, among=shown.among, complete=shown.complete)
+    learn_feedback(learner, decision, shown)
     return True
 
 
-def learn_heard(learner: Learner, decision: Decision, one: Round) -> None:
+def learn_feedback(learner: Learner, decision: Decision, shown: Round) -> None:
     """Learn what a round says of its label: the truth, the reward, or the bit."""
-    if one.truth is not None:
-        learner.learn(decision, truth=one.truth)
-    elif one.reward is not None:
-        learner.learn(decision, reward=one.reward)
+    if shown.truth is not None:
+        learner.learn(decision, truth=shown.truth)
+    elif shown.reward is not None:
+        learner.learn(decision, reward=shown.reward)
     else:
-        learner.learn(decision, one.right)
+        learner.learn(decision, shown.right)

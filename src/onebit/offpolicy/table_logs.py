@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,46 +41,45 @@ EXPORTED = (
 BITS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
-class LogColumns(NamedTuple):
-    """Which columns of a table are what; `text` says that x is the text of one column.
+class LogRow(NamedTuple):
+    """The cells of a row beside x, or the names of their columns; None where a cell is empty, or there is no such column.
 
-    `reward` is there where a table has both usual columns of answers, and is what counts in the rows that have one. `costs` are the scale of
-    the answers, None where these are rewards; `complete` says that the right class was always a candidate.
+    `reward` is there where a table has both usual columns of answers, and is what counts in the rows that have one.
+    """
+
+    action: Any
+    right: Any
+    reward: Any
+    truth: Any
+    among: Any
+    propensity: Any
+    id: Any
+
+
+NUMBERS = ("right", "reward", "propensity")  # the fields of a row that are no names
+
+
+class LogColumns(NamedTuple):
+    """Which columns of a table are what; `is_text` says that x is the text of one column.
+
+    `costs` are the scale of the answers, None where these are rewards; `complete` says that the right class was always a candidate.
     """
 
     x: list[str]
-    text: bool
-    action: str
-    right: str | None
-    reward: str | None
-    truth: str | None
-    among: str | None
-    propensity: str | None
-    id: str | None
+    is_text: bool
+    names: LogRow
     costs: Costs | None
     complete: bool
 
     @property
     def beside_x(self) -> list[str]:
-        """All but those of x."""
-        found = (self.action, *self.numbers, self.truth, self.among, self.id)
-        return [one for one in found if one is not None]
-
-    @property
-    def numbers(self) -> list[str]:
-        """Those of answers and propensities."""
-        return [one for one in (self.right, self.reward, self.propensity) if one is not None]
-
-    @property
-    def words(self) -> list[str]:
-        """Those of names, whatever they look like."""
-        return [one for one in (self.action, self.truth, self.among, self.id) if one is not None]
+        return [name for name in self.names if name is not None]
 
 
 def table_log(
     path: Path, given: Mapping[str, Any], classes: Iterable[ClassName] | None, costs: Costs | None, complete: bool
 ) -> Log:
-    """The log in a table; `given` are the names of its columns, None where nothing is said."""
+    """Return the log in a table; `given` are the names of its columns, None where nothing is said."""
     require("pyarrow", str(path))
     import pyarrow as arrow
 
@@ -87,8 +87,8 @@ def table_log(
     about = (table.schema.metadata or {}).get(b"onebit")
     if about is not None and not any(given.values()) and costs is None:
         try:
-            told = json.loads(about)
-            own, is_text = checked_classes(told["classes"]), told["features"]["kind"] == "text"
+            exported = json.loads(about)
+            own, is_text = checked_classes(exported["classes"]), exported["features"]["kind"] == "text"
         except (ValueError, KeyError, TypeError):
             own, is_text = (), False
         if not own or not set(EXPORTED) <= set(table.schema.names):
@@ -99,67 +99,51 @@ def table_log(
     for name, kind in kinds.items():
         if not (is_number_type(kind) or arrow.types.is_nested(kind) or _is_string(kind)):
             raise InputError(f"the column {brief(name)} of {path} holds {kind}, but x is made of numbers and texts")
-    several = len(columns.x) > 1 and any(arrow.types.is_nested(kind) for kind in kinds.values())
-    if several:
+    if len(columns.x) > 1 and any(arrow.types.is_nested(kind) for kind in kinds.values()):
         raise InputError(f"a column of {path} that holds a whole x must be the only one of x")
-    if columns.text and not _is_string(kinds[columns.x[0]]):
+    if columns.is_text and not _is_string(kinds[columns.x[0]]):
         raise InputError(f"the column {brief(columns.x[0])} of {path} holds no text")
-    return Log(str(path), lambda with_x: _rounds(table, columns, with_x), classes, columns.text)
+    return Log(str(path), lambda with_x: _rounds(table, columns, with_x), classes, columns.is_text)
 
 
 def _columns(
     path: Path, names: Sequence[str], given: Mapping[str, Any], costs: Costs | None, complete: bool
 ) -> LogColumns:
-    said = {name: one for name, one in given.items() if one is not None}
-    if "x" in said and "text" in said:
+    chosen = {what: name for what, name in given.items() if name is not None}
+    if "x" in chosen and "text" in chosen:
         raise InputError("x and text were both given: x is numbers and categories, or a text")
-    if isinstance(said.get("x"), str):
-        raise InputError(f"x is {brief(said['x'])}, but must be a list of columns: [{brief(said['x'])}]")
+    if isinstance(chosen.get("x"), str):
+        raise InputError(f"x is {brief(chosen['x'])}, but must be a list of columns: [{brief(chosen['x'])}]")
 
-    def column(what: str, needed: bool) -> str | None:
-        if what in said:
-            if said[what] not in names:
-                raise InputError(
-                    f"there is no column {brief(said[what])} in {path} to be {what}; {nearest(str(said[what]), names)}"
-                )
-            return str(said[what])
-        found = next((one for one in USUAL[what] if one in names), None)
-        if found is None and needed:
-            usual = " or ".join(map(repr, USUAL[what]))
-            raise InputError(f"{path} has no column {usual}: name the one that says {MEANINGS[what]} with {what}")
-        return found
+    def column(what: str, needed: bool = False) -> str | None:
+        if what in chosen:
+            return existing(str(chosen[what]), f"to be {what}")
+        usual = next((name for name in USUAL[what] if name in names), None)
+        if usual is None and needed:
+            either = " or ".join(map(repr, USUAL[what]))
+            raise InputError(f"{path} has no column {either}: name the one that says {MEANINGS[what]} with {what}")
+        return usual
 
-    if "text" in said:
-        x = [str(said["text"])]
-    else:
-        x = [str(one) for one in said["x"]] if "x" in said else [str(column("x", needed=True))]
-    for one in x:
-        if one not in names:
-            raise InputError(f"there is no column {brief(one)} in {path} to be of x; {nearest(one, names)}")
-    action, truth = str(column("action", needed=True)), column("truth", needed=False)
-    right = column("right", needed=truth is None)
-    both = "right" not in said and set(USUAL["right"]) <= set(names)
-    if both and costs is not None:
+    def existing(name: str, purpose: str) -> str:
+        if name not in names:
+            raise InputError(f"there is no column {brief(name)} in {path} {purpose}; {nearest(name, names)}")
+        return name
+
+    x_names = [chosen["text"]] if "text" in chosen else chosen["x"] if "x" in chosen else [column("x", needed=True)]
+    x = [existing(str(name), "to be of x") for name in x_names]
+    has_both = "right" not in chosen and set(USUAL["right"]) <= set(names)
+    if has_both and costs is not None:
         raise InputError(
             f"{path} has a column right and a column reward: name the one that the costs are of with right"
         )
-    columns = LogColumns(
-        x,
-        "text" in said,
-        action,
-        right,
-        "reward" if both else None,
-        truth,
-        column("among", needed=False),
-        column("propensity", needed=False),
-        column("id", needed=False),
-        costs,
-        complete,
-    )
-    for one in columns.beside_x:
-        if one in x:
+    action, truth = column("action", needed=True), column("truth")
+    right, reward = column("right", needed=truth is None), "reward" if has_both else None
+    row = LogRow(action, right, reward, truth, column("among"), column("propensity"), column("id"))
+    columns = LogColumns(x, "text" in chosen, row, costs, complete)
+    for name in columns.beside_x:
+        if name in x:
             raise InputError(
-                f"the column {brief(one)} of {path} cannot be of x: it is what a learner must not see before it decides"
+                f"the column {brief(name)} of {path} cannot be of x: it is what a learner must not see before it decides"
             )
     return columns
 
@@ -222,55 +206,64 @@ class _CsvLog:
 
 
 def _rounds(table: _ParquetLog | _CsvLog, columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
-    row = 0
-    # Answers and propensities too: one that is no number makes its whole column words, and is to be refused with its row.
-    texts = {*columns.words, *columns.numbers}
-    for batch in table.batches([*columns.beside_x, *(columns.x if with_x else [])], texts):
-        beside = {name: batch.column(name).to_pylist() for name in columns.beside_x}
-        for name in columns.numbers:
-            if _is_string(batch.column(name).type):
-                beside[name] = [_number(cell, table.decimal) for cell in beside[name]]
-        rows = _xs(batch, columns) if with_x else [None] * batch.num_rows
-        for place in range(batch.num_rows):
-            row += 1
+    number, x_names = 0, columns.x if with_x else []
+    # All beside x as texts: an answer that is no number makes its whole column words, and is to be refused with its row.
+    for batch in table.batches([*columns.beside_x, *x_names], texts=columns.beside_x):
+        cells = [_cells(batch, field, name, table.decimal) for field, name in columns.names._asdict().items()]
+        xs = _xs(batch, columns) if with_x else repeat(None, batch.num_rows)
+        for row, x in zip(map(LogRow, *cells), xs, strict=True):
+            number += 1
             try:
-                yield _round(row, {name: values[place] for name, values in beside.items()}, rows[place], columns)
+                yield _round(number, row, x, columns)
             except InputError as error:
-                raise InputError(f"row {row} of {table.path}: {error}") from None
+                raise InputError(f"row {number} of {table.path}: {error}") from None
 
 
-def _round(row: int, cells: dict[str, Any], x: Any, columns: LogColumns) -> Round | None:
-    said = columns.right if columns.reward is None or cells[columns.reward] is None else columns.reward
-    answer = None if said is None else cells[said]
-    truth = None if columns.truth is None else cells[columns.truth]
-    if answer is None and truth is None:
+def _cells(batch: Any, field: str, name: str | None, decimal: str) -> list[Any]:
+    if name is None:
+        return [None] * batch.num_rows
+    column = batch.column(name)
+    if field in NUMBERS and _is_string(column.type):
+        return [_number(cell, decimal) for cell in column.to_pylist()]
+    return column.to_pylist()  # type: ignore[no-any-return]
+
+
+def _round(number: int, row: LogRow, x: Any, columns: LogColumns) -> Round | None:
+    names = columns.names
+    if row.right is None and row.reward is None and row.truth is None:
         return None
-    right, reward = (None, None) if answer is None else _heard(str(said), answer, columns.costs)
-    propensity = None if columns.propensity is None else cells[columns.propensity]
-    for name in (columns.action, columns.propensity):
-        if name is not None and cells[name] is None:
-            raise InputError(f"{name} is missing")
-    if isinstance(propensity, str):
-        raise InputError(f"{columns.propensity} is {brief(propensity)}, but must be a number above 0 and at most 1")
-    among = None if columns.among is None else cells[columns.among]  # and where it says nothing, all are candidates
+    right, reward = None, None
+    if row.reward is not None:
+        right, reward = _parse_answer(names.reward, row.reward, columns.costs)
+    elif row.right is not None:
+        right, reward = _parse_answer(names.right, row.right, columns.costs)
+    if row.action is None:
+        raise InputError(f"{names.action} is missing")
+    if names.propensity is not None and row.propensity is None:
+        raise InputError(f"{names.propensity} is missing")
+    if isinstance(row.propensity, str):
+        raise InputError(f"{names.propensity} is {brief(row.propensity)}, but must be a number above 0 and at most 1")
     if isinstance(x, InputError):
         raise x
-    identity = row if columns.id is None or cells[columns.id] is None else cells[columns.id]
+    identity = number if row.id is None else row.id
+    among = None  # all are candidates
+    if row.among is not None:
+        among = names_in(row.among, f"the column {brief(names.among)}", lambda: "it")
     return Round(
         identity if isinstance(identity, str | int) else str(identity),
         x,
-        _action(columns.action, cells[columns.action]),
+        _action(names.action, row.action),
         right,
-        propensity,
-        among=None if among is None else names_in(among, f"the column {brief(columns.among)}", lambda: "it"),
+        row.propensity,
+        among=among,
         complete=columns.complete,
         reward=reward,
-        truth=None if columns.truth is None or truth is None else _action(columns.truth, truth),
+        truth=None if row.truth is None else _action(names.truth, row.truth),
     )
 
 
 def _number(cell: str | None, decimal: str) -> bool | float | str | None:
-    """The number, or the bit, that a text is; the text itself where it is neither."""
+    """Return the number, or the bit, that a text is; the text itself if it is neither."""
     text = "" if cell is None else cell.strip()
     if text in BITS:
         return BITS[text]
@@ -281,12 +274,12 @@ def _number(cell: str | None, decimal: str) -> bool | float | str | None:
         return cell
 
 
-def _heard(name: str, answer: Any, costs: Costs | None) -> tuple[bool | None, float | None]:
-    """Whether an answer, in a column of this name, says right or wrong, or else its reward."""
+def _parse_answer(name: str, answer: Any, costs: Costs | None) -> tuple[bool | None, float | None]:
+    """Return whether an answer, in a column of this name, says right or wrong, or else its reward."""
     if not isinstance(answer, bool | int | float | Decimal):
         raise InputError(f"{name} is {brief(answer)}, but must be true or false, 1 or 0, or a number between")
     if costs is not None:
-        return costs.heard(float(answer))
+        return costs.parse(float(answer))
     if answer in (0, 1):
         return bool(answer), None
     if not 0 <= answer <= 1:
@@ -305,33 +298,28 @@ def _action(name: str, cell: Any) -> ClassName:
 
 
 def _xs(batch: Any, columns: LogColumns) -> list[Any]:
-    """The x of each row: an array where all columns are numbers, else a dict, in which a category is a name. What is missing is a refusal."""
+    """Return the x of each row: an array where all columns are numbers, else a dict, in which a category is a name.
+
+    In the place of an x that is missing is the refusal.
+    """
     import pyarrow as arrow
 
     first = batch.column(columns.x[0])
-    if columns.text or arrow.types.is_nested(first.type):
-        rows = [dict(one) if one and isinstance(one[0], tuple) else one for one in first.to_pylist()]
-        return [InputError(f"{columns.x[0]} is missing") if one is None else one for one in rows]
+    if columns.is_text or arrow.types.is_nested(first.type):
+        rows = [dict(x) if x and isinstance(x[0], tuple) else x for x in first.to_pylist()]
+        return [InputError(f"{columns.x[0]} is missing") if x is None else x for x in rows]
     parts = [batch.column(name) for name in columns.x]
-    lists = [part.to_pylist() for part in parts]
-    if any(_is_string(part.type) for part in parts):
-        return [_named(columns.x, cells) for cells in zip(*lists, strict=True)]
-    return [_numbers(columns.x, cells) for cells in zip(*lists, strict=True)]
-
-
-def _named(names: list[str], cells: tuple[Any, ...]) -> Any:
-    found = {}
-    for name, cell in zip(names, cells, strict=True):
-        if cell is None:
-            return InputError(f"{name} is missing")
-        found[f"{name}={cell}" if isinstance(cell, str) else name] = 1.0 if isinstance(cell, str) else float(cell)
-    return found
-
-
-def _numbers(names: list[str], cells: tuple[Any, ...]) -> Any:
-    if None in cells:
-        return InputError(f"{names[cells.index(None)]} is missing")
-    return np.array(cells, dtype=np.float64)
+    has_names = any(_is_string(part.type) for part in parts)
+    xs: list[Any] = []
+    for cells in zip(*(part.to_pylist() for part in parts), strict=True):
+        if None in cells:
+            xs.append(InputError(f"{columns.x[cells.index(None)]} is missing"))
+        elif has_names:
+            named = zip(columns.x, cells, strict=True)
+            xs.append(dict((f"{name}={x}", 1.0) if isinstance(x, str) else (name, float(x)) for name, x in named))
+        else:
+            xs.append(np.array(cells, dtype=np.float64))
+    return xs
 
 
 def _is_string(kind: Any) -> bool:
@@ -342,7 +330,7 @@ def _is_string(kind: Any) -> bool:
 
 
 def _exported(table: _ParquetLog | _CsvLog, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
-    """The rounds of a table that `onebit export` wrote: the answers that came in time, and in shadow mode what was shown instead."""
+    """Yield the rounds of a table that `onebit export` wrote: with answers that came in time, and in shadow mode with what was shown."""
     names = {str(one): one for one in classes}
     for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
         for row in batch.to_pylist():
