@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.data import label_changes, plane, streams, synthetic
+from onebit.data import plane, stream_changes, streams, synthetic
 from onebit.data.dataset import Dataset
 from onebit.data.preparation import prepared
 from onebit.data.sources import GENERATORS, source_of
@@ -43,7 +43,7 @@ ways: dict[str, dict[str, Any]] = {
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces so small that short streams have many."""
     monkeypatch.setattr(synthetic, "PIECE_VALUES", 4_000)  # 40 rows of 100
-    monkeypatch.setattr(label_changes, "AT_ONCE", 64)
+    monkeypatch.setattr(stream_changes, "AT_ONCE", 64)
     monkeypatch.setattr(streams, "PIECE_ROUNDS", 50)
 
 

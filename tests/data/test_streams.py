@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 import onebit
 from onebit.checks.examples import refused, rows, state
-from onebit.data.label_changes import Drift
-from onebit.data.late import Delay
+from onebit.data.stream_changes import Delay, Drift
 from onebit.data.streams import Stream, stream
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import DECIDE, EVENT, LEARN

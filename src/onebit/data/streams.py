@@ -22,9 +22,8 @@ from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
 from onebit.data.candidate_sets import CandidateDraws, CandidateSets, checked_size
 from onebit.data.dataset import Dataset, about_rows, long_runs_said
-from onebit.data.label_changes import Drift, Renaming, UniformNoise
-from onebit.data.late import Delay, Lateness, LateParts
 from onebit.data.sources import LABEL_BYTES, Source, source_of
+from onebit.data.stream_changes import Delay, Drift, LateParts, Renaming, UniformNoise, draw_answer_rounds
 from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, row_of, table_of
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, StreamPart, events_of
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
@@ -187,7 +186,7 @@ class Stream:
         events = NOTHING
         if self.late:
             order = order if len(order) else np.arange(self.rounds) % data.rows
-            events = events_of(self._lateness(seed).answers()(self.rounds))
+            events = events_of(draw_answer_rounds(self.delay, self.missing, self.rounds, seed)(self.rounds))
         return self._answered(data, Schedule(labels, order, events, among=NOTHING if sets is None else sets.packed))
 
     def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
@@ -197,7 +196,8 @@ class Stream:
         in an order of their own, stay: `held` are they, where somebody has them.
         """
         changes, candidates, first = None, None, 0
-        late = LateParts(self._lateness(seed)) if self.late else None
+        answers = draw_answer_rounds(self.delay, self.missing, self.rounds, seed)
+        late = LateParts(self.rounds, answers) if self.late else None
         for data, order in self._parts(seed, held):
             changes = changes or self._changes(len(data.classes), seed)
             candidates = candidates or self._candidates(len(data.classes), seed)
@@ -272,9 +272,6 @@ class Stream:
             return data.candidates.taken(order if len(order) else np.arange(len(labels)) % data.rows)
 
         return candidates
-
-    def _lateness(self, seed: int) -> Lateness:
-        return Lateness(self.delay, self.missing, self.rounds, seed)
 
     # --- one round after the other, for a learner of any kind -------------------------------------------------------
 

@@ -16,7 +16,7 @@ from typing import Concatenate, Generic, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.label_changes import UniformNoise
+from onebit.data.stream_changes import UniformNoise
 
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
 P = ParamSpec("P")

@@ -1,0 +1,265 @@
+"""What happens to the rounds of a stream by chance: noise and drift in the labels, feedback that comes late or never.
+
+Each thing has draws of its own from a run's seed; those of `onebit.data.streams` have the numbers beside these.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onebit.data.candidate_sets import CandidateSets
+from onebit.data.dataset import Dataset
+from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
+from onebit.errors import InputError, brief, nearest
+
+_DRIFT, _DELAY, _MISSING = 17, 18, 19
+TAIL = 1.5  # of the heavy tail: the variance is infinite, the mean is not
+PROPORTION = 4  # rounds that wait, at most, for each that is decided in a part, but for the last
+AT_ONCE = 1 << 19  # draws of the first kind that are passed over
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+class DrawsInTurn(Generic[Number]):
+    """Draws of two kinds for some rounds at a time, where a generator makes all of the first kind before any of the second.
+
+    The numbers are those that the generator would have made for all `rounds` at once.
+    """
+
+    def __init__(
+        self, generator: np.random.Generator, draw: Callable[[np.random.Generator, int], NDArray[Number]], rounds: int
+    ) -> None:
+        self._first, self._draw, self._rounds = generator, draw, rounds
+        self._second: np.random.Generator | None = None
+
+    def next(self, size: int) -> tuple[NDArray[Number], np.random.Generator]:
+        """Return the first kind for the next rounds, and the generator that makes the second for them."""
+        if self._second is None and size == self._rounds:
+            return self._draw(self._first, size), self._first
+        if self._second is None:
+            # How far that is cannot be known, since a draw may be rejected: they are all made.
+            self._second = copy.deepcopy(self._first)
+            for done in range(0, self._rounds, AT_ONCE):
+                self._draw(self._second, min(AT_ONCE, self._rounds - done))
+        return self._draw(self._first, size), self._second
+
+
+class UniformNoise:
+    """A share of the labels of a stream is drawn anew, from all classes. The new labels are drawn first, then who gets one."""
+
+    def __init__(self, generator: np.random.Generator, classes: int, share: float, rounds: int) -> None:
+        self._share = share
+        self._labels = DrawsInTurn(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
+
+    def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Change the labels of the next rounds."""
+        drawn, chances = self._labels.next(len(labels))
+        return np.where(chances.random(len(labels)) < self._share, drawn, labels)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """The labels are renamed, all at once where `begin` is `end`, or one by one between the two (fractions of the stream)."""
+
+    begin: float
+    end: float
+
+    def __str__(self) -> str:
+        return f"abrupt:{self.begin:g}" if self.begin == self.end else f"gradual:{self.begin:g}..{self.end:g}"
+
+    @classmethod
+    def read(cls, given: object) -> Drift | None:
+        """Parse `abrupt`, `abrupt:0.5`, `gradual` or `gradual:0.25..0.75`.
+
+        >>> str(Drift.read("gradual"))
+        'gradual:0.25..0.75'
+        """
+        if given is None or isinstance(given, Drift):
+            return given
+        kind, _, places = str(given).partition(":")
+        if kind not in ("abrupt", "gradual"):
+            raise InputError(f"drift is {brief(given)}, but must be abrupt:AT or gradual:FROM..TO")
+        try:
+            cuts = [float(place) for place in places.split("..")] if places else []
+        except ValueError:
+            cuts = [float("nan")]
+        if kind == "abrupt":
+            begin, end = (cuts or [0.5])[0], (cuts or [0.5])[-1]
+            fits = len(cuts) <= 1 and 0.0 < begin < 1.0
+        else:
+            begin, end = (cuts or [0.25])[0], (cuts or [0.75])[-1]
+            fits = len(cuts) in (0, 2) and 0.0 <= begin < end <= 1.0
+        if not fits:
+            raise InputError(
+                f"drift is {brief(given)}, but its places are fractions of the stream: abrupt:0.5, gradual:0.25..0.75"
+            )
+        return cls(begin, end)
+
+
+class Renaming:
+    """The labels of a stream that drifts, of one round after the other; no class keeps its name."""
+
+    def __init__(self, drift: Drift, classes: int, rounds: int, seed: int) -> None:
+        self._drift, self._rounds, self._done = drift, rounds, 0
+        self._generator = np.random.default_rng([_DRIFT, seed])
+        around = self._generator.permutation(classes)
+        self._other = np.empty(classes, dtype=np.int64)
+        self._other[around] = np.roll(around, 1)  # one cycle through all classes, so that none stays
+
+    def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Change the labels of the next rounds."""
+        begin, end = self._drift.begin, self._drift.end
+        place = (np.arange(self._done, self._done + len(labels)) + 0.5) / self._rounds
+        share = (place - begin) / max(end - begin, 1e-12)
+        self._done += len(labels)
+        return np.where(self._generator.random(len(labels)) < share, self._other[labels], labels)
+
+
+@dataclass(frozen=True)
+class Delay:
+    """How many further rounds are decided before the feedback on a round comes."""
+
+    kind: str
+    mean: float
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.mean:g}"
+
+    KINDS = ("fixed", "geometric", "heavy-tail")
+
+    @classmethod
+    def read(cls, given: object) -> Delay | None:
+        """Parse a number of rounds, `fixed:N`, `geometric:MEAN` or `heavy-tail:MEAN`.
+
+        >>> str(Delay.read(20)), str(Delay.read("geometric:20"))
+        ('fixed:20', 'geometric:20')
+        """
+        if given is None or isinstance(given, Delay):
+            return given
+        kind, colon, number = str(given).partition(":")
+        if not colon:
+            kind, number = "fixed", kind
+        if kind not in cls.KINDS:
+            raise InputError(
+                f"delay is {brief(given)}; {nearest(kind, cls.KINDS)}, each with a number of rounds: fixed:10"
+            )
+        try:
+            mean = float(number.replace("_", ""))
+        except ValueError:
+            mean = float("nan")
+        if not 0.0 <= mean <= 1e9 or (kind == "fixed" and not mean.is_integer()):
+            what = "a whole number of rounds" if kind == "fixed" else "a mean number of rounds"
+            raise InputError(f"delay is {brief(given)}, but needs {what} from 0 to 1e9: {kind}:10")
+        return cls(kind, mean) if mean else None
+
+    def draws(self, rounds: int, seed: int) -> Callable[[int], NDArray[np.int64]]:
+        """Return what gives the delays of the next rounds of so many, asked for their number."""
+        generator = np.random.default_rng([_DELAY, seed])
+        if self.kind == "fixed":
+            return lambda size: np.full(size, int(self.mean), dtype=np.int64)
+        if self.kind == "geometric":
+            return lambda size: generator.geometric(1.0 / (1.0 + self.mean), size=size).astype(np.int64) - 1
+        tails = DrawsInTurn(generator, lambda drawn, size: drawn.pareto(TAIL, size=size), rounds)
+
+        def heavy(size: int) -> NDArray[np.int64]:
+            tail, chances = tails.next(size)
+            delays = np.minimum(tail * self.mean * (TAIL - 1.0), 1e12)
+            return np.floor(delays + chances.random(size)).astype(np.int64)  # rounded by chance, which keeps the mean
+
+        return heavy
+
+    def most_waiting(self, rounds: int) -> int:
+        """Return about how many of so many rounds wait for their feedback at the same time, at most."""
+        if self.kind == "fixed":
+            return max(0, min(int(self.mean), rounds - int(self.mean)))
+        return min(rounds, 2 * int(self.mean) + 1)
+
+
+AnswerRounds = Callable[[int], NDArray[np.int64]]
+
+
+def draw_answer_rounds(delay: Delay | None, missing: float, rounds: int, seed: int) -> AnswerRounds:
+    """Return what says after which round the feedback of each of the next rounds comes, asked for their number; -1 for never.
+
+    What comes after the last of so many rounds never comes.
+    """
+    draw = None if delay is None else delay.draws(rounds, seed)
+    chances, done = np.random.default_rng([_MISSING, seed]), 0
+
+    def answers(size: int) -> NDArray[np.int64]:
+        nonlocal done
+        comes = np.arange(done, done + size)
+        done += size
+        if draw is not None:
+            comes = comes + draw(size)
+        if missing:
+            comes = np.where(chances.random(size) < missing, -1, comes)
+        return comes.astype(np.int64)
+
+    return answers
+
+
+class LateParts:
+    """The schedules of the parts of a stream: each begins with the rounds of those before that wait for their feedback.
+
+    These are copied from part to part. So a part is no shorter than a share of them, and what is copied stays in proportion to the rounds.
+    """
+
+    def __init__(self, rounds: int, draw: AnswerRounds) -> None:
+        self._rounds, self._draw, self._first = rounds, draw, 0
+        self._numbers = self._answers = NOTHING
+        self._X: list[NDArray[np.float32]] = []  # of the rounds that wait, and of those that have come since
+        self._labels, self._order = [NOTHING], [NOTHING]
+        self._sets: list[CandidateSets] = []
+        self._come = 0
+
+    def add(
+        self,
+        data: Dataset,
+        labels: NDArray[np.int64],
+        order: NDArray[np.int64],
+        sets: CandidateSets | None = None,
+    ) -> tuple[Dataset, Schedule] | None:
+        """Take the next rounds; return the rows and the schedule of a part if there are enough for one.
+
+        Where no order is given the rows are those of these rounds alone, and a part comes with the rows of those that wait.
+        """
+        own_rows = not len(order)
+        self._labels.append(labels)
+        self._order.append(order)
+        if sets is not None:
+            self._sets.append(sets)
+        if own_rows:
+            self._X.append(data.X)
+        self._come += len(labels)
+        if PROPORTION * self._come < len(self._numbers) and self._first + self._come < self._rounds:
+            return None
+        return self._part(data, own_rows)
+
+    def _part(self, data: Dataset, own_rows: bool) -> tuple[Dataset, Schedule]:
+        waiting, first, end = self._numbers, self._first, self._first + self._come
+        numbers = np.concatenate([waiting, np.arange(first, end)])
+        answers = np.concatenate([self._answers, self._draw(self._come)])
+        labels, order = np.concatenate(self._labels), np.concatenate(self._order)
+        if own_rows:
+            data = replace(data, X=np.concatenate(self._X), y=labels)
+            order = np.arange(len(labels))
+        comes = (answers >= numbers) & (answers < self._rounds)
+        answered = numbers[len(waiting) :][comes[len(waiting) :]]
+        part = StreamPart(first, waiting, answered, end == self._rounds, own_rows)
+        later = np.flatnonzero(comes & (answers >= end))
+        self._first, self._come = end, 0
+        self._numbers, self._answers = numbers[later], answers[later]
+        self._labels, self._order = [labels[later]], [NOTHING if own_rows else order[later]]
+        self._X = [data.X[later]] if own_rows else []
+        among = NOTHING
+        if self._sets:
+            sets = CandidateSets.joined(self._sets)
+            among, self._sets = sets.packed, [sets.taken(later)]
+        return data, Schedule(labels, order, events_of(answers, numbers, len(waiting)), part, among)
