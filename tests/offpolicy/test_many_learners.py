@@ -52,7 +52,7 @@ def test_many_in_one_walk_are_what_each_is_by_itself(path: Path) -> None:
 def test_no_learners_and_other_classes_are_refused() -> None:
     with pytest.raises(onebit.InputError, match="no learners"):
         evaluate_many([], [])
-    with pytest.raises(onebit.InputError, match="but another has"):
+    with pytest.raises(onebit.InputError, match="but learner 1 has"):
         evaluate_many([onebit.BPA(classes=2), onebit.BPA(classes=3)], [])
 
 

@@ -159,7 +159,7 @@ def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, d
         print_json({"log": chosen.folder, "learners": [evaluation.to_dict() for evaluation in evaluations]})
         return
     first = evaluations[0]
-    value = first.unit.shown(first.log.value)
+    value = first.unit.format(first.log.value)
     total = f"with a mean reward of {value}" if first.rewarded else f"of which {value} % are right"
     print(f"{len(evaluations)} learners on a log of {first.rounds:,} rounds, {total}")
     method = TITLES[_best_estimate(first).name]
@@ -169,7 +169,7 @@ def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, d
         best = _best_estimate(evaluation)
         warnings += [warning for warning in best.warnings if warning not in warnings]
         marks = "".join(f" [{warnings.index(warning) + 1}]" for warning in best.warnings)
-        value, interval = first.unit.shown(best.value), first.unit.interval(best)
+        value, interval = first.unit.format(best.value), first.unit.format_interval(best)
         print(f"{value:>8}  {interval:^16} {best.effective:11,.0f} rounds  {evaluation.title}{marks}")
     for number, warning in enumerate(warnings, start=1):
         print(f"[{number}] {warning}")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels
 from onebit.contract.validation import ClassName
-from onebit.offpolicy.estimates import RARE, Estimate, Scores
+from onebit.offpolicy.estimates import RARE, Estimate, Scores, Weights
 
 FEW = 100  # rounds, effective rounds or matches below this are few
 NEARLY = 0.9  # the share of the rounds that may as well be all of them
@@ -46,7 +46,6 @@ class Answers:
     rewarded: bool = False  # whether some reward is neither 0 nor 1
 
     def add(self, reward: float) -> None:
-        """One answer more."""
         self.count += 1
         self.rewards += reward
         self.squares += reward * reward
@@ -63,11 +62,9 @@ class Shown(NamedTuple):
 
     @classmethod
     def none(cls, classes: int) -> Shown:
-        """Nothing yet."""
         return cls(*np.zeros((3, classes)))
 
     def add(self, place: int, candidates: Labels) -> None:
-        """One round more."""
         equal = 1.0 / len(candidates)
         self.counts[place] += 1.0
         self.expected[candidates] += equal
@@ -113,9 +110,9 @@ def on_choices(choices: int, rounds: int) -> Iterator[Caveat]:
         )
 
 
-def on_weights(scores: Scores, certain_log: bool) -> Iterator[Caveat]:
+def on_weights(scores: Scores, weights: Weights, certain_log: bool) -> Iterator[Caveat]:
     """What the weights say of the estimates that use them."""
-    rounds, missing = len(scores.weight), float(scores.missing.mean())
+    rounds, missing = len(scores.weight), weights.missing
     if certain_log:
         yield Caveat(
             (*WEIGHED, *MATCHED),
@@ -134,27 +131,20 @@ def on_weights(scores: Scores, certain_log: bool) -> Iterator[Caveat]:
             f"This learner and the log differ so much that {counted_rounds(rounds)} say as much as {scores.effective:.0f} of the "
             f"learner's own; below {FEW}, intervals are rough.",
         )
-    total, largest = float(scores.weight.sum()), float(scores.weight.max())
-    if total > 0.0 and largest > max(DOMINANT, 2.0 / rounds) * total and scores.effective > 0.0:
+    if weights.largest_share > max(DOMINANT, 2.0 / rounds) and scores.effective > 0.0:
         yield Caveat(
             WEIGHED,
-            f"One round alone carries {percent(largest / total)} of all weight: this learner would have shown its label "
-            f"{largest:,.{0 if largest >= FEW else 1}f} times as often as the log.",
+            f"One round alone carries {percent(weights.largest_share)} of all weight: this learner would have shown its label "
+            f"{weights.largest:,.{0 if weights.largest >= FEW else 1}f} times as often as the log.",
         )
-    yield from _on_mean_weight(scores, 1.0 - missing)
-
-
-def _on_mean_weight(scores: Scores, wanted: float) -> Iterator[Caveat]:
-    """Where propensities are what they say, weights average what the log could show, give or take."""
-    mean = float(scores.weight.mean())
-    variance = (
-        max(float(scores.squares.sum()), float(np.square(scores.weight).sum())) - len(scores.weight) * wanted * wanted
-    )
-    deviation = math.sqrt(max(0.0, variance)) / len(scores.weight)
-    if abs(mean - wanted) > UNLIKELY * deviation + 1e-6:
+    # If propensities are what they say, weights average what the log could show, give or take.
+    wanted = 1.0 - missing
+    squares = max(float(scores.squares.sum()), float(np.square(scores.weight).sum()))
+    deviation = math.sqrt(max(0.0, squares - rounds * wanted * wanted)) / rounds
+    if abs(weights.mean - wanted) > UNLIKELY * deviation + 1e-6:
         yield Caveat(
             WEIGHED,
-            f"The weights average {mean:.3g}, where {wanted:.3g} is expected: the propensities are not those with which the labels "
+            f"The weights average {weights.mean:.3g}, where {wanted:.3g} is expected: the propensities are not those with which the labels "
             "were drawn, or there are labels that the log could not show.",
         )
 

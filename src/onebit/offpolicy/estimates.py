@@ -62,6 +62,35 @@ class Scores(NamedTuple):
         return float(self.cubes.sum()) / squares if squares > 0.0 else 0.0
 
 
+class Weights(NamedTuple):
+    """How the learner's probabilities compare to the log's."""
+
+    effective: float  # (sum w)^2 / sum w^2
+    largest: float
+    largest_share: float  # of the sum of all
+    mean: float  # about 1 - missing, if propensities are what they say
+    missing: float  # the share of the learner's probability on labels that the log could not show, as far as known
+
+    @classmethod
+    def of(cls, scores: Scores) -> Weights:
+        total, largest = float(scores.weight.sum()), float(scores.weight.max())
+        share_of_largest = largest / total if total > 0.0 else 0.0
+        mean, missing = float(scores.weight.mean()), float(scores.missing.mean())
+        return cls(effective_rounds(scores.weight), largest, share_of_largest, mean, missing)
+
+
+class RoundScores(NamedTuple):
+    """What a round of a `RoundBlock` is made of."""
+
+    target: list[float]
+    model: list[float]
+    logged: PerRound
+    label: int
+    reward: float
+    propensity: float
+    offered: NDArray[np.bool_]
+
+
 class RoundBlock(NamedTuple):
     """Some rounds, one after the other."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -13,16 +14,16 @@ from onebit.contract.validation import checked_seed, join_names
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import doubts
-from onebit.offpolicy.doubts import Caveat
 from onebit.offpolicy.estimates import (
     Estimate,
     Replay,
     RoundBlock,
+    RoundScores,
     Scores,
     Trust,
+    Weights,
     counted,
     doubly_robust,
-    effective_rounds,
     ips,
     joined,
     scored,
@@ -59,27 +60,17 @@ class Unit(NamedTuple):
     times: float
     digits: int
 
-    def shown(self, value: float) -> str:
-        """A mean reward in this unit."""
+    def format(self, value: float) -> str:
+        """Return a mean reward in this unit."""
         return f"{self.times * value:.{self.digits}f}"
 
-    def interval(self, one: Estimate) -> str:
-        """The ends of its interval."""
-        return f"{self.shown(one.low)} to {self.shown(one.high)}"
+    def format_interval(self, estimate: Estimate) -> str:
+        """Return the ends of an interval in this unit."""
+        return f"{self.format(estimate.low)} to {self.format(estimate.high)}"
 
 
 RATES = Unit("right %", "error %", 100.0, 2)
 REWARDS = Unit("reward", "cost", 1.0, 4)
-
-
-class Weights(NamedTuple):
-    """How the learner's probabilities compare to the log's."""
-
-    effective: float  # (sum w)^2 / sum w^2
-    largest: float
-    largest_share: float  # of the sum of all
-    mean: float  # about 1 - missing, if propensities are what they say
-    missing: float  # the share of the learner's probability on labels that the log could not show, as far as known
 
 
 @dataclass(frozen=True)
@@ -110,17 +101,16 @@ class Evaluation:
 
     @property
     def unit(self) -> Unit:
-        """How its estimates are written."""
         return REWARDS if self.rewarded else RATES
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
-        """Those that there are, the log's own first."""
-        found = (self.log, self.ips, self.snips, self.doubly_robust, self.replay)
-        return tuple(one for one in found if one is not None)
+        """The estimates that there are, the log's own first."""
+        possible = (self.log, self.ips, self.snips, self.doubly_robust, self.replay)
+        return tuple(estimate for estimate in possible if estimate is not None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, ready for JSON."""
+        """Return plain values, ready for JSON."""
         return {
             "learner": self.learner,
             "parameters": self.parameters,
@@ -130,7 +120,7 @@ class Evaluation:
             "rewarded": self.rewarded,
             "learnt": self.learnt,
             "unanswered": self.unanswered,
-            "estimates": {one.name: one.to_dict() for one in self.estimates},
+            "estimates": {estimate.name: estimate.to_dict() for estimate in self.estimates},
             "weights": None if self.weights is None else self.weights._asdict(),
             "warnings": list(self.warnings),
             "present": None if self.present is None else self.present.to_dict(),
@@ -142,13 +132,19 @@ class Evaluation:
             dict.fromkeys(sentence for one in both for sentence in one.warnings if sentence not in one._against_replay)
         )
         how = "learning from it round by round" if self.learning else "as it is, not learning"
-        lines = [f"{self.title} on a log of {doubts.counted_rounds(self.rounds)}, {how}", _head(self.unit)]
-        lines += [_line(self.log, self.unit, numbered), *self._lines(numbered)]
+        lines = [f"{self.title} on a log of {doubts.counted_rounds(self.rounds)}, {how}"]
+        lines += [f"{'':<20} {self.unit.name:>8}  {'95 % interval':^16} {self.unit.rest:>8} {'says as much as':>18}"]
+        lines += [self._line(self.log, numbered), *self._lines(numbered)]
         if self.present is not None:
             lines += [f"the present learner, in the same way: {self.present.title}", *self.present._lines(numbered)]
         lines += [f"[{number}] {sentence}" for number, sentence in enumerate(numbered, start=1)]
         if self.present is not None:
-            lines.append(_how_to_compare(self, self.present))
+            lines.append(
+                "Compare the learners with each other, line by line, and not with the log itself, which holds what its own learners "
+                "lost by exploring and before they had learnt."
+            )
+            if self.exploration_floor != self.present.exploration_floor:
+                lines[-1] += " Their exploration floors differ, and what a floor costs is in every line."
         return "\n".join(lines)
 
     @property
@@ -163,36 +159,19 @@ class Evaluation:
         return [] if self.ips is None else [one for one in self.replay.warnings if one not in self.ips.warnings]
 
     def _lines(self, numbered: list[str]) -> list[str]:
-        """What is said of the learner, a line each."""
+        """Return the lines of the estimates, and what speaks against replay where that is not shown."""
         useless = self._against_replay
-        return [
-            *(_line(one, self.unit, numbered) for one in self.estimates[1:] if not (useless and one.name == "replay")),
-            *useless,
-        ]
+        shown = [one for one in self.estimates[1:] if not (useless and one.name == "replay")]
+        return [*(self._line(one, numbered) for one in shown), *useless]
 
-
-def _how_to_compare(one: Evaluation, other: Evaluation) -> str:
-    floors = (
-        ""
-        if one.exploration_floor == other.exploration_floor
-        else " Their exploration floors differ, and what a floor costs is in every line."
-    )
-    return (
-        "Compare the learners with each other, line by line, and not with the log itself, which holds what its own learners lost "
-        f"by exploring and before they had learnt.{floors}"
-    )
-
-
-def _head(unit: Unit) -> str:
-    return f"{'':<20} {unit.name:>8}  {'95 % interval':^16} {unit.rest:>8} {'says as much as':>18}"
-
-
-def _line(one: Estimate, unit: Unit, numbered: list[str]) -> str:
-    known = one.value == one.value
-    value, rest = (unit.shown(one.value), unit.shown(one.error)) if known else ("unknown", "unknown")
-    says = doubts.counted_rounds(round(one.effective))
-    marks = "".join(f" [{numbered.index(sentence) + 1}]" for sentence in one.warnings)
-    return f"{TITLES[one.name]:<20} {value:>8}  {unit.interval(one):^16} {rest:>8} {says:>18}{marks}"
+    def _line(self, estimate: Estimate, numbered: list[str]) -> str:
+        value = rest = "unknown"
+        if not math.isnan(estimate.value):
+            value, rest = self.unit.format(estimate.value), self.unit.format(estimate.error)
+        says = doubts.counted_rounds(round(estimate.effective))
+        marks = "".join(f" [{numbered.index(sentence) + 1}]" for sentence in estimate.warnings)
+        interval = self.unit.format_interval(estimate)
+        return f"{TITLES[estimate.name]:<20} {value:>8}  {interval:^16} {rest:>8} {says:>18}{marks}"
 
 
 def evaluate(
@@ -218,16 +197,8 @@ def evaluate(
     >>> found.log.value, found.snips.value > 0.95, found.warnings
     (0.5, True, ())
     """
-    compared = [learner] if present is None else [learner, present]
-    for one in compared:
-        require_bandit_learner(one)
-        if one.classes != learner.classes:
-            raise InputError(
-                f"present has the classes {join_names(one.classes)}, but learner has {join_names(learner.classes)}"
-            )
-    first, *other = evaluate_many(
-        compared, rounds, seed=seed, learning=learning, unanswered=unanswered, progress=progress
-    )
+    learners = {"learner": learner} if present is None else {"learner": learner, "present": present}
+    first, *other = _evaluate(learners, rounds, seed, learning, unanswered, progress)
     return replace(first, present=other[0] if other else None)
 
 
@@ -243,27 +214,40 @@ def evaluate_many(
     """`evaluate` for several learners in one pass through the log; each result is the same as on its own."""
     if not learners:
         raise InputError("there are no learners to evaluate")
-    first = learners[0]
-    for one in learners:
-        require_bandit_learner(one)
-        if one.classes != first.classes:
+    named = {f"learner {number}": learner for number, learner in enumerate(learners, start=1)}
+    return _evaluate(named, rounds, seed, learning, unanswered, progress)
+
+
+def _evaluate(
+    learners: Mapping[str, Learner],
+    rounds: Iterable[Round],
+    seed: int,
+    learning: bool,
+    unanswered: int,
+    progress: Progress | None,
+) -> list[Evaluation]:
+    (first_name, first), *_ = learners.items()
+    for name, learner in learners.items():
+        require_bandit_learner(learner)
+        if learner.classes != first.classes:
             raise InputError(
-                f"one learner has the classes {join_names(one.classes)}, but another has {join_names(first.classes)}"
+                f"{name} has the classes {join_names(learner.classes)}, but {first_name} has {join_names(first.classes)}"
             )
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
         raise InputError(f"unanswered is {brief(unanswered)}, but must be a whole number of at least 0")
-    walks = [_Walk(one, checked_seed(seed), learning) for one in learners]
-    for found in check_rounds(first, rounds):
+    walks = [_Walk(learner, checked_seed(seed), learning) for learner in learners.values()]
+
+    def report(counts: list[int]) -> None:
+        if progress is not None and max(counts):
+            progress(max(counts))
+
+    for checked in check_rounds(first, rounds):
         try:
-            done = max([walk.meet(found) for walk in walks])
+            report([walk.meet(checked) for walk in walks])
         except OnebitError as error:
-            raise locate_error(found.number, found.round, error) from None
-        if done and progress is not None:
-            progress(done)
-    done = max([walk.close_block() for walk in walks])
-    if done and progress is not None:
-        progress(done)
-    return [walk.evaluation(one, int(unanswered)) for one, walk in zip(learners, walks, strict=True)]
+            raise locate_error(checked.number, checked.round, error) from None
+    report([walk.close_block() for walk in walks])
+    return [walk.evaluation(learner, int(unanswered)) for learner, walk in zip(learners.values(), walks, strict=True)]
 
 
 class _Walk:
@@ -272,101 +256,99 @@ class _Walk:
     def __init__(self, learner: Learner, seed: int, learning: bool) -> None:
         # The log may come from a learner with the same seed and ids, and the copies must not draw what it drew.
         own_seed = hash_id(f"offpolicy {seed}") >> 1
-        self._follower, self._model, copy = (
-            copy_learner(learner, own_seed),
-            model_for(learner),
-            copy_learner(learner, own_seed),
-        )
-        for one in (self._follower, self._model, copy):
-            one.runtime.disable_ledger()  # rounds are counted here, and the learner may have learnt such numbers before
-        self._replay = Replay(copy, learning, own_seed)
-        self._learning = learning
-        self._classes = len(learner.classes)
-        self._unknown = np.full(self._classes, np.nan)
-        self._room = max(1, min(REPORT, LARGEST_BLOCK // self._classes))
-        self._open: list[tuple[Any, ...]] = []
+        self._follower, replaying = copy_learner(learner, own_seed), copy_learner(learner, own_seed)
+        self._model = model_for(learner)
+        for copy in (self._follower, replaying, self._model):
+            copy.runtime.disable_ledger()  # rounds are counted here, and the learner may have learnt such numbers before
+        self._replay = Replay(replaying, learning, own_seed)
+        self._learning, self._classes = learning, len(learner.classes)
+        self._block_rounds = max(1, min(REPORT, LARGEST_BLOCK // self._classes))
+        self._block: list[RoundScores] = []  # empty where the log has no propensities
+        self._waiting = 0  # rounds of the block
         self._parts: list[Scores] = []
         self._trust = Trust()
-        self._known: bool | None = None  # whether the log has propensities
-        self._heard = doubts.Answers()
+        self._has_propensities: bool | None = None
+        self._answers = doubts.Answers()
         self._shown = doubts.Shown.none(self._classes)
         self._learnt = self._choices = self._certain = 0  # choices: rounds with more than one candidate
 
-    def meet(self, found: CheckedRound) -> int:
-        """Score and learn one more round; where it fills a block, how many rounds that had."""
-        one, propensity = found.round, found.propensity
-        if self._known is None:
-            self._known = propensity is not None
-        if self._known != (propensity is not None):
+    def meet(self, checked: CheckedRound) -> int:
+        """Score and learn one more round; if it fills a block, return how many rounds that had."""
+        shown, propensity = checked.round, checked.propensity
+        if self._has_propensities is None:
+            self._has_propensities = propensity is not None
+        if self._has_propensities != (propensity is not None):
             has, had = ("a", "no") if propensity is not None else ("no", "a")
             raise InputError(f"it has {has} propensity, and the rounds before it had {had}: give it in all, or in none")
-        self._replay.follow(found)
-        choice = len(found.candidates) > 1
+        self._replay.follow(checked)
+        is_choice = len(checked.candidates) > 1
         if propensity is not None:
             # What is right may be none of the candidates: then the model is asked for their chances among all classes.
-            modelled = one if one.complete else one._replace(among=None)
-            target = list(self._follower.probabilities(one.x, among=one.among).values())
-            predicted = list(self._model.probabilities(one.x, among=modelled.among).values())
-            logged = self._unknown if found.logged is None else found.logged
+            modelled = shown if shown.complete else shown._replace(among=None)
             offered = np.zeros(self._classes, dtype=np.bool_)
-            offered[found.candidates] = True
-            self._open.append((target, predicted, logged, found.place, found.reward, propensity, offered))
-            learn_round(self._model, modelled, propensity, found.number)
+            offered[checked.candidates] = True
+            scores = RoundScores(
+                list(self._follower.probabilities(shown.x, among=shown.among).values()),
+                list(self._model.probabilities(shown.x, among=modelled.among).values()),
+                np.full(self._classes, np.nan) if checked.logged is None else checked.logged,
+                checked.place,
+                checked.reward,
+                propensity,
+                offered,
+            )
+            self._block.append(scores)
+            learn_round(self._model, modelled, propensity, checked.number)
             if self._learning:
-                self._learnt += learn_round(self._follower, one, propensity, found.number)
-            self._certain += choice and propensity >= 1.0
+                self._learnt += learn_round(self._follower, shown, propensity, checked.number)
+            self._certain += is_choice and propensity >= 1.0
         else:
-            self._open.append(())
-            self._shown.add(found.place, found.candidates)
-        self._choices += choice
-        self._heard.add(found.reward)
-        return self.close_block() if len(self._open) == self._room else 0
+            self._shown.add(checked.place, checked.candidates)
+        self._choices += is_choice
+        self._answers.add(checked.reward)
+        self._waiting += 1
+        return self.close_block() if self._waiting == self._block_rounds else 0
 
     def close_block(self) -> int:
-        """Score the rounds that wait for it; how many they were."""
-        count = len(self._open)
-        if count and self._known:
-            target, model, logged, places, reward, propensity, offered = zip(*self._open, strict=True)
-            block = RoundBlock(
-                np.array(target),
-                np.array(model),
-                np.array(logged),
-                np.array(places, dtype=np.int64),
-                np.array(reward),
-                np.array(propensity),
-                np.array(offered),
-            )
-            self._parts.append(scored(block, self._trust))
-        self._open.clear()
+        """Score the rounds that wait for it; return how many they were."""
+        if self._block:
+            columns = zip(*self._block, strict=True)
+            self._parts.append(scored(RoundBlock(*(np.array(column) for column in columns)), self._trust))
+            self._block.clear()
+        count, self._waiting = self._waiting, 0
         return count
 
     def evaluation(self, learner: Learner, unanswered: int) -> Evaluation:
-        """What came of it."""
-        heard, replay = self._heard, self._replay
-        rounds = heard.count
+        """Return the estimates, and what speaks against them."""
+        answers, replay = self._answers, self._replay
+        rounds = answers.count
         if rounds == 0:
             raise InputError("the log has no rounds, so it says nothing")
         weighed: list[Estimate] = []
         certain = 0 < self._choices == self._certain
         found = [
             *doubts.on_rounds(rounds),
-            *doubts.on_answers(heard, unanswered),
+            *doubts.on_answers(answers, unanswered),
             *doubts.on_choices(self._choices, rounds),
         ]
         weights = None
-        if self._known:
+        if self._has_propensities:
             scores = joined(self._parts)
-            weights = _weights(scores)
+            weights = Weights.of(scores)
             weighed = [ips(scores), snips(scores), doubly_robust(scores)]
-            found += doubts.on_weights(scores, certain)
-            found += doubts.on_values(weighed, heard.rewarded)
+            found += doubts.on_weights(scores, weights, certain)
+            found += doubts.on_values(weighed, answers.rewarded)
             if self._learning:
                 found += doubts.on_learning(learner.runtime.rule.title, self._learnt, rounds)
         else:
             found += doubts.on_unknown(self._shown, learner.classes)
         found += doubts.on_replay(replay.matches, rounds, replay.missing, certain, self._learning)
-        log = counted("log", heard.rewards, heard.squares, rounds)
-        named = {one.name: _doubted(one, found) for one in (log, *weighed, replay.estimate())}
+        log = counted("log", answers.rewards, answers.squares, rounds)
+        named = {
+            estimate.name: estimate._replace(
+                warnings=tuple(one.sentence for one in found if estimate.name in one.about)
+            )
+            for estimate in (log, *weighed, replay.estimate())
+        }
         return Evaluation(
             learner.runtime.rule.name,
             learner.runtime.parameters,
@@ -382,20 +364,5 @@ class _Walk:
             named["replay"],
             weights,
             tuple(doubt.sentence for doubt in found),
-            rewarded=heard.rewarded,
+            rewarded=answers.rewarded,
         )
-
-
-def _doubted(one: Estimate, found: Sequence[Caveat]) -> Estimate:
-    return one._replace(warnings=tuple(doubt.sentence for doubt in found if one.name in doubt.about))
-
-
-def _weights(scores: Scores) -> Weights:
-    total, largest = float(scores.weight.sum()), float(scores.weight.max())
-    return Weights(
-        effective_rounds(scores.weight),
-        largest,
-        largest / total if total > 0.0 else 0.0,
-        float(scores.weight.mean()),
-        float(scores.missing.mean()),
-    )
