@@ -69,11 +69,9 @@ class DataResult:
 
     @property
     def rewarded(self) -> bool:
-        """Whether the stream has rewards."""
         return self.stream.source.rewards
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
         summaries = [{**one.to_dict(), "difference_to_best": self.difference(one).to_dict()} for one in self.summaries]
         failures = [
             {name: getattr(record, name) for name in ("learner", "options", "seed", "why")} for record in self.failures
@@ -115,7 +113,6 @@ class Comparison:
         return f"Comparison({self.runs} runs; best on {'; '.join(said)}{failed})"
 
     def _repr_html_(self) -> str:
-        """What was found, and the tables, for a notebook."""
         from onebit.experiments.pages import comparison_html
 
         return comparison_html(self)
@@ -133,7 +130,6 @@ class Comparison:
 
     @property
     def failures(self) -> list[Record]:
-        """The runs that failed."""
         return [record for result in self.results for record in result.failures]
 
     def frame(self) -> pandas.DataFrame:

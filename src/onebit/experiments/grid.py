@@ -77,7 +77,6 @@ def parse_value(text: str) -> Any:
 
 
 def is_numeric(values: Sequence[Any]) -> bool:
-    """Whether the values of a parameter are all numbers."""
     return all(isinstance(value, float | int) and not isinstance(value, bool) for value in values)
 
 

@@ -310,19 +310,16 @@ def _cell(value: Any) -> Any:
 
 
 def comparison_html(found: Comparison) -> str:
-    """What a comparison found, and its tables."""
     tables = [plain_table_html(error_table(one)) for one in found.results if one.summaries]
     return _paragraphs(describe_outcome(found.finding, found.failures)) + "".join(tables)
 
 
 def sweep_html(found: Sweep) -> str:
-    """What a sweep chose, and its best settings."""
     words = [*describe_outcome("", found.failures), *describe_sweep(found)]
     return _paragraphs(words) + plain_table_html(settings_table(found, NOTEBOOK_ROWS))
 
 
 def result_html(result: Result) -> str:
-    """The errors of a run."""
     runs = f"{format_count(result.runs, 'run')} of {result.rounds:,} rounds, {format_quantity(result.rounds_per_second)} rounds a second"
     words = [f"`{result.rule}` on {result.data}: {runs}."]
     if result.caveat:

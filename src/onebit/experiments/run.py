@@ -64,7 +64,6 @@ class Result:
 
     @property
     def runs(self) -> int:
-        """How many runs there were."""
         return len(self.errors)
 
     @property
@@ -136,7 +135,6 @@ class Result:
         }
 
     def _repr_html_(self) -> str:
-        """The errors, and what was set, for a notebook."""
         from onebit.experiments.pages import result_html
 
         return result_html(self)

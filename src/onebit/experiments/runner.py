@@ -128,7 +128,6 @@ class TrialCollector:
         return [self._records[trial.identity] for trial in trials if trial.identity in self._records]
 
     def failures(self, trials: Iterable[Trial]) -> list[Record]:
-        """Those of these trials that failed."""
         return [record for record in self.records_of(trials) if record.failed]
 
     def summary(self, entry: ComparisonEntry, stream: Stream, seeds: range) -> Summary | None:

@@ -99,12 +99,10 @@ class Summary:
 
     @property
     def runs(self) -> int:
-        """How many runs were done."""
         return len(self.records)
 
     @property
     def errors(self) -> NDArray[np.float64]:
-        """The error of the labels played in each run."""
         return np.array([record.error for record in self.records])
 
     @property
@@ -119,7 +117,6 @@ class Summary:
 
     @property
     def rewarded(self) -> bool:
-        """Whether its streams had rewards."""
         return self.records[0].rewarded
 
     @property
@@ -184,7 +181,6 @@ class Summary:
         return np.stack([record.curve_of(measure) for record in self.records])
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
         rewards = {"reward": self.reward.to_dict(), "greedy_reward": self.greedy_reward.to_dict()}
         return {
             "learner": self.entry.rule.name,

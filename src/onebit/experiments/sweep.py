@@ -68,7 +68,6 @@ class Sweep:
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
 
     def _repr_html_(self) -> str:
-        """The setting chosen, and the best settings, for a notebook."""
         from onebit.experiments.pages import sweep_html
 
         return sweep_html(self)

@@ -60,7 +60,6 @@ class PaperLearner:
     chosen: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def options_on(self, data: str) -> dict[str, Any]:
-        """Its options on one data set."""
         return {**self.options, **self.options_for.get(data, {})}
 
 
@@ -83,12 +82,10 @@ class Claim:
 
     @property
     def learners(self) -> list[str]:
-        """The learners that it is about."""
         return [*self.among] if self.among else [self.lower, self.higher]
 
     @property
     def compared_on(self) -> list[str]:
-        """All data sets that it is about."""
         return [*self.data, *filter(None, [self.since])]
 
 

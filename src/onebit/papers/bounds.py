@@ -54,7 +54,6 @@ class BoundsPlan(ItemPlan):
                 check_theorems(make_entry(learner.rule, learner.options_on(data.name)))
 
     def trials(self) -> list[Trial]:
-        """Every learner on the same rounds of each data set, with every seed."""
         return [
             trial
             for name, fixed in self.fixed.items()
@@ -70,7 +69,6 @@ class BoundsPlan(ItemPlan):
         return [first, *(Trial(entry, fixed, seed) for seed in range(1, self.runs))]
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """A verdict for each bound, and the mistakes beside the bounds."""
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for name, fixed in self.fixed.items():
@@ -148,7 +146,6 @@ class AdversaryPlan(ItemPlan):
         return [Trial(entry, given, seed, curve=False, measurement=measurement) for seed in range(self.runs)]
 
     def trials(self) -> list[Trial]:
-        """Every learner against every adversary with every seed."""
         return [
             trial
             for _, adversary in self.item.adversaries
@@ -157,7 +154,6 @@ class AdversaryPlan(ItemPlan):
         ]
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """A verdict for each adversary, and what it forced on each learner."""
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for title, adversary in self.item.adversaries:
@@ -195,7 +191,6 @@ class AdversaryPlan(ItemPlan):
 
 
 def forced_table(title: str, found: list[Forced]) -> Table:
-    """What an adversary forced on each learner."""
     columns = [
         Column("learner"),
         Column("adaptive", True, "mistakes where the adversary looks at what is played; the fewest of all runs"),

@@ -46,7 +46,6 @@ class ErrorsPlan(ItemPlan):
                 self.entries[learner.name, data.name] = make_entry(learner.rule, learner.options_on(data.name))
 
     def trials(self) -> list[Trial]:
-        """Every learner on every data set with every seed."""
         found = []
         for name, streamed in self.streams.items():
             if isinstance(streamed, Stream):
@@ -65,7 +64,6 @@ class ErrorsPlan(ItemPlan):
         return FAILED if any(record.failed for record in records) else Summary(entry, records)
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """A verdict for each published error and each claim, and the curves."""
         verdicts = []
         parts: list[Part] = []
         for data in self.item.data:
@@ -173,7 +171,6 @@ class ClaimsPlan(ErrorsPlan):
         ]
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """A verdict for each claim and data set."""
         verdicts = [self._claimed(claim, name, collector) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, [])
 

@@ -48,7 +48,6 @@ class GridPlan(ItemPlan):
                 self.grids[learner.name, data.name] = Grid(learner.rule, axes, learner.options_on(data.name))
 
     def trials(self) -> list[Trial]:
-        """Every setting on every data set with every seed."""
         return [
             Trial(entry, streamed, seed, curve=False)
             for name, streamed in self.streams.items()
@@ -59,7 +58,6 @@ class GridPlan(ItemPlan):
         ]
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """A verdict for each learner and data set, and the pictures of the grid."""
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for data in self.item.data:

@@ -36,7 +36,6 @@ class ScatterPlan(ItemPlan):
     """An item that draws data in the plane."""
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """The points."""
         parts: list[Part] = []
         verdicts = []
         for name, streamed in self.streams.items():
@@ -86,12 +85,10 @@ class SeparabilityPlan(ScatterPlan):
         return Trial(make_entry(CARRIER), given, given.seed, curve=False, measurement=measurement)
 
     def trials(self) -> list[Trial]:
-        """One for each data set."""
         pairs = [(data, self.streams[data.name]) for data in self.item.data]
         return [self._trial(data, given) for data, given in pairs if isinstance(given, Stream)]
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """A verdict for each data set, and the points."""
         verdicts = [self._verdict(data, collector) for data in self.item.data]
         return ItemResult(self.item, 0, verdicts, super().result(collector).parts)
 
@@ -144,7 +141,6 @@ class BoundaryMeasurement(ItemMeasurement):
         }
 
     def draw(self, title: str, measured: dict[str, Any]) -> list[Part]:
-        """Draw the regions."""
         points = measured["points"]
         regions = Regions(
             title,
@@ -233,11 +229,9 @@ class PicturePlan(ItemPlan):
 
     @property
     def picture(self) -> BoundaryMeasurement | FeedbackMeasurement:
-        """What is measured and drawn."""
         return BoundaryMeasurement(self.item.boundary_of) if self.item.kind == "boundary" else FeedbackMeasurement()
 
     def trials(self) -> list[Trial]:
-        """One run on each data set."""
         return [self._trial(name, streamed) for name, streamed in self.streams.items() if isinstance(streamed, Stream)]
 
     def _trial(self, data: str, streamed: Stream) -> Trial:
@@ -246,7 +240,6 @@ class PicturePlan(ItemPlan):
         return Trial(entry, streamed, streamed.seed, measurement=self.picture)
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """The pictures."""
         parts: list[Part] = []
         verdicts = []
         for name, streamed in self.streams.items():
@@ -264,5 +257,4 @@ class GapPlan(ItemPlan):
     """The surrogate gap of Gaptron, which needs no data."""
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """The curves of the gap."""
         return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])

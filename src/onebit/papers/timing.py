@@ -35,8 +35,6 @@ SYMBOLS = dict(zip(SCALES, ("T", "K", "d"), strict=True))
 
 
 class Size(NamedTuple):
-    """A setting that is timed."""
-
     rounds: int
     classes: int
     features: int
@@ -57,7 +55,6 @@ class DrawnRows:
         return Dataset(X, (X @ vectors).argmax(axis=1).astype(np.int64), tuple(range(self.classes)))
 
     def describe(self) -> dict[str, Any]:
-        """What makes them what they are."""
         return {"classes": self.classes, "features": self.features}
 
 
@@ -95,12 +92,10 @@ class TimePlan(ItemPlan):
         return [Trial(entry, given, seed, curve=False, measurement=TimeMeasurement()) for seed in range(self.runs)]
 
     def trials(self) -> list[Trial]:
-        """Every learner in every setting with every seed; what two scales have in common is run once."""
         sizes = dict.fromkeys(size for scale in SCALES for size in self._sizes(scale))
         return [trial for size in sizes for learner in self.item.learners for trial in self._trials(learner, size)]
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        """The exponents, and the curves."""
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for learner in self.item.learners:

@@ -90,7 +90,6 @@ class Verdict:
     why: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
         return {**vars(self), "measured": None if self.measured is None else self.measured.to_dict()}
 
 
@@ -121,17 +120,14 @@ class Reproduction:
 
     @property
     def verdicts(self) -> list[Verdict]:
-        """All verdicts, item after item."""
         return [verdict for result in self.results for verdict in result.verdicts]
 
     def counts(self) -> dict[str, int]:
-        """How many verdicts there are of each kind."""
         found = [verdict.verdict for verdict in self.verdicts]
         return {name: found.count(name) for name in dict.fromkeys(found)}
 
     @property
     def summary(self) -> str:
-        """The counts in words."""
         told = ", ".join(f"{count} {name}" for name, count in self.counts().items())
         return told or "nothing to compare; what was drawn is on the page"
 
@@ -255,7 +251,6 @@ TONES: dict[str, Any] = {REPRODUCED: "good", DIFFERS: "bad"}
 
 
 def verdict_table(result: ItemResult) -> Table:
-    """The verdicts of an item."""
     columns = [Column("data"), Column("what"), Column("published", True), Column("measured", True)]
     columns += [Column("verdict"), Column("explanation")]
     rows: list[Sequence[Any]] = []

@@ -116,7 +116,6 @@ class Adversary:
         return math.sqrt(own / (own + constant)), math.sqrt(constant / (own + constant))
 
     def rows(self) -> NDArray[np.float64]:
-        """The M rows."""
         own, constant = self._parts
         rows = own * np.eye(self.blocks)
         return rows if self.kind == "weak" else np.column_stack([rows, np.full(self.blocks, constant)])
@@ -192,7 +191,6 @@ class Game:
 
     @property
     def mistakes(self) -> int:
-        """How many of the plays were wrong."""
         return sum(one != label for some, label in zip(self.plays, self.labels, strict=True) for one in some)
 
 

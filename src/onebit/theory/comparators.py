@@ -41,7 +41,6 @@ class Comparator:
 
     @property
     def norm(self) -> float:
-        """The Frobenius norm of U."""
         return float(np.linalg.norm(self.U))
 
     def losses(self, loss: ComparatorLoss) -> Numbers:

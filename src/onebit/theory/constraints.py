@@ -64,7 +64,6 @@ class MarginRows:
 
     @property
     def height(self) -> int:
-        """How many rows there are."""
         return int(self.values.shape[0])
 
     @property
@@ -208,11 +207,9 @@ class Against(Constraints):
     """One class against all others, through the origin: the score is positive for the rows with label 1, else negative."""
 
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
-        """The score with the right sign."""
         return np.where(self.labels[:, None] == 1, scores, -scores)
 
     def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
-        """The sign."""
         return np.where(self.labels[numbers] == 1, 1.0, -1.0)[:, None], np.zeros((len(numbers), 0))
 
 
@@ -224,22 +221,18 @@ class Leading(Constraints):
 
     @property
     def columns(self) -> int:
-        """One for each score."""
         return self.heads
 
     def has(self, label: int, column: int) -> bool:
-        """Nothing leads itself."""
         return label != column
 
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
-        """By how much it leads each other one."""
         numbers = np.arange(len(scores))
         leads = scores[numbers, self.labels][:, None] - scores
         leads[numbers, self.labels] = np.inf
         return np.asarray(leads)
 
     def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
-        """One score less another."""
         unit = np.eye(self.heads)
         return unit[self.labels[numbers]] - unit[columns], np.zeros((len(numbers), 0))
 
@@ -252,7 +245,6 @@ class Ordered(Constraints):
 
     @property
     def columns(self) -> int:
-        """One for each threshold."""
         return self.count - 1
 
     def has(self, label: int, column: int) -> bool:
@@ -260,13 +252,11 @@ class Ordered(Constraints):
         return column in (label - 1, label)
 
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
-        """How far the score is on the right side of the thresholds next to it."""
         above = self.labels[:, None] > np.arange(self.columns)
         next_to = self.labels[:, None] - np.arange(self.columns) == above
         return np.where(next_to, np.where(above, 1.0, -1.0) * (scores - thresholds), np.inf)
 
     def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
-        """The side, and the same for the threshold with the other sign."""
         side = np.where(self.labels[numbers] > columns, 1.0, -1.0)
         return side[:, None], -side[:, None] * (columns[:, None] == np.arange(self.columns))
 

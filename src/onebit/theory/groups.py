@@ -74,7 +74,6 @@ class Programs:
         return Grouped(tuple(group for group, _ in found), between, tuple(one for _, one in found))
 
     def leading(self, groups: Partition) -> Leading:
-        """The constraints between groups."""
         position = np.zeros(self.classes, dtype=np.int64)
         for number, group in enumerate(groups):
             position[list(group)] = number

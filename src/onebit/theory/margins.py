@@ -114,7 +114,6 @@ def margin(
 
 
 def _sampled(X: Any, height: int, rounds: int | None, seed: int) -> tuple[Any, NDArray[np.int64]]:
-    """The rows that are asked for, and their numbers."""
     if rounds is None or rounds >= height:
         return X, np.arange(height)
     numbers = np.sort(np.random.default_rng([_SAMPLE, seed]).choice(height, size=rounds, replace=False))

@@ -45,7 +45,6 @@ class CheckedBound:
 
     @property
     def mean(self) -> MeanEstimate:
-        """The mean of what was measured, with its interval."""
         return estimate(np.array(self.measured))
 
     @property
@@ -79,7 +78,6 @@ class CheckedBound:
         return f"{mean.mean:.3f}" + ("" if math.isnan(mean.low) else f" ± {mean.high - mean.mean:.3f}")
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
         measured = list(self.measured) if self.bound.applies else None
         return {**self.bound.to_dict(), "measured": measured, "held": self.held}
 
@@ -160,7 +158,6 @@ class Bounds:
 
     @cached_property
     def mistakes(self) -> list[int]:
-        """The mistakes of each run."""
         return [round(error * self.result.rounds) for error in self.result.errors.tolist()]
 
     def to_dict(self) -> dict[str, Any]:
@@ -224,12 +221,10 @@ class Bounds:
         ]
 
     def curves(self) -> Curves:
-        """Mistakes so far with their interval, and the bounds that are known on the way."""
         curve, found = self.result.curve, [one.bound for one in self.rows]
         return mistake_curves(self.result.rule, curve.rounds, curve.played, found, "Mistakes so far, and the bounds")
 
     def table1(self) -> Table:
-        """Table 1 of van der Hoeven, with the numbers of these data."""
         return regret_table(self.compared)
 
 

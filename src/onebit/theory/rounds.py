@@ -56,7 +56,6 @@ class Rounds:
 
     @property
     def labels(self) -> list[ClassName]:
-        """The labels by their names."""
         return [self.classes[label] for label in self.y.tolist()]
 
     def with_constant(self) -> Rounds:
@@ -89,7 +88,6 @@ class _FixedRounds:
         return self._dataset
 
     def describe(self) -> dict[str, Any]:
-        """What makes these rounds what they are."""
         return {"rounds_of": self.given.described(), "rounds_seed": self.seed}
 
 

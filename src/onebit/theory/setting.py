@@ -68,7 +68,6 @@ class Setting:
 
     @cached_property
     def memory(self) -> NDArray[np.float64]:
-        """The rule's first memory."""
         own = {name: value for name, value in self.planned.items() if name in self.rule.parameters}
         return self.rule.settle(self.rounds.kinds, own)[1]
 

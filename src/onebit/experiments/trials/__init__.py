@@ -43,7 +43,6 @@ class ComparisonEntry:
 
     @property
     def rule(self) -> Rule:
-        """Its rule."""
         return self.template.runtime.rule if isinstance(self.template, Learner) else self.template
 
     @property
@@ -53,7 +52,6 @@ class ComparisonEntry:
 
     @property
     def title(self) -> str:
-        """What it is called in tables and curves."""
         return f"{self.rule.name}, {self.said}" if self.options else self.rule.name
 
     @cached_property
@@ -146,7 +144,6 @@ class Trial:
 
     @property
     def title(self) -> str:
-        """What it is called in messages."""
         return f"{self.entry.title} on {self.stream.name}, seed {self.seed}"
 
     @cached_property

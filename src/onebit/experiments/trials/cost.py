@@ -27,7 +27,6 @@ class Cost:
 
     @property
     def where(self) -> str:
-        """The resources in words."""
         return format_resources(self.resources)
 
     @property
@@ -49,7 +48,6 @@ class Cost:
         return "; ".join(words)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values."""
         rest = {name: value for name, value in asdict(self).items() if name != "resources"}
         return {"where": self.where, **rest}
 

@@ -60,7 +60,6 @@ class Record:
 
     @property
     def failed(self) -> str | None:
-        """Why it failed, or None."""
         return self.why
 
     @property
@@ -75,7 +74,6 @@ class Record:
 
     @property
     def rounds(self) -> int:
-        """How many there were."""
         return int(self.stream["rounds"])
 
     @property
@@ -101,7 +99,6 @@ SOMETIMES = (*REWARDS, "measured")
 
 
 def make_record(outcome: Outcome) -> Record:
-    """The record of an outcome, as it is written."""
     trial, learner, tally = outcome.trial, outcome.learner, outcome.tally
     rewards: dict[str, float] = {}
     error = greedy_error = math.nan

@@ -109,7 +109,6 @@ class SharedData:
 
     @cached_property
     def _tables(self) -> Tables:
-        """All rows."""
         source = self.stream.source, self.stream.rounds
         tables = self._fixed.get(source)
         if tables is None:
@@ -127,7 +126,6 @@ class SharedData:
         return self.stream.schedule(self._tables.data, self.seed)
 
     def made(self) -> tuple[Tables, Schedule]:
-        """All rows, and their schedule."""
         with self._lock:
             return self._tables, self._schedule
 

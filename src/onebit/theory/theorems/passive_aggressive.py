@@ -77,7 +77,6 @@ def equal_lengths(squared: Numbers) -> bool:
 
 
 def multiclass(setting: Setting) -> list[Bound]:
-    """The bounds of `passive-aggressive` and `exact-pa`."""
     variant, aggressiveness = int(setting.record.variant), float(setting.record.aggressiveness)
     exact = setting.rule.name == "exact-pa"
     if variant == Variant.PA_II:

@@ -22,7 +22,6 @@ from onebit.theory.setting import Setting
 
 
 def perceptron(setting: Setting) -> list[Bound]:
-    """The bounds of the perceptron."""
     found = separable(setting)
     if setting.kernel is not None:
         return found
@@ -101,7 +100,6 @@ def whole(value: float) -> float:
 
 
 def general_bound(loss: float, norm: float, longest: float) -> float:
-    """L + D + sqrt(L D)."""
     size = 2.0 * (longest * norm) ** 2
     return loss + size + math.sqrt(loss * size)
 
@@ -112,7 +110,6 @@ def quoted_bound(loss: float, norm: float, longest: float) -> float:
 
 
 def banditron(setting: Setting) -> list[Bound]:
-    """The bounds of Banditron."""
     rounds, gamma = setting.rounds, float(setting.record.exploration)
     longest, kinds = rounds.longest, rounds.kinds
 

@@ -174,12 +174,10 @@ class _Sort:
 
     @cached_property
     def draws(self) -> int:
-        """How often each is drawn."""
         return math.ceil(self.wanted / len(self.rounds))
 
     @cached_property
     def measured(self) -> Measured:
-        """What came of it."""
         return measured(self.setting, self.rounds, self.draws)
 
     def bound(self, name: str, kind: str) -> Bound:

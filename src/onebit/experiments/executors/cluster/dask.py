@@ -41,8 +41,6 @@ def dask_executor(address: str | None) -> ClusterExecutor:
 
 
 class DaskExecutor(ClusterExecutor):
-    """The workers of a Dask cluster."""
-
     kind = "Dask"
 
     def __init__(self, client: Any, at: str) -> None:
@@ -83,6 +81,5 @@ class DaskExecutor(ClusterExecutor):
             self._client.run(end_run, run, on_error="ignore")
 
     def close(self) -> None:
-        """Leave the cluster, or end it if it was started here."""
         with suppress(OSError):
             self._client.close()  # and with it the cluster that it has started

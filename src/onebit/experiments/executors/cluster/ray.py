@@ -77,8 +77,6 @@ def _without_code_from_here() -> Iterator[None]:
 
 
 class RayExecutor(ClusterExecutor):
-    """The cores of a Ray cluster."""
-
     kind = "Ray"
 
     def __init__(self, ray: Any, at: str, is_owner: bool) -> None:
@@ -110,6 +108,5 @@ class RayExecutor(ClusterExecutor):
             self._ray.cancel(future, force=True)
 
     def close(self) -> None:
-        """Leave the cluster; one that was started for this ends."""
         if self._is_owner:
             self._ray.shutdown()
