@@ -16,15 +16,15 @@ import pytest
 import onebit
 from onebit.cli import main
 from onebit.experiments.executors.gpu import why_not
-from onebit.experiments.report import Curves, HeatMap, Regions, Table
+from onebit.experiments.report import Curves, Regions, Table
 from onebit.experiments.run import Stopped
 from onebit.experiments.trials import Trial, choose_marks, make_entry
-from onebit.experiments.trials.records import FILE, read_records
+from onebit.experiments.trials.records import FILE, decode_numbers, encode_numbers, read_records
 from onebit.learner.learner import Learner
 from onebit.papers import bounds as bound_items
 from onebit.papers import pictures, read_paper
 from onebit.papers.bounds import BoundsMeasurement
-from onebit.papers.pictures import BoundaryMeasurement, FeedbackMeasurement
+from onebit.papers.pictures import BoundaryMeasurement
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import FAILED, Reproduction
 from onebit.theory.bound import Bound
@@ -42,18 +42,6 @@ name = "figure1"
 title = "Figure 1: a boundary"
 kind = "boundary"
 rounds = 200
-[[item.data]]
-name = "plane"
-source = "weak2d"
-[[item.learner]]
-name = "Banditron"
-rule = "banditron"
-
-[[item]]
-name = "figure2"
-title = "Figure 2: what feedback tells"
-kind = "feedback"
-rounds = 20
 [[item.data]]
 name = "plane"
 source = "weak2d"
@@ -108,41 +96,20 @@ def refused(*arguments: Any, **named: Any) -> Any:
 def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = reproduce("mine2026", out=tmp_path, on="threads")
     kinds = [type(part) for result in first.results for part in result.parts]
-    assert kinds == [Regions, HeatMap, HeatMap, Curves, Table]
+    assert kinds == [Regions, Curves, Table]
     records = list(read_records(tmp_path / FILE))
-    assert len(records) == 5, "the boundary, the feedback, two runs for the bounds, and one for the regrets"
+    assert len(records) == 4, "the boundary, two runs for the bounds, and one for the regrets"
     assert sorted(sorted(one.measured)[:2] for one in records if one.measured) == [
         ["bounds", "compared"],
         ["bounds", "compared"],
-        ["class", "classes"],
-        ["classes", "labels"],
+        ["class", "regions"],
     ]
     for name in ("compute_regions", "compute_promises", "read_rounds"):
         monkeypatch.setattr(bound_items if name == "compute_promises" else pictures, name, refused)
     monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
-    assert again.cost.found == 5
+    assert again.cost.found == 4
     assert shown(again) == shown(first)
-
-
-def test_feedback_is_drawn_as_what_is_known_of_every_class_in_every_round() -> None:
-    full, bandit = reproduce("mine2026", ["figure2"], on="threads").results[0].parts
-    assert isinstance(full, HeatMap)
-    assert isinstance(bandit, HeatMap)
-    assert [len(full.y_values), len(full.x_values)] == [3, 20]
-    learner, streamed = onebit.Banditron([0, 1, 2], seed=0), onebit.stream("weak2d", rounds=20).data(0)
-    for number, (x, label) in enumerate(zip(streamed.X, streamed.y.tolist(), strict=True)):
-        told = [row[number] for row in full.values]
-        assert told == [float(kind == label) for kind in range(3)]
-        decision = learner.decide(x)
-        learner.learn(decision, label=label)
-        right = decision.label == label
-        known = [row[number] for row in bandit.values]
-        assert known == (told if right else [0.0 if kind == decision.label else None for kind in range(3)])
-        marks = [row[number] for row in bandit.text]
-        assert marks[int(decision.label)] == ("[1]" if right else "[0]")
-        assert marks.count("?") == (0 if right else 2)
-    assert {None, 0.0, 1.0} == {value for row in bandit.values for value in row}
 
 
 def test_bounds_of_a_paper_are_those_of_the_library() -> None:
@@ -152,7 +119,7 @@ def test_bounds_of_a_paper_are_those_of_the_library() -> None:
     assert [one.published for one in found.verdicts] == [f"at most {one.bound.shown}" for one in alone.rows]
     (part,) = found.results[0].parts
     assert isinstance(part, Curves)
-    assert part.series == alone.curves().series
+    assert part.series == next(one for one in alone.page().parts if isinstance(one, Curves)).series
 
 
 @pytest.mark.parametrize(
@@ -163,14 +130,14 @@ def test_promises_survive_a_file(rule: str, options: dict[str, Any]) -> None:
     entry, rounds = make_entry(rule, options), read_rounds("weak2d", None, 0, {"rounds": 60})
     found = compute_promises(Setting(entry.rule, entry.options, rounds, 2, 0, choose_marks(60)))
     odd = Bound("odd", "", "", np.inf, log_value=-np.inf, left=(np.nan, 1.0), assumptions={"a": np.float64(0.5)})
-    found = Promises([*found.bounds, odd], found.notes, found.loss, found.compared)
-    text = json.dumps(found.to_dict(), allow_nan=False)
-    again = Promises.from_dict(json.loads(text))
+    found = Promises([*found.bounds, odd], found.notes, found.compared)
+    text = json.dumps(encode_numbers(found.to_dict()), allow_nan=False)
+    again = Promises.from_dict(decode_numbers(json.loads(text)))
     assert repr(again.bounds) == repr(found.bounds).replace("np.float64(0.5)", "0.5")
     for one, other in zip(again.bounds, found.bounds, strict=True):
         lines = [None if line is None else line.tolist() for line in (one.line, other.line)]
         assert lines[0] == lines[1]
-    assert (again.notes, again.loss, again.compared) == (found.notes, found.loss, found.compared)
+    assert (again.notes, again.compared) == (found.notes, found.compared)
 
 
 def test_a_measurement_is_part_of_what_a_trial_is() -> None:
@@ -182,10 +149,9 @@ def test_a_measurement_is_part_of_what_a_trial_is() -> None:
             BoundaryMeasurement("easiest"),
             BoundaryMeasurement("hardest"),
             BoundsMeasurement(1),
-            FeedbackMeasurement(),
         )
     ]
-    assert len({plain.identity, *(one.identity for one in others)}) == 5
+    assert len({plain.identity, *(one.identity for one in others)}) == 4
     assert others[0].identity == Trial(entry, streamed, 0, measurement=BoundaryMeasurement("easiest")).identity
 
 
@@ -290,7 +256,7 @@ def test_ctrl_c_in_the_midst_of_a_measurement_keeps_and_shows_what_is_done(
 
 @pytest.mark.usefixtures("_heard_by_python")
 def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, calls = pictures.PicturePlan.result, list[int]()
+    whole, calls = pictures.BoundaryPlan.result, list[int]()
 
     def pressed(self: Any, collected: Any) -> Any:
         calls.append(1)
@@ -298,7 +264,7 @@ def test_ctrl_c_while_the_result_is_read_shows_it(tmp_path: Path, monkeypatch: p
             signal.raise_signal(signal.SIGINT)
         return whole(self, collected)
 
-    monkeypatch.setattr(pictures.PicturePlan, "result", pressed)
+    monkeypatch.setattr(pictures.BoundaryPlan, "result", pressed)
     with pytest.raises(Stopped) as stopped:
         reproduce("mine2026", ["figure1"], out=tmp_path, on="threads")
     assert [type(part) for part in stopped.value.result.results[0].parts] == [Regions]

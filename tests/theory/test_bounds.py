@@ -269,13 +269,13 @@ def test_every_run_meets_the_same_rows_and_the_measured_are_those_of_onebit_run(
     assert found.mistakes == (again.errors * 100).round().astype(int).tolist()
 
 
-def test_the_page_has_the_table_the_curves_and_for_gaptron_figure_1_three_times() -> None:
+def test_the_page_has_the_table_the_curves_and_for_gaptron_table_1() -> None:
     X, y = noisy(3)
     found = bounds("gaptron", X, y, runs=3, setting="full", loss="hinge", command="onebit bounds")
     page = found.page()
     assert next(part.title for part in page.parts if isinstance(part, Table)) == "Bounds"
     curves = [part for part in page.parts if isinstance(part, Curves)]
-    assert [one.title.split(",")[0] for one in curves[1:]] == ["Surrogate gap"] * 3
+    assert len(curves) == 1
     names = [one.name for one in curves[0].series]
     assert names[0] == "mistakes of gaptron"
     assert "Theorem 2" in names

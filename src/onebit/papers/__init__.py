@@ -20,7 +20,6 @@ KINDS = (
     "grid",
     "scatter",
     "boundary",
-    "feedback",
     "bounds",
     "regrets",
     "gap",

@@ -1,13 +1,12 @@
-"""Items that are drawn: data in the plane and how they are separable, regions of learners, what feedback tells, the surrogate gap.
+"""Items that are drawn: data in the plane and how they are separable, regions of learners, the surrogate gap.
 
 What is measured for a picture is kept in the record of a run, so that an item is shown from records alone.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,9 @@ import numpy as np
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
 from onebit.experiments.regions import compute_regions
-from onebit.experiments.report import HeatMap, Part, Regions, Scatter
+from onebit.experiments.report import Part, Regions, Scatter
 from onebit.experiments.runner import TrialCollector
-from onebit.experiments.trials import Trial, choose_marks, make_entry
+from onebit.experiments.trials import Trial, make_entry
 from onebit.experiments.trials.records import Record
 from onebit.learner.learner import Learner
 from onebit.papers import PaperData
@@ -25,7 +24,6 @@ from onebit.papers.plans import ItemMeasurement, ItemPlan
 from onebit.papers.verdicts import DIFFERS, MISSING, REPRODUCED, ItemResult, Verdict
 from onebit.theory.margins import KINDS, margin
 from onebit.theory.rounds import read_rounds
-from onebit.theory.setting import Setting
 from onebit.theory.theorems.hoeven2020 import figure1
 
 POINTS = 3000  # of a scatter
@@ -120,116 +118,18 @@ class BoundaryMeasurement(ItemMeasurement):
     of: str
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """The regions as plain values, with fresh points on top, and how many points of the class are named wrongly."""
+        """Return the regions with fresh points on top, and the share of points of the class that are named wrongly."""
         fresh = replace(trial.stream, rounds=POINTS).data(1)
         rows, labels = fresh.X[:POINTS], fresh.y[:POINTS]
         wrong = np.array([learner.best(x) for x in rows]) != np.array(fresh.classes)[labels]
         shares = [float(wrong[labels == index].mean()) for index in range(len(fresh.classes))]
         index = int(np.argmin(shares) if self.of == "easiest" else np.argmax(shares))
         found = compute_regions(learner, rows, np.array(fresh.classes)[labels].tolist(), label=fresh.classes[index])
-        assert found.points is not None
-        assert found.scores is not None
-        return {
-            "class": str(fresh.classes[index]),
-            "wrong": shares[index],
-            "classes": list(found.classes),
-            "x": list(found.x),
-            "y": list(found.y),
-            "labels": _without_nan(found.labels),
-            "scores": _without_nan(found.scores),
-            "points": {"x": list(found.points.x), "y": list(found.points.y), "labels": list(found.points.labels)},
-        }
-
-    def draw(self, title: str, measured: dict[str, Any]) -> list[Part]:
-        points = measured["points"]
-        regions = Regions(
-            title,
-            measured["x"],
-            measured["y"],
-            _with_nan(measured["labels"]),
-            measured["classes"],
-            _with_nan(measured["scores"]),
-            Scatter("", points["x"], points["y"], points["labels"], []),
-            "feature 0",
-            "feature 1",
-            f"Class {measured['class']}: {100 * measured['wrong']:.1f} % of its fresh points are named wrongly. "
-            "Points are fresh; the black line is where its score is 0.",
-        )
-        return [regions]
+        return {"class": str(fresh.classes[index]), "wrong": shares[index], "regions": asdict(found)}
 
 
-def _without_nan(grid: Sequence[Sequence[float]]) -> list[list[float | None]]:
-    """JSON has no NaN, which stands for points of which a learner has no opinion."""
-    return [[None if math.isnan(one) else one for one in line] for line in grid]
-
-
-def _with_nan(grid: Sequence[Sequence[float | None]]) -> list[list[Any]]:
-    return [[math.nan if one is None else one for one in line] for line in grid]
-
-
-@dataclass(frozen=True)
-class FeedbackMeasurement(ItemMeasurement):
-    """The label of every round beside the one that the learner plays."""
-
-    kind = "feedback"
-    what = "what feedback tells it"
-    modules = ("theory.setting", "papers.pictures")
-
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """The run again, step by step."""
-        rounds, entry = read_rounds(trial.stream, None, trial.seed, {}), trial.entry
-        trace = Setting(entry.rule, entry.options, rounds, 1, trial.seed, choose_marks(rounds.count)).traces[0]
-        labels = rounds.y[: len(trace.played)]
-        return {
-            "classes": [str(name) for name in rounds.classes],
-            "labels": labels.tolist(),
-            "played": trace.played.tolist(),
-        }
-
-    def draw(self, title: str, measured: dict[str, Any]) -> list[Part]:
-        """Draw what each sort of feedback tells: 1 where a class is known to be the label, 0 where it is known not to be."""
-        classes, labels, played = measured["classes"], measured["labels"], measured["played"]
-        rounds = list(zip(labels, played, strict=True))
-        full: list[list[float | None]] = [[float(kind == label) for label, _ in rounds] for kind in range(len(classes))]
-        bandit: list[list[float | None]] = [
-            [float(kind == label) if play in (label, kind) else None for label, play in rounds]
-            for kind in range(len(classes))
-        ]
-        right = sum(label == play for label, play in rounds)
-        bits = {
-            "(a) full information": "The label is told in every round.",
-            "(b) bandit feedback": f"Told is whether the label played is right: in {right} of {len(rounds)} rounds it is, and the label is known; "
-            "in all others one class is ruled out.",
-        }
-        return [
-            HeatMap(
-                f"{title}: {name}",
-                "round",
-                list(range(1, len(rounds) + 1)),
-                "class",
-                classes,
-                known,
-                [
-                    [_marked(one, kind == play) for one, (_, play) in zip(line, rounds, strict=True)]
-                    for kind, line in enumerate(known)
-                ],
-                note=f"{note} 1: known to be the label, 0: known not to be, ?: not known; in brackets the label played.",
-            )
-            for (name, note), known in zip(bits.items(), (full, bandit), strict=True)
-        ]
-
-
-def _marked(known: float | None, played: bool) -> str:
-    text = "?" if known is None else f"{known:.0f}"
-    return f"[{text}]" if played else text
-
-
-class PicturePlan(ItemPlan):
-    """An item that draws what is measured of one run of a learner on each data set."""
-
-    @property
-    def picture(self) -> BoundaryMeasurement | FeedbackMeasurement:
-        return BoundaryMeasurement(self.item.boundary_of) if self.item.kind == "boundary" else FeedbackMeasurement()
+class BoundaryPlan(ItemPlan):
+    """An item that draws the regions of a learner after one run on each data set."""
 
     def trials(self) -> list[Trial]:
         return [self._trial(name, streamed) for name, streamed in self.streams.items() if isinstance(streamed, Stream)]
@@ -237,7 +137,7 @@ class PicturePlan(ItemPlan):
     def _trial(self, data: str, streamed: Stream) -> Trial:
         (learner,) = self.item.learners
         entry = make_entry(learner.rule, learner.options_on(data))
-        return Trial(entry, streamed, streamed.seed, measurement=self.picture)
+        return Trial(entry, streamed, streamed.seed, measurement=BoundaryMeasurement(self.item.boundary_of))
 
     def result(self, collector: TrialCollector) -> ItemResult:
         parts: list[Part] = []
@@ -249,8 +149,18 @@ class PicturePlan(ItemPlan):
             if isinstance(done, str):
                 verdicts.append(self.unmeasured(name, "the picture", done))
             else:
-                parts += self.picture.draw(name, done[0].measured)
+                parts.append(draw_boundary(name, done[0].measured))
         return ItemResult(self.item, 0, verdicts, parts)
+
+
+def draw_boundary(title: str, measured: dict[str, Any]) -> Regions:
+    """Draw the regions that a `BoundaryMeasurement` gave."""
+    fields = measured["regions"]
+    note = (
+        f"Class {measured['class']}: {100 * measured['wrong']:.1f} % of its fresh points are named wrongly. "
+        "Points are fresh; the black line is where its score is 0."
+    )
+    return Regions(**{**fields, "title": title, "points": Scatter(**fields["points"]), "note": note})
 
 
 class GapPlan(ItemPlan):

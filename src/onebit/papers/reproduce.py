@@ -19,7 +19,7 @@ from onebit.papers import paper_named
 from onebit.papers.bounds import AdversaryPlan, BoundsPlan
 from onebit.papers.errors import ClaimsPlan, ErrorsPlan
 from onebit.papers.grid import GridPlan
-from onebit.papers.pictures import GapPlan, PicturePlan, ScatterPlan, SeparabilityPlan
+from onebit.papers.pictures import BoundaryPlan, GapPlan, ScatterPlan, SeparabilityPlan
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.timing import TimePlan
 from onebit.papers.verdicts import Reproduction
@@ -30,8 +30,7 @@ PLANS: dict[str, type[ItemPlan]] = {
     "claims": ClaimsPlan,
     "grid": GridPlan,
     "scatter": ScatterPlan,
-    "boundary": PicturePlan,
-    "feedback": PicturePlan,
+    "boundary": BoundaryPlan,
     "bounds": BoundsPlan,
     "regrets": BoundsPlan,
     "gap": GapPlan,

@@ -27,7 +27,6 @@ from onebit.theory.bound import Bound
 from onebit.theory.rounds import read_rounds
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import check_theorems, compute_promises
-from onebit.theory.theorems.hoeven2020 import LossName, figure1
 
 RUNS = 5
 FEW = 10.0  # a promise of less than this, and not of mistakes, is compared to three decimals
@@ -137,7 +136,6 @@ class Bounds:
     result: Result = field(repr=False)
     rows: list[CheckedBound]
     notes: list[str]
-    loss: LossName | None
     compared: list[dict[str, Any]]
     seed: int
     command: str
@@ -176,8 +174,7 @@ class Bounds:
         }
 
     def page(self) -> Page:
-        """The page: the bounds, the mistakes drawn against them, and for Gaptron its Table 1 and Figure 1."""
-        title = f"What theory promises of {self.result.rule} on {self.result.data}"
+        """The page: the bounds, the mistakes drawn against them, and for Gaptron its Table 1."""
         text = [
             f"{self.result.runs} runs of {self.result.rounds:,} rounds on the same rows and labels; only the learner's own chance differs. "
             "U is the best linear classifier in hindsight, fitted for each bound; any other U gives a larger one. A bound in "
@@ -186,11 +183,12 @@ class Bounds:
         ]
         parts: list[Part] = [Text(text), self.table()]
         if any(one.bound.line is not None for one in self.rows):
-            parts.append(self.curves())
+            curve, found = self.result.curve, [one.bound for one in self.rows]
+            title = "Mistakes so far, and the bounds"
+            parts.append(mistake_curves(self.result.rule, curve.rounds, curve.played, found, title))
         if self.compared:
-            parts.append(self.table1())
-        if self.loss is not None:
-            parts += [figure1(loss) for loss in ("logistic", "hinge", "smooth")]
+            parts.append(regret_table(self.compared))
+        title = f"What theory promises of {self.result.rule} on {self.result.data}"
         return Page(title, self.command, parts, facts(None), {"bounds": self.command})
 
     def table(self) -> Table:
@@ -219,13 +217,6 @@ class Bounds:
             "" if one.held is None else Badge("yes", "good") if one.held else Badge("no", "bad"),
             "; ".join(part for part in (bound.why, numbers) if part),
         ]
-
-    def curves(self) -> Curves:
-        curve, found = self.result.curve, [one.bound for one in self.rows]
-        return mistake_curves(self.result.rule, curve.rounds, curve.played, found, "Mistakes so far, and the bounds")
-
-    def table1(self) -> Table:
-        return regret_table(self.compared)
 
 
 def bounds(
@@ -274,4 +265,4 @@ def bounds(
     setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
     found = compute_promises(setting)
     kept = check_bounds(result.errors, rounds.count, found.bounds)
-    return Bounds(result, kept, found.notes, found.loss, found.compared, first_seed, command)
+    return Bounds(result, kept, found.notes, found.compared, first_seed, command)

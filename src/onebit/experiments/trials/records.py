@@ -92,10 +92,28 @@ class Record:
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.why is not None:
             found["error"] = found["greedy_error"] = None
+        found["measured"] = encode_numbers(self.measured)
         return {name: value for name, value in found.items() if name not in SOMETIMES or value not in (None, {})}
 
 
 SOMETIMES = (*REWARDS, "measured")
+
+
+def encode_numbers(value: Any) -> Any:
+    """Return measured values with {"float": "nan"} and the like for numbers that are not finite, which JSON lacks."""
+    if isinstance(value, dict):
+        return {name: encode_numbers(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [encode_numbers(one) for one in value]
+    return {"float": str(float(value))} if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def decode_numbers(value: Any) -> Any:
+    """Undo `encode_numbers`."""
+    if isinstance(value, dict):
+        is_number = value.keys() == {"float"}
+        return float(value["float"]) if is_number else {name: decode_numbers(one) for name, one in value.items()}
+    return [decode_numbers(one) for one in value] if isinstance(value, list) else value
 
 
 def make_record(outcome: Outcome) -> Record:
@@ -224,6 +242,7 @@ def read_records(path: Path) -> Iterator[Record]:
                     }
                 if found["why"] is not None:
                     found["error"] = found["greedy_error"] = math.nan
+                found["measured"] = decode_numbers(found.get("measured", {}))
                 yield Record(**found)
             except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
                 continue

@@ -39,50 +39,26 @@ IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # whose theorems need nothing
 
 @dataclass(frozen=True)
 class Promises:
-    """The bounds, sentences on what is no bound, and for Gaptron its loss and the numbers of Table 1."""
+    """The bounds, sentences on what is no bound, and for Gaptron the numbers of Table 1."""
 
     bounds: list[Bound]
     notes: list[str]
-    loss: hoeven2020.LossName | None
     compared: list[dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values from which `from_dict` makes it again; JSON has no numbers for what is not finite, so these are words."""
+        """Return plain values from which `from_dict` makes it again."""
         bounds = [{**asdict(one), "line": None if one.line is None else one.line.tolist()} for one in self.bounds]
-        plain: dict[str, Any] = _worded(
-            {"bounds": bounds, "notes": self.notes, "loss": self.loss, "compared": self.compared}
-        )
-        return plain
+        return {"bounds": bounds, "notes": self.notes, "compared": self.compared}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Promises:
-        """What `to_dict` gave, read from a file."""
-        kept = _numbered(plain)
+        """Undo `to_dict`."""
         arrays: dict[str, Callable[[Any], Any]] = {"left": tuple, "line": np.array}
         bounds = [
             Bound(**{**one, **{name: make(one[name]) for name, make in arrays.items() if one[name] is not None}})
-            for one in kept["bounds"]
+            for one in plain["bounds"]
         ]
-        return cls(bounds, kept["notes"], kept["loss"], kept["compared"])
-
-
-def _worded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _worded(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_worded(one) for one in value]
-    if isinstance(value, float):
-        return float(value) if math.isfinite(value) else str(float(value))  # and no number of NumPy's
-    return value
-
-
-def _numbered(value: Any) -> Any:
-    """Undo `_worded`."""
-    if isinstance(value, dict):
-        return {name: _numbered(one) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_numbered(one) for one in value]
-    return float(value) if value in ("nan", "inf", "-inf") else value
+        return cls(bounds, plain["notes"], plain["compared"])
 
 
 def check_theorems(entry: ComparisonEntry) -> None:
@@ -98,9 +74,7 @@ def compute_promises(setting: Setting) -> Promises:
     """What the theorems promise in a setting."""
     name = setting.rule.name
     found = [bound.judged(setting.given.count) for bound in THEOREMS[name](setting)]
-    if name != "gaptron":
-        return Promises(found, _notes(setting), None, [])
-    return Promises(found, _notes(setting), hoeven2020.LOSSES[int(setting.record.loss)], _compared(setting, found))
+    return Promises(found, _notes(setting), _compared(setting, found) if name == "gaptron" else [])
 
 
 def _compared(setting: Setting, found: list[Bound]) -> list[dict[str, Any]]:
