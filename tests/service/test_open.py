@@ -477,7 +477,7 @@ def test_looking_after_deadlines_ends_where_somebody_is_answering(tmp_path: Path
     """Else the leader would look for ever, and never write the answer that it waits for."""
     with small(tmp_path / "fruit", deadline_s=0.5, silence="wrong", durable="soon") as task:
         folder = folder_of(task)
-        (served,) = folder.tasks.values()
+        (served,) = folder.teacher.tasks.values()
         task.decide_many([[1.0, 2.0]] * (SWEPT + 1), ids=[f"r{number}" for number in range(SWEPT + 1)])
         task.flush()
         with folder.commits.writing:  # the leader waits for that

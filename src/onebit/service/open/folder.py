@@ -1,11 +1,8 @@
 """A folder that this process has, for `onebit.open`: its log, and those of its tasks that are open here.
 
-Its tasks share what a log has once: the core, with the rows on their way to the disk, its clock, and the threads that write and learn what nobody waits for. The
-first task that is opened takes the folder, and the last that is closed lets go of it.
-
-A plan of the core runs on the caller's thread, under the lock of the folder while it runs and without it while it waits for the disk. What is certain to be
-next in the log is taught at once, so that the next decision knows it: there is one copy of the learner. Whoever is interrupted on the way
-leaves something behind of which nobody knows what it has learnt: then everything is made again from the log.
+The first task that is opened takes the folder, and the last that is closed releases it. A plan of the core runs on the caller's thread: under the lock of
+the folder, but for waiting for the disk. What is certain to be next in the log is taught at once, so that the next decision knows it: there is one copy
+of each learner. After an interrupt on the way nobody knows what it has learnt: then everything is made again from the log.
 """
 
 from __future__ import annotations
@@ -13,38 +10,37 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 from onebit.errors import InputError, OnebitError
 from onebit.service.core.commit import CommitThread, GroupCommit
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.deadlines import sweep
-from onebit.service.core.follower import LogFollower
 from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.core.plan import Plan, run_plan_here
-from onebit.service.core.recovery import warn_of
+from onebit.service.core.recovery import brought_up, warn_of
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
-from onebit.service.core.task_changes import check_change, given_in, switch_of
+from onebit.service.core.task_changes import check_change, check_new, given_in, switch_of, task_of
 from onebit.service.core.trainee import Trainee, first_classes
+from onebit.service.demo_data import DemoItems
 from onebit.service.errors import ConflictError, InvalidError, RequestError, TaskQuarantinedError, UnavailableError
-from onebit.service.requests import Change, NewLearner
+from onebit.service.open.teaching import InlineTeacher
+from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.settings import Settings
-from onebit.service.store.cache import event_of
 from onebit.service.store.clock import Clock
 from onebit.service.store.errors import LogError, TaskChangedError
+from onebit.service.store.reader import Reader
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.rows import ChangeRow
 from onebit.service.store.sqlite.folder import LockId, lock_id
 from onebit.service.store.sqlite.store import SqliteStore
-from onebit.service.store.submission import Assumptions, Keys, Submission
-from onebit.service.task import build_learner, require_candidate_support
+from onebit.service.store.submission import Assumptions, Submission
+from onebit.service.task import TaskInfo, blame_field, build_learner, require_candidate_support
 
-COUNTED = 1024  # rows that are counted at a time, where nobody looks
 CHORES_S = 0.5  # how often deadlines are looked after
 LINGER_S = 0.04  # how long rows that nobody waits for stay in memory, and then until they are on disk
 T = TypeVar("T")
@@ -57,18 +53,16 @@ class OpenFolder:
 
     def __init__(self, settings: Settings, soon: bool) -> None:
         self.settings = settings
+        self.folder = self.address = settings.data
         self.store = SqliteStore(settings.data)
-        self.tasks: dict[int, ServedTask] = {}  # that are open, by their numbers
+        self.where = self.store.name
         self.opening = threading.Lock()
         self.lock = threading.RLock()  # of whoever uses the core; taken after `commits.writing`
-        self.broken = False  # whether somebody was interrupted between the log and what follows from it
-        self._news: defaultdict[int, set[str]] = defaultdict(set)  # tasks and tables with rows that are not counted
-        self._uncounted = 0
         with ExitStack() as undo:
             self.store.take()
             undo.callback(self.store.release)
             self.store.check()
-            self.appender = self.store.appender(self._committed)
+            self.appender = self.store.appender(lambda last, keys: self.teacher.note_written(last, keys))  # noqa: PLW0108 -- made below
             undo.callback(self.appender.close)
             self.reader = self.store.reader()  # for whoever has the lock
             undo.callback(self.reader.close)
@@ -77,12 +71,15 @@ class OpenFolder:
             if soon:
                 self.appender.relax()
             undo.pop_all()
-        self._taught_to = self.appender.last  # rows up to there are taught, or will be by whoever counts them
-        self.commits = GroupCommit(self.appender, self._deliver, soon, self._teach)
+        self.learner_thread = LearnerThread(self.store, settings.snapshot_every, lambda: None, self.whole)
+        last, every = self.appender.last, settings.snapshot_every
+        self.teacher = InlineTeacher(self.reader, last, self.learner_thread, every)
+        self.commits = GroupCommit(
+            self.appender, self._deliver, soon, lambda rows: self.teacher.teach(rows, is_written=not soon)
+        )
         self.core = ServingCore(
             self.commits, self.store.cache, self.clock, False, settings.max_values, self._refuse_closed
         )
-        self.learner_thread = LearnerThread(self.store, settings.snapshot_every, lambda: None, self.whole)
         self.leader = CommitThread(self.commits, "onebit-leader", LINGER_S, self._look_after, CHORES_S, writes=soon)
         self._users = 0  # tasks that are open, or are being opened
         self._closing = set[int]()  # tasks that are being closed
@@ -122,13 +119,29 @@ class OpenFolder:
                     f"{self.where} is open in this process with {option}={there!r}, and {option}={given!r} was given: all open tasks of a folder share it"
                 )
 
-    def add(self, served: ServedTask) -> None:
-        """Have a task that was brought up from the log. Called by whoever opens it."""
+    def create(self, new: NewTask) -> None:
+        """Create a task: it is on disk when this returns, and its learner is compiled. Called by whoever opens it."""
+        with self.whole():
+            tasks, damaged = self.reader.tasks()
+        number = 1 + max([*(task.number for task in tasks), *(task.number for task in damaged)], default=0)
+        info = task_of(new, number, self.clock.now())
+        check_new(info, self.settings.max_task_memory)
+        with blame_field("parameters"):
+            Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
+        with self.whole():
+            self._log_change(number, Assumptions(None), "created", info.detail)
+        self.flush()
+
+    def bring_up(self, info: TaskInfo, reader: Reader) -> ServedTask:
+        """Bring a task to the state that the log tells of, and serve it. Called by whoever opens it."""
+        if info.number in self.teacher.tasks:
+            raise InputError(f"task {info.name!r} of {self.where} is open in this process already: one task, one owner")
+        served = brought_up(info, self.store, reader, self.commits.last, self.settings, DemoItems(), copies=1)
         with self.whole():
             # Rows of it that waited for the disk, since it was closed here before, are there only now.
             served.follower.follow(self.reader, self.commits.last)
-            self.tasks[served.info.number] = served
-            self.learner_thread.followers[served.info.number] = served.follower
+            self.teacher.add(served)
+        return served
 
     def leave(self, served: ServedTask | None = None) -> None:
         """Have everything on disk, keep a snapshot of a task, and go on without it; or let go of the folder, if it is the last.
@@ -156,9 +169,8 @@ class OpenFolder:
             raise UnavailableError(f"the last rows of {self.where} may not be on disk: {error}") from None
         finally:
             with self.lock:
-                self.tasks.pop(number, None)
+                self.teacher.remove(number)
                 self._closing.discard(number)
-                self.learner_thread.followers.pop(number, None)
 
     def _close(self) -> None:
         for key in [key for key, folder in _FOLDERS.items() if folder is self]:
@@ -174,7 +186,7 @@ class OpenFolder:
         lost = self.commits.waiting
         with suppress(LogError, OnebitError), self.whole():  # so that the last snapshots are those of the log
             pass
-        if self.broken:  # that cannot be, and there are none: the next start begins with those before
+        if self.teacher.is_interrupted:  # that cannot be, and there are none: the next start begins with those before
             self.learner_thread.followers.clear()
         self.learner_thread.stop()
         self.reader.close()
@@ -191,16 +203,6 @@ class OpenFolder:
         """Let go of the lock's file, which the parent of this process keeps."""
         self.store.forget()
 
-    @property
-    def where(self) -> str:
-        """Its path."""
-        return self.store.name
-
-    @property
-    def address(self) -> Path:
-        """Its path, for programs."""
-        return self.settings.data
-
     # --- plans of the core -----------------------------------------------------------------------------------------
 
     def current(self, served: ServedTask) -> ServedTask:
@@ -213,7 +215,11 @@ class OpenFolder:
             self._be_ready(served)
             try:
                 return run_plan_here(
-                    self._checked(make(served)), self.lock, self._note_interrupt, self.reader, self.commits.settle
+                    self._checked(make(served)),
+                    self.lock,
+                    self.teacher.note_interrupt,
+                    self.reader,
+                    self.commits.settle,
                 )
             except TaskChangedError:  # meanwhile: it is judged again
                 continue
@@ -223,13 +229,9 @@ class OpenFolder:
         self.commits.refuse_failing()
         return (yield from plan)
 
-    def _note_interrupt(self) -> None:
-        """Note that nobody knows what the learners have learnt. Called with the lock."""
-        self.broken = True
-
     def _refuse_closed(self, number: int) -> None:
         """Refuse to add to a task that is being closed, or was. Called with the lock."""
-        if number in self._closing or number not in self.tasks:
+        if number in self._closing or number not in self.teacher.tasks:
             raise InputError(f"the task is closed: open it again with onebit.open({self.where!r})")
 
     def _be_ready(self, served: ServedTask) -> None:
@@ -239,7 +241,7 @@ class OpenFolder:
                 self.commits.write()
                 self.commits.probe()
                 self.commits.refuse_failing()
-        if self.broken:
+        if self.teacher.is_interrupted:
             with self.whole():
                 pass
         if served.follower.failing is not None:
@@ -247,7 +249,7 @@ class OpenFolder:
 
     def _look_after(self) -> None:
         """Take silence for an answer when the deadline has passed."""
-        for served in list(self.tasks.values()):
+        for served in list(self.teacher.tasks.values()):
             try:
                 while self.run(served, lambda served: sweep(self.core, served, self.store.lease)):
                     pass
@@ -300,26 +302,23 @@ class OpenFolder:
     def _change_task(self, served: ServedTask, kind: str, detail: dict[str, Any]) -> int:
         """Write a change, which holds then; return its number. Called by whoever has everything whole."""
         self._refuse_closed(served.info.number)
-        row = self.log_change(served.info.number, served.assumptions, kind, detail)
-        try:
+        row = self._log_change(served.info.number, served.assumptions, kind, detail)
+        with self.teacher.noting_interrupts():
             served.follower.follow(self.reader, row.seq, {"changes"})
             served.info.apply(row.seq, row.time, kind, detail)
             served.name_classes()
             if "silence" in detail or "deadline_s" in detail:
                 served.swept = row.seq
-        except BaseException:
-            self.broken = True
-            raise
         return row.seq
 
-    def log_change(self, task: int, assumptions: Assumptions, kind: str, detail: dict[str, Any]) -> ChangeRow:
-        """Write a change of a task. Called by whoever has everything whole."""
+    def _log_change(self, task: int, assumptions: Assumptions, kind: str, detail: dict[str, Any]) -> ChangeRow:
+        """Write a change of a task; return its row. Called by whoever has everything whole."""
         submission = Submission(task, assumptions)
         submission.changes.append(ChangeRow(0, task, self.clock.now(), kind, json.dumps(detail)))
         self.commits.submit(submission)
         self.commits.write()
         if not submission.done:  # it is tried again; when it is there, it holds, though this is refused now
-            submission.add_done_callback(lambda: setattr(self, "broken", True))
+            submission.add_done_callback(self.teacher.note_interrupt)
             self.commits.refuse_failing()
         submission.refuse()
         return submission.changes[0]
@@ -338,88 +337,17 @@ class OpenFolder:
             self.commits.write()
             self.commits.probe()
             self.commits.refuse_failing()
-            if self.broken:
-                self._follow_again()
-            self._count()
+            if self.teacher.is_interrupted:
+                self.store.cache.clear(self.commits.last)
+                self.teacher.rebuild(self.commits.last)
+            self.teacher.count(self.commits.last)
             yield
-
-    def _committed(self, last: int, keys: Keys) -> None:
-        """Note that rows are in the log now. Called by the one who writes."""
-        for (task, table), count in keys.items():
-            self._news[task].add(table)
-            self._uncounted += count
 
     def _deliver(self, work: Callable[[], None]) -> None:
         """Say what became of rows, and have what follows from them done."""
-        with self.lock:
-            try:
-                work()
-                if self._uncounted >= COUNTED or any("revisions" in tables for tables in self._news.values()):
-                    self._count()
-            except BaseException:
-                self.broken = True
-                raise
-
-    def _teach(self, submission: Submission) -> None:
-        """Teach the feedback that is certain to be next in the log. Called with the lock."""
-        if not self.commits.soon:
-            if submission.last - submission.count > self._taught_to:  # rows before it that were in doubt are there
-                self._follow(submission.last - submission.count)
-            self._taught_to = submission.last
-        served = self.tasks.get(submission.task)
-        if served is None:  # it was closed while they could not be written
-            return
-        for given in submission.feedback:
-            x, row = given.decision.x, given.decision.row  # in this order: the one who writes drops the row first
-            if row is None:
-                (row,) = self.reader.rows_of(served.info, [given.decision.record.id])
-                (x,) = served.info.inputs.read([row.x])
-            assert given.row is not None
-            served.follower.teach_ahead(event_of(row, given.row, x))
-
-    def _count(self) -> None:
-        """Follow what was written, most of which is taught already: many rows at once, which takes a tenth of the time."""
-        if self._uncounted:
-            self._follow(self.commits.last)
-            self._uncounted = 0
-            self._news.clear()
-
-    def _follow(self, last: int) -> None:
-        for number, tables in self._news.items():
-            served = self.tasks.get(number)
-            if served is not None:
-                try:
-                    served.follower.follow(self.reader, last, tables)
-                except BaseException:
-                    self.broken = True
-                    raise
-                if self._is_due(served.follower):
-                    self.learner_thread.tell(last, {(number, "feedback"): 0})
-        self._taught_to = max(self._taught_to, last)
-
-    def _is_due(self, follower: LogFollower) -> bool:
-        """Return True if the learner thread has something to do: to keep a snapshot, or to have learnt what was revised."""
-        is_old = follower.records - follower.records_at_snapshot >= self.settings.snapshot_every
-        return is_old or follower.revised_from is not None
-
-    def _follow_again(self) -> None:
-        """Make the learners and all that is known again, from the log."""
-        last = self.commits.last
-        self._news.clear()
-        self._uncounted = 0
-        self.store.cache.clear(last)
-        for number, served in self.tasks.items():
-            old = served.follower
-            info = self.reader.task(old.task, last)
-            assert info is not None, "a task that is open is in the log"
-            new = LogFollower.begun(info.expected, old.snapshots, self.reader, last, copies=1)
-            new.follow(self.reader, last)
-            old.left = True
-            served.info, served.follower = info, new
-            served.name_classes()
-            self.learner_thread.followers[number] = new
-        self._taught_to = last
-        self.broken = False
+        with self.lock, self.teacher.noting_interrupts():
+            work()
+            self.teacher.count_if_due(self.commits.last)
 
 
 def _forget_all() -> None:

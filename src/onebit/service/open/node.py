@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 from onebit.errors import InputError
 from onebit.service.core.plan import Plan
 from onebit.service.core.served_task import ServedTask
-from onebit.service.core.serving_core import ServingCore
 from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.service import Service
 from onebit.service.settings import Settings
-from onebit.service.store.clock import Clock
 from onebit.service.store.postgres.store import PostgresStore
 from onebit.service.store.reader import Reader
+from onebit.service.task import TaskInfo
 
 T = TypeVar("T")
 
@@ -34,7 +33,10 @@ class OpenNode:
         assert settings.log is not None
         self.address = settings.log
         self.soon = soon
+        self.folder = None
+        self.opening = threading.Lock()
         self.store = PostgresStore(settings.log, soon)
+        self.where = self.store.name
         self.service = Service(settings, store=self.store)
         self._closed: str | None = None
         self._looking = threading.Lock()  # of those who look
@@ -46,30 +48,16 @@ class OpenNode:
         except BaseException:
             self._end()
             raise
+        self.core, self.clock = self.service.core, self.service.clock
         self.reader: Reader = self.store.reader()
 
     def create(self, new: NewTask) -> None:
-        """Create a task; ConflictError where it is there, since another node was faster."""
+        """Create a task. Raises ConflictError if another node was faster."""
         self._run(self.service.create(new))
 
-    def find(self, name: str) -> ServedTask:
+    def bring_up(self, info: TaskInfo, reader: Reader) -> ServedTask:
         """Return a task, which another node may just have created."""
-        return self._run(self.service.find(name))
-
-    @property
-    def core(self) -> ServingCore:
-        """The core of the node."""
-        return self.service.core
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of the database."""
-        return self.service.clock
-
-    @property
-    def where(self) -> str:
-        """The address of the database, without what is secret."""
-        return self.store.name
+        return self._run(self.service.find(info.name))
 
     def current(self, served: ServedTask) -> ServedTask:
         """Return a task as it is now, or was: where another node has deleted it, whoever asks something of it is told."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError, brief, nearest
@@ -21,13 +21,10 @@ except ImportError as _error:
     ) from None
 
 from onebit.contract.validation import ClassName, checked_classes, checked_count, is_encodable
-from onebit.service.core.compiler import Compiler
-from onebit.service.core.recovery import brought_up
 from onebit.service.core.task_changes import check_new, task_of
-from onebit.service.demo_data import DemoItems
 from onebit.service.errors import ConflictError
+from onebit.service.open.arguments import checked
 from onebit.service.open.folder import OpenFolder
-from onebit.service.open.log import checked
 from onebit.service.open.task import OpenTask
 from onebit.service.replies import Mode, Silence
 from onebit.service.requests import NewTask
@@ -35,8 +32,10 @@ from onebit.service.settings import Settings
 from onebit.service.store.base import is_address, store_at
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
-from onebit.service.store.submission import Assumptions
-from onebit.service.task import TaskInfo, blame_field, resolve_floor
+from onebit.service.task import TaskInfo, resolve_floor
+
+if TYPE_CHECKING:
+    from onebit.service.open.node import OpenNode
 
 ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
@@ -105,23 +104,24 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
         "snapshot_every": checked_count("snapshot_every", snapshot_every),
         "keep_snapshots": checked_count("keep_snapshots", keep_snapshots),
     }
-    if is_address(str(path)):
-        return _joined(Settings(data=Path(), log=str(path), **options), task, given, durable == "soon")
-    settings = Settings(data=Path(path), **options)
-    if settings.data.is_file():
-        raise InputError(f"{path} is a file, but must be a folder, or the name of a new one")
-    if not settings.data.exists():  # it is made only for a task that can be made
-        _refuse_incomplete(str(path), task, [], given)
-        _new(settings, task, given, 1, 0.0)
+    name = store_at(path).name
+    is_soon = durable == "soon"
     try:
-        folder = OpenFolder.entered(settings, durable == "soon")
         with ExitStack() as undo:
-            undo.callback(folder.leave)
-            made = _opened(folder, task, given)
+            if is_address(str(path)):
+                from onebit.service.open.node import OpenNode
+
+                log: OpenFolder | OpenNode = OpenNode(Settings(data=Path(), log=str(path), **options), is_soon)
+            else:
+                settings = Settings(data=Path(path), **options)
+                _refuse_for_nothing(settings, task, given)
+                log = OpenFolder.entered(settings, is_soon)
+            undo.callback(log.leave)
+            opened = _opened(log, task, given)
             undo.pop_all()
     except LogError as error:
-        raise InputError(f"{path} cannot be used: {error}") from None
-    return made
+        raise InputError(f"{name} cannot be used: {error}") from None
+    return opened
 
 
 def _refuse_unusable(path: object, text: object, parameters: object, durable: object) -> None:
@@ -139,50 +139,26 @@ def _refuse_unusable(path: object, text: object, parameters: object, durable: ob
         raise InputError(f"durable is {brief(durable)}, but must be 'always' or 'soon'")
 
 
-def _joined(settings: Settings, name: str | None, given: dict[str, Any], soon: bool) -> OpenTask:
-    """Become a node of a database."""
-    assert settings.log is not None
-    store_at(settings.log)  # which says what is not installed
-    from onebit.service.open.node import OpenNode
+def _refuse_for_nothing(settings: Settings, name: str | None, given: dict[str, Any]) -> None:
+    """Refuse a folder that would be made, or cannot be, for a task that cannot be made."""
+    if settings.data.is_file():
+        raise InputError(f"{settings.data} is a file, but must be a folder, or the name of a new one")
+    if not settings.data.exists():
+        _refuse_incomplete(str(settings.data), name, [], given)
+        new = _new(str(settings.data), settings.data, name, given)
+        check_new(task_of(new, 1, 0.0), settings.max_task_memory)
 
-    node = OpenNode(settings, soon)
-    try:
-        info: TaskInfo | None = None
+
+def _opened(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any]) -> OpenTask:
+    """Open a task of a log that this process has; create it if it is not there."""
+    with log.opening, closing(log.store.reader()) as reader:
+        info = _found(reader, log.where, name, given)
         while info is None:
-            with closing(node.store.reader()) as reader:
-                info = _found(reader, node.store.name, name, given)
-            if info is None:
-                if name is None:
-                    raise InputError(
-                        f"there is no task in {node.store.name} yet: give task=..., the name of the new one"
-                    )
-                with suppress(ConflictError):  # another node was faster
-                    node.create(checked(NewTask, {"name": name, **given}))
+            with suppress(ConflictError):  # another node was faster
+                log.create(_new(log.where, log.folder, name, given))
+            info = _found(reader, log.where, name, given)
         _refuse_contradictions(info, given)
-        return OpenTask(node, node.find(info.name))
-    except LogError as error:
-        node.leave()
-        raise InputError(f"{node.store.name} cannot be used: {error}") from None
-    except BaseException:
-        node.leave()
-        raise
-
-
-def _opened(folder: OpenFolder, name: str | None, given: dict[str, Any]) -> OpenTask:
-    """Open a task of a folder that this process has."""
-    with folder.opening, closing(folder.store.reader()) as reader:
-        info = _found(reader, folder.where, name, given)
-        if info is None:
-            info = _created(reader, folder, name, given)
-        elif info.number in folder.tasks:
-            raise InputError(
-                f"task {info.name!r} of {folder.where} is open in this process already: one task, one owner"
-            )
-        _refuse_contradictions(info, given)
-        last = folder.commits.last
-        served = brought_up(info, folder.store, reader, last, folder.settings, DemoItems(), copies=1)
-        folder.add(served)
-        return OpenTask(folder, served)
+        return OpenTask(log, log.bring_up(info, reader))
 
 
 def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
@@ -231,32 +207,17 @@ def _refuse_incomplete(where: str, name: str | None, there: Sequence[TaskInfo], 
     raise InputError(f"there is no task {name!r} in {where}; {known}; or give {missing}, to create it")
 
 
-def _created(reader: Reader, folder: OpenFolder, name: str | None, given: dict[str, Any]) -> TaskInfo:
-    """Create a task: it is on disk when this returns, and its learner is compiled."""
-    tasks, damaged = reader.tasks()
-    number = 1 + max([*(one.number for one in tasks), *(one.number for one in damaged)], default=0)
-    info = _new(folder.settings, name, given, number, folder.clock.now())
-    with blame_field("parameters"):
-        Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
-    with folder.whole():
-        folder.log_change(number, Assumptions(None), "created", info.detail)
-    folder.flush()
-    created = reader.task(number, folder.commits.last)
-    assert created is not None, "a task that was created is in the log"
-    return created
-
-
-def _new(settings: Settings, name: str | None, given: dict[str, Any], number: int, now: float) -> TaskInfo:
-    """A task as it will be created, in a folder whose name it has unless it has one of its own; what cannot be created is refused."""
+def _new(where: str, folder: Path | None, name: str | None, given: dict[str, Any]) -> NewTask:
+    """Return what is asked for: a task has the name of its folder unless it has one of its own."""
     if name is None:
-        name = settings.data.resolve().name
+        if folder is None:
+            raise InputError(f"there is no task in {where} yet: give task=..., the name of the new one")
+        name = folder.resolve().name
         if not NAME.fullmatch(name):
             raise InputError(
                 f"the folder is called {name!r}, which cannot be the name of a task: give task=..., another one"
             )
-    info = task_of(checked(NewTask, {"name": name, **given}), number, now)
-    check_new(info, settings.max_task_memory)
-    return info
+    return checked(NewTask, {"name": name, **given})
 
 
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:

@@ -9,10 +9,9 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
-from pydantic import BaseModel
 
 from onebit.contract.files import open_atomically
 from onebit.contract.validation import ClassName
@@ -26,23 +25,25 @@ from onebit.service.core.decide import ProgramRequest, as_decision, decide
 from onebit.service.core.feedback import hear
 from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
 from onebit.service.core.task_changes import given_in
-from onebit.service.errors import InvalidError, NotFoundError, RequestError, TaskQuarantinedError, UnavailableError
+from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import Written, as_object, write
 from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.maintenance.replay import evaluation
-from onebit.service.open.log import OpenLog, checked, parsed_terms, plain_input, refuse_no_id
+from onebit.service.open.arguments import checked, parsed_terms, plain_input, refuse_no_id
 from onebit.service.requests import Change, FeedbackRequest, NewLearner
 from onebit.service.store.errors import LogError
 from onebit.service.store.row_checks import BadRecordError
+
+if TYPE_CHECKING:
+    from onebit.service.open.folder import OpenFolder
+    from onebit.service.open.node import OpenNode
 
 Status = Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
 Named = (
     Decision | str | int
 )  # a decision, or its id, which is a text: as the id of a decision it may be a number to a type checker
 Format = Literal["ndjson", "parquet", "vw"]
-Model = TypeVar("Model", bound=BaseModel)
-T = TypeVar("T")
 _OPEN: set[OpenTask] = set()  # which keeps them: a task that nobody closes is closed when the process ends
 
 
@@ -62,7 +63,7 @@ class OpenTask:
     process fewer.
     """
 
-    def __init__(self, log: OpenLog, served: ServedTask) -> None:
+    def __init__(self, log: OpenFolder | OpenNode, served: ServedTask) -> None:
         self._log = log
         self._task = served
         self._closed: str | None = None
@@ -187,7 +188,7 @@ class OpenTask:
 
         The side effects are those of `feedback`. An unknown id or a conflict is reported in the answer, not raised.
         """
-        columns = [[None] * len(ids) if one is None else list(one) for one in (right, rewards, truths)]
+        columns = [[None] * len(ids) if column is None else list(column) for column in (right, rewards, truths)]
         for column in columns:
             if len(column) != len(ids):
                 raise InputError(f"there are {len(column)} answers for {len(ids)} decisions")
@@ -279,10 +280,8 @@ class OpenTask:
 
     def close(self) -> None:
         """Write what is not on disk yet, save a snapshot, and release the log, if this was its last open task. Closing twice does no harm."""
-        if self._is_closed():
-            return
         with self._closing:
-            if self._is_closed():  # by another thread, meanwhile
+            if self._closed is not None:
                 return
             self._closed = f"task {self.name!r} is closed: open it again with onebit.open({self.where!r})"
             _OPEN.discard(self)
@@ -314,27 +313,18 @@ class OpenTask:
             answers = self._log.run(self._task, lambda served: hear(core, served, requests, single), learns=True)
             return [Hearing(*one) for one in answers]  # type: ignore[arg-type]
 
-    def _is_closed(self) -> bool:
-        return self._closed is not None
-
-    def _refuse_closed(self) -> None:
-        if self._closed is not None:
-            raise InputError(self._closed)
-
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        self._refuse_closed()
+        """Refuse to go on with a closed task. What cannot be read now is no fault of the caller; a damaged row quarantines the task."""
+        if self._closed is not None:
+            raise InputError(self._closed)
         try:
             yield
-        except (LogError, BadRecordError) as error:
-            raise self._unreadable(error) from None
-
-    def _unreadable(self, error: LogError | BadRecordError) -> RequestError:
-        """What cannot be read now is no fault of whoever asks; a row that is damaged quarantines it."""
-        if isinstance(error, LogError):
-            return UnavailableError(f"the log cannot be read: {error}")
-        self._served.follower.quarantine(error)
-        return TaskQuarantinedError(str(error))
+        except LogError as error:
+            raise UnavailableError(f"the log cannot be read: {error}") from None
+        except BadRecordError as error:
+            self._served.follower.quarantine(error)
+            raise TaskQuarantinedError(str(error)) from None
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:

@@ -1,11 +1,9 @@
-"""What `onebit.open` needs of a log in this process, wherever it is, and what a program asks of it, checked."""
+"""The arguments of `onebit.open` and its tasks, checked as the fields of a request are."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ValidationError
@@ -13,68 +11,15 @@ from pydantic import BaseModel, ValidationError
 from onebit.contract.validation import ClassName
 from onebit.errors import brief
 from onebit.features.rows import to_dense
-from onebit.service.core.plan import Plan
 from onebit.service.core.served_task import ServedTask
-from onebit.service.core.serving_core import ServingCore
 from onebit.service.errors import InvalidError
 from onebit.service.http.messages import message_of
 from onebit.service.inputs import is_storable
-from onebit.service.requests import MAX_ID_LENGTH, Change, DecideRequest, NewLearner
-from onebit.service.store.clock import Clock
-from onebit.service.store.reader import Reader
+from onebit.service.requests import MAX_ID_LENGTH, DecideRequest
 from onebit.spaces.sparse import SparseRows
 
 Model = TypeVar("Model", bound=BaseModel)
-T = TypeVar("T")
 _DOUBLE = np.dtype(np.float64)
-
-
-class OpenLog(Protocol):
-    """The log of an open task in this process: a folder, or a database of which this process is a node. Any thread may call it."""
-
-    @property
-    def core(self) -> ServingCore:
-        """The core that serves it."""
-
-    @property
-    def reader(self) -> Reader:
-        """What reads it, for whoever has it whole."""
-
-    @property
-    def clock(self) -> Clock:
-        """Its times."""
-
-    @property
-    def where(self) -> str:
-        """Where it is, for people."""
-
-    @property
-    def address(self) -> Path | str:
-        """Where it is, for programs."""
-
-    def current(self, served: ServedTask) -> ServedTask:
-        """Return a task as it is now."""
-
-    def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
-        """Run a plan for a task; with `learns`, what it says is learnt when this returns."""
-
-    def change(self, served: ServedTask, change: Change) -> None:
-        """Change a task: it holds when this returns."""
-
-    def switch(self, served: ServedTask, new: NewLearner) -> None:
-        """Have another learner trained from the log: it decides when this returns."""
-
-    def whole(self, served: ServedTask) -> contextlib.AbstractContextManager[None]:
-        """Everything that was said here is written and learnt, and no other thread looks at it meanwhile."""
-
-    def flush(self) -> None:
-        """Have everything on disk."""
-
-    def leave(self, served: ServedTask | None = None) -> None:
-        """Have everything on disk, keep a snapshot, and let go of the log; from now on whoever asks is refused."""
-
-    def forked(self) -> None:
-        """Let go of what belongs to the parent of this process, which goes on with it."""
 
 
 def checked(model: type[Model], given: dict[str, Any]) -> Model:
