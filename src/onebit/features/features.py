@@ -266,11 +266,11 @@ class Features:
             raise InputError(f"row {bad[0]}, column {bad[1]} of X {not_finite(np.asarray(X)[bad], self.dtype)}")
         return DenseRows(np.ascontiguousarray(values)) if form == "dense" else to_sparse(values)
 
-    def not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
-        """Say which number of a row is not finite, if any; `given` is x as it was before it was cast."""
+    def describe_not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
+        """Say which number of a row is not finite, if any, as it is in x as it was `given`, before it was cast."""
         if isinstance(rows, SparseRows):
-            values = rows.values[rows.starts[row] : rows.starts[row + 1]]
-            columns = rows.columns[rows.starts[row] : rows.starts[row + 1]]
+            cells = slice(rows.starts[row], rows.starts[row + 1])
+            values, columns = rows.values[cells], rows.columns[cells]
         else:
             values = rows.values[row]
             columns = np.arange(len(values), dtype=np.int32)

@@ -72,17 +72,17 @@ def column_names(x: Any) -> Names | None:
     if isinstance(x, NamedRows):
         return x.names
     if is_frame(x):
-        found = list(narwhals_frame(x).columns)
+        names = list(narwhals_frame(x).columns)
     elif is_frame_row(x):
         narwhals = _narwhals(x)
         index = narwhals.maybe_get_index(narwhals.from_native(x, series_only=True))
-        found = [] if index is None else list(index)
+        names = [] if index is None else list(index)
     else:
         return None
-    if not found or not all(isinstance(name, str) for name in found):
+    if not names or not all(isinstance(name, str) for name in names):
         return None
-    _refuse_twice(found)
-    return tuple(found)
+    _refuse_twice(names)
+    return tuple(names)
 
 
 def _refuse_twice(names: list[Any]) -> None:
@@ -103,7 +103,7 @@ def named_rows(x: Any) -> NamedRows:
             return f"{brief(cells[at])} of x" if cells else f"feature {at} of x"
 
         return NamedRows(_numbers(_narwhals(x).from_native(x, series_only=True), cell), names)
-    columns = [_numbers(one, _place_in(one)) for one in narwhals_frame(x).iter_columns()]
+    columns = [_numbers(column, _place_in(column)) for column in narwhals_frame(x).iter_columns()]
     if not columns:
         raise InputError("X is a frame without columns, but must have at least one")
     return NamedRows(np.stack(columns, axis=1), names)
@@ -124,11 +124,11 @@ def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
     if series.dtype.is_numeric() or series.dtype == narwhals.Boolean:
         return np.asarray(series.to_numpy())
     if series.dtype == narwhals.Object:  # of pandas: numbers may be in it
-        found = np.array(series.to_list())
-        if found.dtype.kind in "fiub":
-            return found
+        cells = np.array(series.to_list())
+        if cells.dtype.kind in "fiub":
+            return cells
     values = series.to_list()
-    strange = next((at for at, one in enumerate(values) if not isinstance(one, Real | np.bool_)), 0)
+    strange = next((at for at, value in enumerate(values) if not isinstance(value, Real | np.bool_)), 0)
     raise InputError(
         f"{cell(strange)} is {brief(values[strange]) if values else 'empty'}, but must be a number, or true or false: `text` and "
         "`categorical` of `onebit.stream` turn columns into numbers"

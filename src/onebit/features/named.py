@@ -68,14 +68,14 @@ def read_dict(x: Mapping[Any, Any], largest: float) -> NamedRow:
     kinds = set(map(type, x.values()))
     if kinds <= {float, int}:
         try:
-            found = np.fromiter(x.values(), np.float64, len(x))
+            values = np.fromiter(x.values(), np.float64, len(x))
         except OverflowError:  # a whole number that no float can hold
-            found = np.array([math.inf])
+            values = np.array([math.inf])
         with np.errstate(over="ignore", invalid="ignore"):
-            fits = found.dot(found) < largest * largest
+            fits = values.dot(values) < largest * largest
         if fits:
-            kept = dict(zip(x, found.tolist(), strict=True)) if int in kinds else dict(x)
-            return NamedRow(kept, kept, found)
+            kept = dict(zip(x, values.tolist(), strict=True)) if int in kinds else dict(x)
+            return NamedRow(kept, kept, values)
     kept = {name: _number(name, value, largest) for name, value in x.items()}
     return NamedRow(kept, kept, np.fromiter(kept.values(), np.float64, len(kept)))
 
@@ -172,15 +172,15 @@ def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
     try:
         return np.fromiter(map(_known.get, names), np.uint64, len(names))
     except TypeError:  # one is not there
-        found: dict[str, int] = {}
+        hashes: dict[str, int] = {}
     for name in names:
         if name not in _known:
             _require_name(name)
-        found[name] = _known.get(name) or _hash(name)
-    if len(_known) + len(found) > REMEMBERED:
+        hashes[name] = _known.get(name) or _hash(name)
+    if len(_known) + len(hashes) > REMEMBERED:
         _known.clear()
-    _known.update(found)
-    return np.fromiter(found.values(), np.uint64, len(found))
+    _known.update(hashes)
+    return np.fromiter(hashes.values(), np.uint64, len(hashes))
 
 
 def hashed_entries(row: NamedRow, width: int) -> Entries:

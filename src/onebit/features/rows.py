@@ -142,20 +142,20 @@ def not_finite(number: Any, dtype: np.dtype[Any]) -> str:
 
 def squared_lengths(rows: Rows) -> NDArray[np.float64]:
     """Return ||x||^2 of every row, without a bias; computed in blocks of bounded size."""
-    found = np.empty(rows.height)
+    lengths = np.empty(rows.height)
     block = max(1, _BLOCK // max(1, rows.values.size // max(1, rows.height)))
     for first in range(0, rows.height, block):
         last = min(first + block, rows.height)
         if isinstance(rows, DenseRows):
             with np.errstate(over="ignore"):
-                found[first:last] = np.square(rows.values[first:last], dtype=np.float64).sum(axis=1)
+                lengths[first:last] = np.square(rows.values[first:last], dtype=np.float64).sum(axis=1)
         else:
             cuts = rows.starts[first : last + 1]
             with np.errstate(over="ignore"):
                 squares = np.square(rows.values[cuts[0] : cuts[-1]], dtype=np.float64)
             owners = np.repeat(np.arange(last - first), np.diff(cuts))
-            found[first:last] = np.bincount(owners, weights=squares, minlength=last - first)
-    return found
+            lengths[first:last] = np.bincount(owners, weights=squares, minlength=last - first)
+    return lengths
 
 
 def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:

@@ -42,8 +42,13 @@ def checked_among(among: Labels, rows: int, classes: int) -> Labels:
     if count_lists(among) != rows:
         raise InputError(f"there are {count_lists(among)} lists of candidates for {rows} rows")
     for row in range(rows):
-        found = candidates_at(among, row)
-        if len(found) == 0 or found[0] < 0 or found[-1] >= classes or not (np.diff(found) > 0).all():
+        candidates = candidates_at(among, row)
+        if (
+            len(candidates) == 0
+            or candidates[0] < 0
+            or candidates[-1] >= classes
+            or not (np.diff(candidates) > 0).all()
+        ):
             raise InputError(f"row {row}: the candidates are no list of classes in rising order")
     return among
 
@@ -85,13 +90,13 @@ def checked_batch(
 
 def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> Labels:
     """Check the classes that were right: each a candidate, or -1 where that is not known."""
-    found = np.ascontiguousarray(truths, dtype=np.int64)
-    if found.shape != (rows,) or not ((found >= -1) & (found < classes)).all():
+    labels = np.ascontiguousarray(truths, dtype=np.int64)
+    if labels.shape != (rows,) or not ((labels >= -1) & (labels < classes)).all():
         raise InputError(f"truths must be the numbers of {rows} classes, or -1")
     for row in range(rows if len(among) else 0):
-        if found[row] >= 0 and found[row] not in candidates_at(among, row):
+        if labels[row] >= 0 and labels[row] not in candidates_at(among, row):
             raise InputError(f"row {row}: the class that was right is none of the candidates")
-    return found
+    return labels
 
 
 def learn_choices(model: Model, batch: LearningBatch, corrects: bool) -> None:
@@ -114,14 +119,16 @@ def learn_choices(model: Model, batch: LearningBatch, corrects: bool) -> None:
         )
         return
     for row in range(len(batch.ids)):
-        one = slice(row, row + 1)
-        rows, choices, words = one_row(batch.rows, row), batch.choices[one], batch.words[one]
+        here = slice(row, row + 1)
+        rows, choices, words = one_row(batch.rows, row), batch.choices[here], batch.words[here]
         among = repack_list(batch.among, row)
         if taught[row]:
-            correct_rows(model, rows, known[one], choices, words, among)
+            correct_rows(model, rows, known[here], choices, words, among)
         else:
-            worth = batch.rewards[one]
-            run_rows(model, rows, choices, model.learning, labels=known[one], words=words, among=among, rewards=worth)
+            rewards = batch.rewards[here]
+            run_rows(
+                model, rows, choices, model.learning, labels=known[here], words=words, among=among, rewards=rewards
+            )
 
 
 def _count_candidates(batch: LearningBatch, classes: int) -> Labels:

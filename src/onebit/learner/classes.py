@@ -66,10 +66,10 @@ class Classes:
         if isinstance(among, str | bytes | Mapping) or not isinstance(among, Iterable):
             raise InputError(f"among is {brief(among)}, but must be a list of classes")
         given = among.tolist() if isinstance(among, np.ndarray) else among
-        found = sorted({self.index(name) for name in given} - self.retired)
-        if not found:
+        numbers = sorted({self.index(name) for name in given} - self.retired)
+        if not numbers:
             raise InputError("among has no class that can be played, but must have one at least")
-        return None if len(found) == len(self.names) else found
+        return None if len(numbers) == len(self.names) else numbers
 
     def indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
         """Return the numbers of labels, row by row; refuse an unknown one with its row."""

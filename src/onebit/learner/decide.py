@@ -43,8 +43,8 @@ def parse_terms(
     known = checked_flag("complete", complete)
     given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
     if rows is None or not _one_a_row(given):
-        found = runtime.candidates(given)
-        packed = NOTHING if found is None else pack_candidates([found] * (rows or 1), known or given is None)
+        candidates = runtime.candidates(given)
+        packed = NOTHING if candidates is None else pack_candidates([candidates] * (rows or 1), known or given is None)
     else:
         packed = _pack_each(runtime, list(given), rows, known)
     return DecisionTerms(
@@ -74,7 +74,7 @@ def _one_a_row(among: object) -> bool:
     """Return True if a list of candidates is given for each row, and not one for all; refuse a mixture."""
     if among is None or isinstance(among, str | Mapping) or not isinstance(among, Iterable):
         return False
-    kinds = {isinstance(one, str | int | np.generic) for one in among}
+    kinds = {isinstance(entry, str | int | np.generic) for entry in among}
     if len(kinds) > 1:
         raise InputError(f"among is {brief(among)}, but must be one list of classes, or such a list for each row")
     return kinds == {False}
@@ -152,7 +152,7 @@ def _candidates(runtime: Runtime, terms: DecisionTerms, row: int) -> tuple[tuple
     """The names of the candidates of a row, or None for all classes, and whether the right one is known to be among them."""
     if not len(terms.among):
         return None, False
-    found = candidates_at(terms.among, row)
-    if len(found) == len(runtime.classes):
+    numbers = candidates_at(terms.among, row)
+    if len(numbers) == len(runtime.classes):
         return None, False
-    return tuple(runtime.classes[label] for label in found), is_complete_at(terms.among, row)
+    return tuple(runtime.classes[label] for label in numbers), is_complete_at(terms.among, row)

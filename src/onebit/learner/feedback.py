@@ -205,8 +205,8 @@ def parse_answers(
         return _batch_of(runtime, decisions, played, np.where(rights, played, -1))  # as mostly
     if truths is not None:
         rights, named = _without_contradictions(decisions, rights, named)
-    said = zip(decisions, played, rights, names, worths, named, strict=True)
-    answers = [parse_answer(runtime, *each) for each in said]
+    outcomes = zip(decisions, played, rights, names, worths, named, strict=True)
+    answers = [parse_answer(runtime, *each) for each in outcomes]
     return _batch_of(runtime, decisions, played, *_numbers_of(answers))
 
 
@@ -277,4 +277,4 @@ def _answers(given: Any, count: int) -> list[Any]:
         raise InputError(f"there are {len(given)} answers for {count} decisions")
     if type(given) is list and set(map(type, given)) == {bool}:  # as mostly
         return given
-    return [one.item() if isinstance(one, np.generic) else one for one in given]
+    return [answer.item() if isinstance(answer, np.generic) else answer for answer in given]

@@ -68,15 +68,15 @@ def score_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
     """Return what the space computes of each row: the scores of the heads, then variances if the rule is of second order."""
     model = runtime.model
     with runtime.lock:
-        found = np.empty((rows.height, model.buffers.shape[1]))
+        scores = np.empty((rows.height, model.buffers.shape[1]))
         model.refuse_unfitting(rows)
         for number in range(rows.height):
             try:
                 decide_row(model, slice_row(rows, number), 0, mode=engine.DECIDE)
             except InputError as error:
                 raise InputError(f"row {number}: {error}") from None
-            found[number] = model.buffers[engine.SCORES]
-    return found
+            scores[number] = model.buffers[engine.SCORES]
+    return scores
 
 
 def believe_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
@@ -227,23 +227,25 @@ def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, 
         kept, row = runtime.decide_one(x, runtime.ledger.next_id, parse_terms(runtime, among, False))
         number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
         scores = model.buffers[engine.SCORES].copy()
-        rival = _rival_of(number, candidates, lambda one, other: amount(between(one, other), scores))
+        rival = _rival_of(number, candidates, lambda place, other: amount(between(place, other), scores))
         rows = as_rows(row)
-        found = model.space.contributions(rows, between(number, rival))
+        sums = model.space.contributions(rows, between(number, rival))
         names, values = runtime.features.names_in(kept), rows.values.ravel()
-    order = np.lexsort((np.arange(len(values)), -np.abs(found.values)))
-    speaking = [int(place) for place in order if found.values[place] != 0.0]
-    parts = [FeatureContribution(names[one], float(values[one]), float(found.values[one])) for one in speaking[:most]]
-    constant = float(found.constant)  # spaces add it up in NumPy's numbers, which are not JSON
-    if not (np.isfinite(found.values).all() and math.isfinite(constant)):
+    order = np.lexsort((np.arange(len(values)), -np.abs(sums.values)))
+    speaking = [int(place) for place in order if sums.values[place] != 0.0]
+    parts = [
+        FeatureContribution(names[place], float(values[place]), float(sums.values[place])) for place in speaking[:most]
+    ]
+    constant = float(sums.constant)  # spaces add it up in NumPy's numbers, which are not JSON
+    if not (np.isfinite(sums.values).all() and math.isfinite(constant)):
         raise InputError("what a feature adds cannot be told: it is beyond the range of numbers")
     return Explanation(
         label=runtime.classes[number],
         rival=runtime.classes[rival],
-        lead=float(found.values.sum()) + constant,
+        lead=float(sums.values.sum()) + constant,
         parts=tuple(parts),
         constant=constant,
-        rest=math.fsum(found.values[one] for one in speaking[len(parts) :]),
+        rest=math.fsum(sums.values[place] for place in speaking[len(parts) :]),
         left_out=len(speaking) - len(parts),
     )
 
@@ -258,12 +260,12 @@ def _contrast_of(runtime: Runtime) -> Callable[[int, int], Contrast]:
         given = class_contrast
 
     def between(label: int, rival: int) -> Contrast:
-        found = None if given is None else given(model.params, model.memory, label, rival)
-        if found is None:
+        contrast = None if given is None else given(model.params, model.memory, label, rival)
+        if contrast is None:
             raise InputError(
                 f"{rule.title} names a class by more than a sum of scores: what a feature adds cannot be told"
             )
-        return found
+        return contrast
 
     between(0, 1)
     return between
@@ -271,8 +273,8 @@ def _contrast_of(runtime: Runtime) -> Callable[[int, int], Contrast]:
 
 def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
     """Return the classes that can be played; refused if the label is none of them, or there is no other."""
-    found = runtime.candidates(among)
-    candidates = list(range(len(runtime.classes))) if found is None else found
+    numbers = runtime.candidates(among)
+    candidates = list(range(len(runtime.classes))) if numbers is None else numbers
     if among is not None and label is not None and label not in candidates:
         raise InputError(f"the label is {brief(runtime.classes[label])}, but must be one of the candidates")
     if len(candidates) == 1:
@@ -282,11 +284,11 @@ def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
 
 def _rival_of(label: int, candidates: Sequence[int], lead: Callable[[int, int], float]) -> int:
     """Return the class over which the label leads by least; of several such, the one that leads over the others."""
-    others = [one for one in candidates if one != label]
-    leads = [lead(label, one) for one in others]
+    others = [other for other in candidates if other != label]
+    leads = [lead(label, other) for other in others]
     least = min(leads)
-    nearest = [one for one, amount in zip(others, leads, strict=True) if amount == least]
+    nearest = [other for other, amount in zip(others, leads, strict=True) if amount == least]
     best = nearest[0]
-    for one in nearest[1:]:
-        best = one if lead(one, best) > 0.0 else best
+    for other in nearest[1:]:
+        best = other if lead(other, best) > 0.0 else best
     return best

@@ -56,13 +56,13 @@ class Learner:
     _rule: ClassVar[Rule | None] = None
 
     def __init__(self, rule: Rule | str = DEFAULT, *, classes: int | Iterable[ClassName], **options: Any) -> None:
-        found = rule_named(rule) if isinstance(rule, str) else rule
-        if not isinstance(found, Rule):
+        chosen = rule_named(rule) if isinstance(rule, str) else rule
+        if not isinstance(chosen, Rule):
             raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
-        require_known(found.title, options, {**found.parameters, **MEANINGS})
+        require_known(chosen.title, options, {**chosen.parameters, **MEANINGS})
         common = Options(**{name: options.pop(name) for name in Options._fields if name in options}).checked()
         # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
-        self.runtime = Runtime(found, classes, options, common)
+        self.runtime = Runtime(chosen, classes, options, common)
         self.runtime.allocate_early()
 
     def __dir__(self) -> list[str]:
@@ -126,9 +126,9 @@ class Learner:
                 return []
             terms = parse_terms(runtime, among, complete, sure, risk, len(kept))
             choices = runtime.choices(rows, given, engine.CHOICE_COLUMNS + len(runtime.classes), terms)
-            made = build_decisions(runtime, given, kept, choices, terms)
+            decisions = build_decisions(runtime, given, kept, choices, terms)
             runtime.ledger.next_id += len(kept) if ids is None else 0
-            return made
+            return decisions
 
     def from_log(
         self,
@@ -166,8 +166,8 @@ class Learner:
         runtime = self.runtime
         with runtime.lock:
             runtime.decide_one(x, 0, parse_terms(runtime, among, False))
-            found = runtime.model.choice[0, engine.CHOICE_COLUMNS :]
-            return dict(zip(runtime.classes, found.tolist(), strict=True))
+            chances = runtime.model.choice[0, engine.CHOICE_COLUMNS :]
+            return dict(zip(runtime.classes, chances.tolist(), strict=True))
 
     def best(self, x: Any, id: IdLike | None = None, *, among: Among = None) -> ClassName:  # noqa: A002
         """The class that the learner considers best for x, without exploring; ties are broken as `decide` breaks them for this id. Nothing changes."""
@@ -379,9 +379,9 @@ def copy_learner(learner: Learner, seed: int | None = None) -> Learner:
 
 def wrap_runtime(runtime: Runtime) -> Learner:
     """The learner that runs on a runtime."""
-    made: Learner = object.__new__(cast("type[Learner]", learner_class(runtime.rule)))
-    made.runtime = runtime
-    return made
+    learner: Learner = object.__new__(cast("type[Learner]", learner_class(runtime.rule)))
+    learner.runtime = runtime
+    return learner
 
 
 def load(path: Any, rule: Rule | str | None = None) -> Learner:

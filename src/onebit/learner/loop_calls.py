@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,9 +62,7 @@ class LoopTerms(NamedTuple):
     risk: float = math.nan
 
 
-def decide_row(
-    model: Model, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING, given: Any = None
-) -> None:
+def decide_row(model: Model, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING) -> None:
     """Decide on one row: `model.choice` then has what was decided."""
     if terms is PLAIN_TERMS and type(row) is model.row_type:
         laid_out = model.laid_out or _lay_out(model, row)
@@ -79,26 +77,26 @@ def decide_row(
                 return
     words = np.array([word], dtype=np.uint64)
     among, sure, risk = terms
-    run_rows(model, single_row(model, row), model.choice, mode, words, among=among, sure=sure, risk=risk, given=given)
+    run_rows(model, single_row(model, row), model.choice, mode, words, among=among, sure=sure, risk=risk)
 
 
-def learn_row(model: Model, row: Row, made: Sequence[float], word: int, revealed: int) -> None:
+def learn_row(model: Model, row: Row, choice: Sequence[float], word: int, revealed: int) -> None:
     """Learn what is revealed of the choice that was made on one row, given by its numbers; where it is refused, nothing has changed."""
     if type(row) is model.row_type:
         laid_out = model.laid_out or _lay_out(model, row)
         if laid_out is not None:
             if isinstance(row, np.ndarray):
-                done = laid_out.learn(id(row), 0, 0, made, word, model.learning, revealed)
+                done = laid_out.learn(id(row), 0, 0, choice, word, model.learning, revealed)
             elif row.width <= model.room:
                 at = id(row.values), id(row.columns), id(row.starts)
-                done = laid_out.learn(*at, made, word, model.learning, revealed)
+                done = laid_out.learn(*at, choice, word, model.learning, revealed)
             else:
                 done = 0
             if done == 1:
                 if model.watches_repairs:
                     model.warn_of_repairs()
                 return
-    words, labels, choices = np.array([word], dtype=np.uint64), np.array([revealed]), np.array([made])
+    words, labels, choices = np.array([word], dtype=np.uint64), np.array([revealed]), np.array([choice])
     memory, calibration = model.memory.copy(), model.calibration.copy()
     try:
         run_rows(model, single_row(model, row), choices, model.learning, words, labels=labels)
@@ -164,9 +162,8 @@ def run_rows(
     rewards: NDArray[np.float64] = NO_REWARDS,
     sure: float = math.nan,
     risk: float = math.nan,
-    given: Any = None,
 ) -> None:
-    """Decide on a few rows, or learn from choices on them; `given` is x as it was before it was read, to explain why it is refused."""
+    """Decide on a few rows, or learn from choices on them; a row that the loop refuses is explained."""
     count = len(choices)
     if count > 1:  # one row was fitted when it was read
         model.refuse_unfitting(rows)
@@ -176,7 +173,7 @@ def run_rows(
     def walk(rows: Rows, start: int, stop: int) -> int:
         return call_loop(model, rows, schedule, terms, start, stop)
 
-    _walk_few(model, rows, count, walk, learns=bool(mode & engine.LEARN), given=given)
+    _walk_few(model, rows, count, walk, learns=bool(mode & engine.LEARN))
 
 
 def _walk_few(
@@ -186,7 +183,6 @@ def _walk_few(
     walk: Callable[[Rows, int, int], int],
     learns: bool = True,
     teaches: bool = False,
-    given: Any = None,
 ) -> None:
     """Walk over a few rows, in another space where they settle its form or run out of room; explain a row that the loop refuses."""
     done = 0
@@ -201,7 +197,7 @@ def _walk_few(
                 model.count_row(rows, done - 1)
         elif not model.make_support_room(rows, done):
             where = f"row {done}: " if count > 1 else ""
-            raise InputError(where + model.explain_refusal(rows, done, given))
+            raise InputError(where + model.explain_refusal(rows, done))
     if learns and model.watches_repairs:
         model.warn_of_repairs()
 

@@ -308,11 +308,11 @@ class Model:
             bad = int(fits.argmin())
             raise InputError(f"row {bad}: {self.explain_refusal(rows, bad)}")
 
-    def explain_refusal(self, rows: Rows, row: int, given: Any = None) -> str:
-        """Say why the loop refused a row; `given` is x as it was before it was cast."""
+    def explain_refusal(self, rows: Rows, row: int) -> str:
+        """Say why the loop refused a row."""
         sq_norm = float(squared_lengths(rows)[row])
         return (
-            self.features.not_finite(rows, row, given)
+            self.features.describe_not_finite(rows, row)
             or self.space_choice.too_long(sq_norm, self.largest, self.limit)
             or self.features.out_of_range(sq_norm)
         )

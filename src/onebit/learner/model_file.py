@@ -120,8 +120,8 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
 def _require_finite(name: str, array: NDArray[Any]) -> None:
     """Refuse an array with NaN or infinity in it, which would be in every score that comes of it."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
-        found = array[~np.isfinite(array)].flat[0]
-        raise InputError(f"the array {brief(name)} has {found} in it, but numbers must be finite")
+        number = array[~np.isfinite(array)].flat[0]
+        raise InputError(f"the array {brief(name)} has {number} in it, but numbers must be finite")
 
 
 def platform_info() -> dict[str, str]:

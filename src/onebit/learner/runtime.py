@@ -26,7 +26,7 @@ from onebit.engine.schedule import NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
 from onebit.features.features import Features, Kept, require_table
 from onebit.features.frames import Names
-from onebit.features.rows import Row, Rows, is_sparse
+from onebit.features.rows import Row, Rows, as_rows, is_sparse
 from onebit.learner.batches import LearningBatch, checked_among, checked_batch, learn_choices
 from onebit.learner.classes import Classes
 from onebit.learner.ledger import CountingLedger, Ledger
@@ -198,13 +198,15 @@ class Runtime:
     def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Row]:
         """Decide on one x; `model.choice` then has the choice. Return x as it was read."""
         model, word = self.model, identity if type(identity) is int else hash_id(identity)
-        is_first, names = model.space is None, self.features.feature_names
+        is_first, names, row = model.space is None, self.features.feature_names, None
         try:
             kept, row = self.features.read(x)
-            decide_row(model, row, word, terms, given=x)
-        except OnebitError:
+            decide_row(model, row, word, terms)
+        except OnebitError as error:
+            # A number that is too large is named as it was given, which the loop does not know.
+            flaw = None if row is None else self.features.describe_not_finite(as_rows(row), 0, x)
             self.forget_features(is_first, (self.features.columns, names))
-            raise
+            raise (error if flaw is None else InputError(flaw)) from None
         return kept, row
 
     def variances(self, x: Any) -> NDArray[np.float64]:

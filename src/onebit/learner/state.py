@@ -167,23 +167,25 @@ def _routing_of(manifest: dict[str, Any]) -> Routing | None:
     """Return what was counted of the rows learnt; None if their form is not open to choice."""
     if "routing" not in manifest:
         return None
-    found, features = Routing(**manifest["routing"]), manifest["features"]
+    routing, features = Routing(**manifest["routing"]), manifest["features"]
     if features["named"] is not False or features["space"] is None:
         raise InputError("the manifest has the field 'routing', but the form of its features is not open to choice")
-    if not (found.rows <= ROWS and found.filled <= found.rows * features["size"]):
+    if not (routing.rows <= ROWS and routing.filled <= routing.rows * features["size"]):
         raise InputError(
             f"the field 'routing' of the manifest is {brief(manifest['routing'])}, but must have at most {ROWS} rows, "
             f"and in each at most {features['size']} cells that are filled"
         )
-    return found
+    return routing
 
 
 def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:
     """Return the retired classes; at least two others must be left."""
-    found = frozenset(manifest.get("retired", ()))
-    if found and (max(found) >= classes or classes - len(found) < 2):
-        raise InputError(f"the field 'retired' of the manifest is {brief(sorted(found))}, but two classes must be left")
-    return found
+    retired = frozenset(manifest.get("retired", ()))
+    if retired and (max(retired) >= classes or classes - len(retired) < 2):
+        raise InputError(
+            f"the field 'retired' of the manifest is {brief(sorted(retired))}, but two classes must be left"
+        )
+    return retired
 
 
 def _remembered(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[np.float64]:
@@ -244,12 +246,12 @@ def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
     for name in names:
         if not isinstance(name, str) or not is_encodable(name):
             raise InputError(f"the array {array_name!r} has {brief(name)} in it, but must have texts")
-    found = {name: column for column, name in enumerate(names)}
-    if len(found) != len(names) or len(names) > MAX_FEATURES:
+    columns = {name: column for column, name in enumerate(names)}
+    if len(columns) != len(names) or len(names) > MAX_FEATURES:
         raise InputError(
-            f"the array {array_name!r} has {len(names)} names, {len(found)} of them different, but each must be there once"
+            f"the array {array_name!r} has {len(names)} names, {len(columns)} of them different, but each must be there once"
         )
-    return found
+    return columns
 
 
 def _feature_names_of(array: NDArray[np.uint8], features: Features) -> Names:
@@ -263,15 +265,15 @@ def _feature_names_of(array: NDArray[np.uint8], features: Features) -> Names:
 
 def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:
     """Return the learnt ids that are strings, with the moments at which they were learnt."""
-    found: dict[str, int] = {}
+    moments: dict[str, int] = {}
     for pair in _from_text("learnt_strings", array):
         fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and is_whole_number(pair[1])
-        if not fits or not is_encodable(pair[0]) or pair[0] in found:
+        if not fits or not is_encodable(pair[0]) or pair[0] in moments:
             raise InputError(
                 f"the array 'learnt_strings' has {brief(pair)} in it, but must have pairs of an id, each once, and a whole number"
             )
-        found[pair[0]] = pair[1]
-    return found
+        moments[pair[0]] = pair[1]
+    return moments
 
 
 # --- what a manifest must be ------------------------------------------------------------------------------------------
