@@ -12,7 +12,7 @@ from onebit.experiments.statistics import MeanEstimate
 from onebit.papers import read_paper
 from onebit.papers.errors import points
 from onebit.papers.reproduce import reproduce
-from onebit.papers.verdicts import DIFFERS, REPRODUCED, UNDECIDED, between
+from onebit.papers.verdicts import Status, between
 
 PAPER = """
 title = "Mine 2026: a paper of our own"
@@ -78,23 +78,28 @@ def test_the_item_has_what_it_is_like_and_runs_only_what_its_claims_are_on(monke
     monkeypatch.setattr("onebit.papers.reproduce.paper_named", lambda name: paper)
     found = reproduce("mine2026", ["claims"], on="threads")
     assert found.cost.rounds == 2 * 3 * 400
-    assert [one.verdict for one in found.verdicts] == [REPRODUCED]
+    assert [one.verdict for one in found.verdicts] == [Status.REPRODUCED]
 
 
-@pytest.mark.parametrize(("within", "verdict"), [(100.0, REPRODUCED), (-100.0, DIFFERS)])
+@pytest.mark.parametrize(("within", "verdict"), [(100.0, Status.REPRODUCED), (-100.0, Status.DIFFERS)])
 def test_within_is_how_much_more_the_first_may_err(
     monkeypatch: pytest.MonkeyPatch, within: float, verdict: str
 ) -> None:
     text = CLAIM + f'lower = "bandit"\nhigher = "full"\nwithin = {within}\ndata = ["easy", "absent"]\n'
     text += 'why = { easy = "because" }\n'
     found = verdicts(monkeypatch, text)
-    assert found[0] == ("easy", f"claimed, here within {within:g}", verdict, "" if verdict == REPRODUCED else "because")
+    assert found[0] == (
+        "easy",
+        f"claimed, here within {within:g}",
+        verdict,
+        "" if verdict == Status.REPRODUCED else "because",
+    )
     assert found[1] == ("absent", "claimed", "missing data", "mnist is not here")
 
 
 def test_a_learner_that_is_better_is_within_any_distance(monkeypatch: pytest.MonkeyPatch) -> None:
     text = CLAIM + 'lower = "full"\nhigher = "bandit"\nwithin = 0.0\ndata = ["easy"]\n'
-    assert verdicts(monkeypatch, text)[0][2] == REPRODUCED
+    assert verdicts(monkeypatch, text)[0][2] == Status.REPRODUCED
 
 
 def test_among_looks_at_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,15 +107,15 @@ def test_among_looks_at_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
     three = CLAIM + 'among = ["bandit", "bandit again", "full"]\nwithin = 1.0\ndata = ["easy"]\n'
     found = verdicts(monkeypatch, same + three)
     assert [one[1:3] for one in found] == [
-        ("claimed, here within 1", REPRODUCED),
-        ("claimed, here within 1", DIFFERS),
+        ("claimed, here within 1", Status.REPRODUCED),
+        ("claimed, here within 1", Status.DIFFERS),
     ]
 
 
 def test_a_gain_is_held_against_its_number_and_is_of_the_data_it_is_given_for(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = CLAIM + 'lower = "full"\nhigher = "bandit"\ngain = { easy = 0.0, absent = 1.5 }\n'
     found = verdicts(monkeypatch, alone)
-    assert [one[:3] for one in found] == [("easy", "0", DIFFERS), ("absent", "1.5", "missing data")]
+    assert [one[:3] for one in found] == [("easy", "0", Status.DIFFERS), ("absent", "1.5", "missing data")]
 
 
 def test_a_gain_may_rise_from_one_data_set_to_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,16 +125,20 @@ def test_a_gain_may_rise_from_one_data_set_to_another(monkeypatch: pytest.Monkey
     )
     found = verdicts(monkeypatch, text + turned)
     assert [(one[0], one[2], one[3]) for one in found] == [
-        ("easy", REPRODUCED, ""),
-        ("noisy", DIFFERS, "because"),
+        ("easy", Status.REPRODUCED, ""),
+        ("noisy", Status.DIFFERS, "because"),
     ]
 
 
 def test_what_an_interval_says() -> None:
     inside, across, outside = (MeanEstimate(mean, mean - 1, mean + 1) for mean in (5.0, 9.5, 12.0))
-    assert [between(one, 0.0, 10.0) for one in (inside, across, outside)] == [REPRODUCED, UNDECIDED, DIFFERS]
+    assert [between(one, 0.0, 10.0) for one in (inside, across, outside)] == [
+        Status.REPRODUCED,
+        Status.UNDECIDED,
+        Status.DIFFERS,
+    ]
     alone = MeanEstimate(9.5, math.nan, math.nan)
-    assert between(alone, 0.0, 10.0) == between(alone, 0.0, 9.0) == UNDECIDED
+    assert between(alone, 0.0, 10.0) == between(alone, 0.0, 9.0) == Status.UNDECIDED
     assert points(MeanEstimate(0.0123, 0.01, 0.0146)) == "+1.23 ± 0.23 points"
 
 

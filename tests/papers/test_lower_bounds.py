@@ -16,7 +16,7 @@ from onebit.papers.bounds import AdversaryMeasurement, AdversaryPlan
 from onebit.papers.pictures import SeparabilityMeasurement
 from onebit.papers.plans import PaperStreams
 from onebit.papers.reproduce import reproduce
-from onebit.papers.verdicts import DIFFERS, FAILED, REPRODUCED
+from onebit.papers.verdicts import Status
 from onebit.rules import rule_named
 
 PAPER = """
@@ -77,8 +77,8 @@ def test_every_learner_plays_against_the_adversaries_of_its_feedback(
 ) -> None:
     found = reproduce("mine2026", ["lower"], out=tmp_path, on="threads")
     assert [(one.data, one.what, one.published, one.verdict) for one in found.verdicts] == [
-        ("all", "mistakes of each of 2 learners", "at least 2", REPRODUCED),
-        ("one bit", "mistakes of each of 1 learners", "of the order of 27", REPRODUCED),
+        ("all", "mistakes of each of 2 learners", "at least 2", Status.REPRODUCED),
+        ("one bit", "mistakes of each of 1 learners", "of the order of 27", Status.REPRODUCED),
     ]
     assert found.verdicts[0].said.startswith("adaptive: at least 4; oblivious: ")
     assert found.verdicts[1].said.endswith("expected at least 4")
@@ -101,8 +101,8 @@ def test_a_learner_that_gets_away_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(AdversaryMeasurement, "take", spared)
     found = reproduce("mine2026", ["lower"], on="threads")
     assert [(one.verdict, one.why) for one in found.verdicts] == [
-        (DIFFERS, "fewer were made by perceptron"),
-        (REPRODUCED, ""),
+        (Status.DIFFERS, "fewer were made by perceptron"),
+        (Status.REPRODUCED, ""),
     ]
 
 
@@ -112,7 +112,7 @@ def test_runs_that_failed_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(AdversaryMeasurement, "take", fails)
     found = reproduce("mine2026", ["lower"], on="threads")
-    assert {one.verdict for one in found.verdicts} == {FAILED}
+    assert {one.verdict for one in found.verdicts} == {Status.FAILED}
 
 
 def test_a_gpu_leaves_them_to_threads() -> None:
@@ -123,10 +123,10 @@ def test_a_gpu_leaves_them_to_threads() -> None:
 def test_sets_are_separable_as_they_are_said_to_be_and_not_more_strictly(tmp_path: Path) -> None:
     found = reproduce("mine2026", ["sets"], out=tmp_path, on="threads")
     assert [(one.data, one.verdict) for one in found.verdicts] == [
-        ("caps", REPRODUCED),
-        ("sectors", REPRODUCED),
-        ("strips", REPRODUCED),
-        ("caps, called weak", DIFFERS),
+        ("caps", Status.REPRODUCED),
+        ("sectors", Status.REPRODUCED),
+        ("strips", Status.REPRODUCED),
+        ("caps, called weak", Status.DIFFERS),
     ]
     assert found.verdicts[1].said.startswith("no strong margin, weak margin 0.1")
     assert found.verdicts[2].what == "group weakly separable, not weakly"

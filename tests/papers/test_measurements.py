@@ -26,7 +26,7 @@ from onebit.papers import pictures, read_paper
 from onebit.papers.bounds import BoundsMeasurement
 from onebit.papers.pictures import BoundaryMeasurement
 from onebit.papers.reproduce import reproduce
-from onebit.papers.verdicts import FAILED, Reproduction
+from onebit.papers.verdicts import Reproduction, Status
 from onebit.theory.bound import Bound
 from onebit.theory.mistakes import bounds
 from onebit.theory.rounds import fix_rounds, read_rounds
@@ -183,7 +183,7 @@ class Failing:
 def test_a_measurement_that_fails_is_a_run_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bound_items, "BoundsMeasurement", lambda runs: Failing())
     found = reproduce("mine2026", ["theorems"], on="threads")
-    assert [one.verdict for one in found.verdicts] == [FAILED]
+    assert [one.verdict for one in found.verdicts] == [Status.FAILED]
     assert [record.failed for record in found.failures] == ["it has none"]
 
 

@@ -16,7 +16,7 @@ from onebit.experiments.trials.records import FILE, read_records
 from onebit.papers import read_paper
 from onebit.papers.reproduce import reproduce
 from onebit.papers.timing import DrawnRows, TimeMeasurement, power_law
-from onebit.papers.verdicts import DIFFERS, FAILED, REPRODUCED, UNDECIDED, Reproduction
+from onebit.papers.verdicts import Reproduction, Status
 
 PAPER = """
 title = "Mine 2026: a paper of our own"
@@ -78,9 +78,9 @@ def test_exponents_are_found_and_judged(monkeypatch: pytest.MonkeyPatch) -> None
     given_times(monkeypatch, lambda rounds, classes, features, seed: 1e-6 * rounds * classes**0.8 * features**1.5)
     found = reproduce("mine2026", on="threads")
     assert said(found) == [
-        ("exponent of T", "1", REPRODUCED),
-        ("exponent of K", "at most 1", REPRODUCED),
-        ("exponent of d", "at most 1", DIFFERS),
+        ("exponent of T", "1", Status.REPRODUCED),
+        ("exponent of K", "at most 1", Status.REPRODUCED),
+        ("exponent of d", "at most 1", Status.DIFFERS),
     ]
     assert [one.said.split()[0] for one in found.verdicts] == ["1.000", "0.800", "1.500"]
     assert [one.data for one in found.verdicts] == ["K = 3, d = 4", "T = 50, d = 4", "T = 50, K = 3"]
@@ -93,9 +93,9 @@ def test_exponents_are_found_and_judged(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_time_that_does_not_grow_with_the_rounds_is_not_linear(monkeypatch: pytest.MonkeyPatch) -> None:
     given_times(monkeypatch, lambda rounds, classes, features, seed: 1e-3 * (1.0 + 3.0 * seed))
-    assert said(reproduce("mine2026", on="threads"))[0][2] in (DIFFERS, UNDECIDED)
+    assert said(reproduce("mine2026", on="threads"))[0][2] in (Status.DIFFERS, Status.UNDECIDED)
     given_times(monkeypatch, lambda rounds, classes, features, seed: 1e-3)
-    assert said(reproduce("mine2026", on="threads"))[0][2] == DIFFERS
+    assert said(reproduce("mine2026", on="threads"))[0][2] == Status.DIFFERS
 
 
 def test_a_measurement_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_measurement_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(TimeMeasurement, "take", fails)
     found = reproduce("mine2026", on="threads")
-    assert {verdict for _, _, verdict in said(found)} == {FAILED}
+    assert {verdict for _, _, verdict in said(found)} == {Status.FAILED}
     assert found.results[0].parts == []
 
 

@@ -11,11 +11,11 @@ from onebit.errors import OnebitError
 from onebit.experiments.report import Badge, Cell, Column, Number, Part, Table
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import Summary
-from onebit.experiments.trials import Trial, choose_marks, make_entry
+from onebit.experiments.trials import Measurement, Trial, choose_marks, make_entry
 from onebit.learner.learner import Learner
 from onebit.papers import PaperItem, PaperLearner
-from onebit.papers.plans import ItemMeasurement, ItemPlan, PaperStreams
-from onebit.papers.verdicts import DIFFERS, FAILED, NOT_RUN, REPRODUCED, SHOWN, VACUOUS, ItemResult, Verdict
+from onebit.papers.plans import ItemPlan, PaperStreams
+from onebit.papers.verdicts import ItemResult, Status, Verdict
 from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
 from onebit.theory.mistakes import FEW, CheckedBound, check_bounds, mistake_curves, regret_table
@@ -25,7 +25,7 @@ from onebit.theory.theorems import Promises, check_theorems, compute_promises
 
 
 @dataclass(frozen=True)
-class BoundsMeasurement(ItemMeasurement):
+class BoundsMeasurement(Measurement):
     """What the theorems promise of a learner on the rounds of its trial; `runs` is how many runs it is held against."""
 
     kind = "bounds"
@@ -80,7 +80,7 @@ class BoundsPlan(ItemPlan):
                 records = [record for record in collector.records_of(trials) if not record.failed]
                 first = collector.records_of(trials[:1])
                 if not first or first[0].failed:
-                    verdicts.append(self.unmeasured(name, learner.name, FAILED if first else NOT_RUN))
+                    verdicts.append(self.unmeasured(name, learner.name, Status.FAILED if first else Status.NOT_RUN))
                     continue
                 found = Promises.from_dict(records[0].measured)
                 if self.item.kind == "regrets":
@@ -99,13 +99,13 @@ class BoundsPlan(ItemPlan):
         small = one.bound.value < FEW and not one.bound.of.startswith("mistakes")
         said = one.said if small or not one.bound.applies else f"{one.mean.mean:,.0f}"
         if one.held is None:
-            verdict = SHOWN
+            verdict = Status.SHOWN
         elif not one.held:
-            verdict = DIFFERS
+            verdict = Status.DIFFERS
         else:
             beyond = one.bound.of.startswith("mistakes") and one.bound.value >= rounds
-            verdict = VACUOUS if beyond or one.bound.holds == "vacuous" else REPRODUCED
-        told = "" if verdict == REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
+            verdict = Status.VACUOUS if beyond or one.bound.holds == "vacuous" else Status.REPRODUCED
+        told = "" if verdict == Status.REPRODUCED else one.bound.why or f"more than the {rounds:,} rounds there are"
         promise = (
             f"at most {one.bound.shown}"
             if math.isfinite(one.bound.value) and not one.bound.equal
@@ -115,7 +115,7 @@ class BoundsPlan(ItemPlan):
 
 
 @dataclass(frozen=True)
-class AdversaryMeasurement(ItemMeasurement):
+class AdversaryMeasurement(Measurement):
     """What the adaptive adversary forces on a learner of the trial's kind; the trial itself is against the oblivious one."""
 
     kind = "adversary"
@@ -181,13 +181,15 @@ class AdversaryPlan(ItemPlan):
         published = f"{'at least' if adversary.feedback == 'full' else 'of the order of'} {adversary.published:g}"
         if len(found) < learners:
             why = "some of the runs failed, or were not done"
-            return Verdict(self.item.name, title, what, published, None, "", FAILED, why)
+            return Verdict(self.item.name, title, what, published, None, "", Status.FAILED, why)
         means = [one.mean.mean for one in found]
         least, bound = min(min(one.adaptive) for one in found), f"expected at least {adversary.expected:g}"
         said = f"adaptive: at least {least}; oblivious: {min(means):.1f} to {max(means):.1f}, {bound}"
         spared = [one.rule for one in found if not one.held]
         why = f"fewer were made by {', '.join(spared)}" if spared else ""
-        return Verdict(self.item.name, title, what, published, None, said, DIFFERS if spared else REPRODUCED, why)
+        return Verdict(
+            self.item.name, title, what, published, None, said, Status.DIFFERS if spared else Status.REPRODUCED, why
+        )
 
 
 def forced_table(title: str, found: list[Forced]) -> Table:

@@ -17,22 +17,7 @@ from onebit.experiments.statistics import MeanEstimate, Summary, estimate
 from onebit.experiments.trials import ComparisonEntry, Trial, make_entry
 from onebit.papers import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
-from onebit.papers.verdicts import (
-    DIFFERS,
-    FAILED,
-    FITTED,
-    MISSING,
-    NOT_RUN,
-    REPRODUCED,
-    SHOWN,
-    UNDECIDED,
-    ItemResult,
-    Verdict,
-    at_most,
-    explanation,
-    near,
-    positive,
-)
+from onebit.papers.verdicts import ItemResult, Status, Verdict, at_most, explanation, near, positive
 
 
 class ErrorsPlan(ItemPlan):
@@ -53,15 +38,15 @@ class ErrorsPlan(ItemPlan):
                 found += [Trial(entry, streamed, seed) for seed in range(self.runs) for entry in entries]
         return found
 
-    def summary(self, collector: TrialCollector, learner: str, data: str) -> Summary | str:
+    def summary(self, collector: TrialCollector, learner: str, data: str) -> Summary | Status:
         """How a learner did, or in one of the words of a verdict why not."""
         streamed, entry = self.streams[data], self.entries[learner, data]
         if isinstance(streamed, OnebitError):
-            return MISSING
+            return Status.MISSING
         records = collector.records_of(Trial(entry, streamed, seed) for seed in range(self.runs))  # fewer after Ctrl-C
         if not records:
-            return NOT_RUN
-        return FAILED if any(record.failed for record in records) else Summary(entry, records)
+            return Status.NOT_RUN
+        return Status.FAILED if any(record.failed for record in records) else Summary(entry, records)
 
     def result(self, collector: TrialCollector) -> ItemResult:
         verdicts = []
@@ -82,7 +67,7 @@ class ErrorsPlan(ItemPlan):
     def _measure(self, found: Summary) -> MeanEstimate:
         return found.error if self.item.measure == "played" else found.greedy_error
 
-    def _verdict(self, learner: PaperLearner, data: PaperData, found: Summary | str) -> Verdict:
+    def _verdict(self, learner: PaperLearner, data: PaperData, found: Summary | Status) -> Verdict:
         published = learner.published.get(data.name)
         number = "" if published is None else f"{published:g}"
         why = learner.why.get(data.name, "") or data.why
@@ -90,9 +75,9 @@ class ErrorsPlan(ItemPlan):
             return self.unmeasured(data.name, learner.name, found, number)
         measured = self._measure(found)
         if published is None:
-            verdict = SHOWN
+            verdict = Status.SHOWN
         elif data.fitted:
-            verdict, why = FITTED, " ".join(filter(None, (data.fitted, learner.why.get(data.name))))
+            verdict, why = Status.FITTED, " ".join(filter(None, (data.fitted, learner.why.get(data.name))))
         else:
             verdict = near(measured, published / 100, self.item.tolerance / 100)
         told = explanation(verdict, measured, why)
@@ -112,7 +97,7 @@ class ErrorsPlan(ItemPlan):
                 found = self.summary(collector, name, on)
                 if isinstance(found, str):
                     nothing = self.unmeasured(on, claim.text, found, number)
-                    return nothing if found == MISSING else replace(nothing, why=f"{name}: {nothing.why}")
+                    return nothing if found == Status.MISSING else replace(nothing, why=f"{name}: {nothing.why}")
                 done.append(found)
         if claim.within is not None:
             number = f"claimed, here within {claim.within:g}"
@@ -120,7 +105,7 @@ class ErrorsPlan(ItemPlan):
         told = explanation(verdict, gain, claim.why.get(data, ""))
         return Verdict(self.item.name, data, claim.text, number, gain, said, verdict, told)
 
-    def _between(self, claim: Claim, data: str, done: list[Summary]) -> tuple[MeanEstimate, str, str]:
+    def _between(self, claim: Claim, data: str, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
         """Return the difference that a claim on two learners is about, in words too, and whether it is there."""
         lower, higher, measure = done[0], done[1], self.item.measure
         said = f"{self._said(lower)} against {self._said(higher)}"
@@ -136,13 +121,13 @@ class ErrorsPlan(ItemPlan):
             gain = higher.difference(lower, measure)
         return gain, said, positive(gain)
 
-    def _among(self, claim: Claim, done: list[Summary]) -> tuple[MeanEstimate, str, str]:
+    def _among(self, claim: Claim, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
         """Return the largest difference of any two learners, in words too, and whether all are near each other."""
         assert claim.within is not None
         pairs = [one.difference(other, self.item.measure) for one, other in combinations(done, 2)]
         gain = max(pairs, key=lambda pair: abs(pair.mean))
         words = {near(pair, 0.0, claim.within / 100) for pair in pairs}
-        verdict = next(word for word in (DIFFERS, UNDECIDED, REPRODUCED) if word in words)
+        verdict = next(word for word in (Status.DIFFERS, Status.UNDECIDED, Status.REPRODUCED) if word in words)
         return gain, f"{' / '.join(format_estimate(self._measure(one)) for one in done)}: {points(gain)}", verdict
 
     def _risen(

@@ -17,18 +17,7 @@ from onebit.experiments.sweep import Sweep
 from onebit.experiments.trials import Trial, format_options
 from onebit.papers import PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
-from onebit.papers.verdicts import (
-    DIFFERS,
-    FAILED,
-    MISSING,
-    NOT_RUN,
-    SHOWN,
-    VACUOUS,
-    ItemResult,
-    Verdict,
-    at_most,
-    explanation,
-)
+from onebit.papers.verdicts import ItemResult, Status, Verdict, at_most, explanation
 
 IDLE = 0.75  # a parameter of which so many of the other values on a grid do as well makes no difference there
 
@@ -78,7 +67,7 @@ class GridPlan(ItemPlan):
         streamed, grid = self.streams[data.name], self.grids[learner.name, data.name]
         chosen = learner.chosen.get(data.name, {})
         if isinstance(streamed, OnebitError):
-            return self.unmeasured(data.name, learner.name, MISSING, format_options(chosen)), None
+            return self.unmeasured(data.name, learner.name, Status.MISSING, format_options(chosen)), None
         summaries = [collector.summary(entry, streamed, range(self.runs)) for entry in grid.entries]
         means = [math.inf if one is None else one.error.mean for one in summaries]
         lowest = summaries[means.index(min(means))]
@@ -87,7 +76,9 @@ class GridPlan(ItemPlan):
             for entry, one in zip(grid.entries, summaries, strict=True)
             if one is None
         )
-        failed = self.unmeasured(data.name, learner.name, NOT_RUN if lacking else FAILED, format_options(chosen))
+        failed = self.unmeasured(
+            data.name, learner.name, Status.NOT_RUN if lacking else Status.FAILED, format_options(chosen)
+        )
         if lowest is None:
             return failed, None
         found = Sweep(grid, streamed, summaries, means.index(min(means)), None, [], self.runs, 0, 0, "", None)
@@ -96,15 +87,15 @@ class GridPlan(ItemPlan):
         if lacking:  # the best of some is not the best of the grid
             return replace(failed, said=said), found
         if not chosen:
-            return replace(failed, measured=lowest.error, said=said, verdict=SHOWN, why=""), found
+            return replace(failed, measured=lowest.error, said=said, verdict=Status.SHOWN, why=""), found
         published = summaries[grid.positions[tuple(chosen[name] for name in grid.axes)]]
         if published is None:
             return replace(failed, said=said), found
         excess = published.difference(lowest)
         judged = at_most(excess, self.item.tolerance / 100)
         idle = self._idle(grid, chosen, means)
-        if idle and judged != DIFFERS:
-            judged, why = VACUOUS, f"No effect on the grid: {'; '.join(idle)}."
+        if idle and judged != Status.DIFFERS:
+            judged, why = Status.VACUOUS, f"No effect on the grid: {'; '.join(idle)}."
         else:
             why = explanation(judged, excess, learner.why.get(data.name, "") or data.why)
         said = f"{format_estimate(published.error)} there; {said}"

@@ -16,12 +16,12 @@ from onebit.errors import OnebitError
 from onebit.experiments.regions import compute_regions
 from onebit.experiments.report import Part, Regions, Scatter
 from onebit.experiments.runner import TrialCollector
-from onebit.experiments.trials import Trial, make_entry
+from onebit.experiments.trials import Measurement, Trial, make_entry
 from onebit.experiments.trials.records import Record
 from onebit.learner.learner import Learner
 from onebit.papers import PaperData
-from onebit.papers.plans import ItemMeasurement, ItemPlan
-from onebit.papers.verdicts import DIFFERS, MISSING, REPRODUCED, ItemResult, Verdict
+from onebit.papers.plans import ItemPlan
+from onebit.papers.verdicts import ItemResult, Status, Verdict
 from onebit.theory.margins import KINDS, margin
 from onebit.theory.rounds import read_rounds
 from onebit.theory.theorems.hoeven2020 import figure1
@@ -48,7 +48,7 @@ class ScatterPlan(ItemPlan):
 
 
 @dataclass(frozen=True)
-class SeparabilityMeasurement(ItemMeasurement):
+class SeparabilityMeasurement(Measurement):
     """The margins of the rows of a trial, of one kind and of the next stricter one."""
 
     kind = "separability"
@@ -93,7 +93,7 @@ class SeparabilityPlan(ScatterPlan):
     def _verdict(self, data: PaperData, collector: TrialCollector) -> Verdict:
         given, words = self.streams[data.name], {"strong": "strongly", "weak": "weakly", "group": "group weakly"}
         what = f"{words[data.separable]} separable"
-        done = self.records(collector, [self._trial(data, given)]) if isinstance(given, Stream) else MISSING
+        done = self.records(collector, [self._trial(data, given)]) if isinstance(given, Stream) else Status.MISSING
         if isinstance(done, str):
             return self.unmeasured(data.name, what, done)
         margins = done[0].measured["margins"]
@@ -103,12 +103,12 @@ class SeparabilityPlan(ScatterPlan):
         )
         fits = margins[data.separable] > 0.0 and not any(margins[kind] for kind in stricter)
         wanted = "".join(f", not {words[kind]}" for kind in stricter)
-        verdict = REPRODUCED if fits else DIFFERS
+        verdict = Status.REPRODUCED if fits else Status.DIFFERS
         return Verdict(self.item.name, data.name, what + wanted, "drawn", None, said, verdict, data.why)
 
 
 @dataclass(frozen=True)
-class BoundaryMeasurement(ItemMeasurement):
+class BoundaryMeasurement(Measurement):
     """The regions of a learner in the plane, and the boundary of the class that it learnt best (easiest) or worst (hardest)."""
 
     kind = "boundary"
@@ -143,7 +143,7 @@ class BoundaryPlan(ItemPlan):
         parts: list[Part] = []
         verdicts = []
         for name, streamed in self.streams.items():
-            done: list[Record] | str = MISSING
+            done: list[Record] | Status = Status.MISSING
             if isinstance(streamed, Stream):
                 done = self.records(collector, [self._trial(name, streamed)])
             if isinstance(done, str):

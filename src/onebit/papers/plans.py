@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cache
-from importlib import resources
-from typing import Any, ClassVar
+from typing import Any
 
 from onebit.data.sources import Source, source_of
 from onebit.data.streams import Stream, stream
@@ -16,23 +12,10 @@ from onebit.errors import OnebitError
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials import Trial
 from onebit.experiments.trials.records import Record
-from onebit.learner.learner import Learner
 from onebit.papers import PaperData, PaperItem
-from onebit.papers.verdicts import FAILED, MISSING, NOT_RUN, ItemResult, Verdict
+from onebit.papers.verdicts import ItemResult, Status, Verdict
 
 QUICK_RUNS = 2
-
-
-@cache
-def source_mark(*modules: str) -> str:
-    """A hash of the source of some modules and packages of onebit: what was measured by them holds while this is the same."""
-    digest = hashlib.blake2b(digest_size=12)
-    for name in modules:
-        found = resources.files("onebit").joinpath(*name.split("."))
-        files = [found.with_name(f"{found.name}.py")] if not found.is_dir() else sorted(found.rglob("*.py"))  # type: ignore[attr-defined]
-        for file in files:
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
 
 
 class PaperStreams:
@@ -58,24 +41,6 @@ class PaperStreams:
         return stream(source, **{"rounds": item.rounds, "order": "file", **settings})
 
 
-@dataclass(frozen=True)
-class ItemMeasurement(ABC):
-    """What an item measures on the learner of a trial. Its fields and the modules that measure decide whether a kept record still holds."""
-
-    kind: ClassVar[str]
-    what: ClassVar[str]  # for people
-    modules: ClassVar[tuple[str, ...]]
-
-    @property
-    def described(self) -> dict[str, Any]:
-        """All that makes it what it is, the code too."""
-        return {"kind": self.kind, **asdict(self), "code": source_mark(*self.modules)}
-
-    @abstractmethod
-    def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """Return what was measured, as plain values."""
-
-
 class ItemPlan(ABC):
     """An item as it is run: the trials it needs, and what their records show."""
 
@@ -91,18 +56,18 @@ class ItemPlan(ABC):
     def result(self, collector: TrialCollector) -> ItemResult:
         """The verdicts, and what is drawn; nothing is run for it."""
 
-    def unmeasured(self, data: str, what: str, verdict: str = MISSING, published: str = "") -> Verdict:
+    def unmeasured(self, data: str, what: str, verdict: Status = Status.MISSING, published: str = "") -> Verdict:
         """The verdict of what could not be measured, with the reason."""
         reasons = {
-            FAILED: "some of its runs failed",
-            NOT_RUN: "its runs were not done, or with other code or other data",
+            Status.FAILED: "some of its runs failed",
+            Status.NOT_RUN: "its runs were not done, or with other code or other data",
         }
         told = reasons.get(verdict) or str(self.streams[data])
         return Verdict(self.item.name, data, what, published, None, "", verdict, told)
 
-    def records(self, collector: TrialCollector, trials: Sequence[Trial]) -> list[Record] | str:
+    def records(self, collector: TrialCollector, trials: Sequence[Trial]) -> list[Record] | Status:
         """Return the records of these trials; where one of them is missing or failed, the verdict that says so."""
         found = collector.records_of(trials)
         if len(found) < len(trials):
-            return NOT_RUN
-        return FAILED if any(record.failed for record in found) else found
+            return Status.NOT_RUN
+        return Status.FAILED if any(record.failed for record in found) else found

@@ -21,13 +21,13 @@ from onebit.data.streams import stream
 from onebit.experiments.report import Band, Curves, Part, Series
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import MeanEstimate, means_and_halves, student_quantile
-from onebit.experiments.trials import Trial, make_entry
+from onebit.experiments.trials import Measurement, Trial, make_entry
 from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.shared_data import SharedData
 from onebit.learner.learner import Learner
 from onebit.papers import SCALES, PaperItem, PaperLearner
-from onebit.papers.plans import ItemMeasurement, ItemPlan, PaperStreams
-from onebit.papers.verdicts import FAILED, ItemResult, Verdict, between
+from onebit.papers.plans import ItemPlan, PaperStreams
+from onebit.papers.verdicts import ItemResult, Status, Verdict, between
 
 REPEATS = 3
 TOLERANCE = 0.1  # by which a measured exponent may exceed the published 1
@@ -59,7 +59,7 @@ class DrawnRows:
 
 
 @dataclass(frozen=True)
-class TimeMeasurement(ItemMeasurement):
+class TimeMeasurement(Measurement):
     """The CPU time of a trial's loop, several times."""
 
     kind = "time"
@@ -109,7 +109,9 @@ class TimePlan(ItemPlan):
         """The exponent of the time in one of the three, the others being those of the base."""
         sizes, symbol = self._sizes(scale), SYMBOLS[scale]
         others = ", ".join(f"{SYMBOLS[name]} = {getattr(self.base, name):,}" for name in SCALES if name != scale)
-        told = Verdict(self.item.name, others, f"{learner.name}: exponent of {symbol}", "at most 1", None, "", FAILED)
+        told = Verdict(
+            self.item.name, others, f"{learner.name}: exponent of {symbol}", "at most 1", None, "", Status.FAILED
+        )
         times = []
         for size in sizes:
             trials = self._trials(learner, size)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +16,22 @@ from onebit.experiments.trials.cost import Cost, format_count
 from onebit.experiments.trials.records import Record
 from onebit.papers import Paper, PaperItem, PaperResult
 
-REPRODUCED, DIFFERS, UNDECIDED, VACUOUS, FITTED, SHOWN, MISSING, NOT_RUN, FAILED = (
-    "reproduced",
-    "differs",
-    "undecided",
-    "vacuous",
-    "fitted",
-    "no number published",
-    "missing data",
-    "not run",
-    "failed",
-)
-UNMEASURED = (MISSING, NOT_RUN, FAILED)  # of these nothing is known
+
+class Status(StrEnum):
+    """The words of a verdict."""
+
+    REPRODUCED = "reproduced"
+    DIFFERS = "differs"
+    UNDECIDED = "undecided"
+    VACUOUS = "vacuous"
+    FITTED = "fitted"
+    SHOWN = "no number published"
+    MISSING = "missing data"
+    NOT_RUN = "not run"
+    FAILED = "failed"
+
+
+UNMEASURED = (Status.MISSING, Status.NOT_RUN, Status.FAILED)  # of these nothing is known
 STATED = "All that the paper states"
 HOW_JUDGED = (
     "Errors are in percent of the rounds: the mean over runs with its 95 % interval. A verdict is based on the whole interval. A number is *reproduced* "
@@ -40,40 +45,40 @@ HOW_JUDGED = (
 )
 
 
-def near(measured: MeanEstimate, expected: float, tolerance: float) -> str:
+def near(measured: MeanEstimate, expected: float, tolerance: float) -> Status:
     """Whether a mean is what was published: the verdict is that of its whole interval.
 
     Where the interval lies within the tolerance of the published number it is reproduced, where no part of it does it differs, and
     where a part does, or one run has no interval, more runs would tell.
 
     >>> near(MeanEstimate(0.1764, 0.1599, 0.1929), 0.158, 0.02), near(MeanEstimate(0.16, 0.15, 0.17), 0.158, 0.02)
-    ('undecided', 'reproduced')
+    (<Status.UNDECIDED: 'undecided'>, <Status.REPRODUCED: 'reproduced'>)
     """
     return between(measured, expected - tolerance, expected + tolerance)
 
 
-def between(measured: MeanEstimate, low: float, high: float) -> str:
+def between(measured: MeanEstimate, low: float, high: float) -> Status:
     """Whether a mean lies between two numbers: all of its interval does, or none of it, or a part."""
     if low <= measured.low and measured.high <= high:
-        return REPRODUCED
-    return DIFFERS if measured.low > high or measured.high < low else UNDECIDED
+        return Status.REPRODUCED
+    return Status.DIFFERS if measured.low > high or measured.high < low else Status.UNDECIDED
 
 
-def positive(gain: MeanEstimate) -> str:
+def positive(gain: MeanEstimate) -> Status:
     """Whether a difference that was claimed is there: all of its interval is above 0, or below, or neither."""
-    return REPRODUCED if gain.low > 0 else DIFFERS if gain.high < 0 else UNDECIDED
+    return Status.REPRODUCED if gain.low > 0 else Status.DIFFERS if gain.high < 0 else Status.UNDECIDED
 
 
-def at_most(excess: MeanEstimate, tolerance: float) -> str:
+def at_most(excess: MeanEstimate, tolerance: float) -> Status:
     """Whether something is worse than the best by the tolerance at most: so is all of the interval, or none of it, or a part."""
     return between(excess, -math.inf, tolerance)
 
 
-def explanation(verdict: str, judged: MeanEstimate, why: str) -> str:
+def explanation(verdict: Status, judged: MeanEstimate, why: str) -> str:
     """What is told beside a verdict: nothing where it is reproduced, else why; of one run, that it decides nothing."""
-    if verdict == UNDECIDED and math.isnan(judged.low):
+    if verdict == Status.UNDECIDED and math.isnan(judged.low):
         return "One run has no interval, and decides nothing."
-    return "" if verdict == REPRODUCED else why
+    return "" if verdict == Status.REPRODUCED else why
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ class Verdict:
     published: str
     measured: MeanEstimate | None
     said: str
-    verdict: str
+    verdict: Status
     why: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -151,7 +156,7 @@ class Reproduction:
         found = {}
         for result in self.results:
             sources = {data.name: data.source for data in result.item.data}
-            found.update({sources[one.data]: one.why for one in result.verdicts if one.verdict == MISSING})
+            found.update({sources[one.data]: one.why for one in result.verdicts if one.verdict == Status.MISSING})
         return found
 
     def lacking(self) -> list[str]:
@@ -227,7 +232,7 @@ class Reproduction:
             notes: dict[str, int] = {}
             for one in result.verdicts:
                 # Where a data set was looked for is of no interest on another machine.
-                why = "The data set was not available." if one.verdict == MISSING else one.why
+                why = "The data set was not available." if one.verdict == Status.MISSING else one.why
                 mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
                 lines.append(f"| {one.data} | {one.what} | {one.published} | {one.said} | {one.verdict}{mark} |")
             lines += [""] if result.verdicts else []
@@ -247,7 +252,7 @@ class Reproduction:
         return stated.why or "; ".join(named)
 
 
-TONES: dict[str, Any] = {REPRODUCED: "good", DIFFERS: "bad"}
+TONES: dict[str, Any] = {Status.REPRODUCED: "good", Status.DIFFERS: "bad"}
 
 
 def verdict_table(result: ItemResult) -> Table:

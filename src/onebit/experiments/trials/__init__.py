@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Protocol
+from dataclasses import asdict, dataclass, field
+from functools import cache, cached_property
+from importlib import resources
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,19 +115,37 @@ def make_entry(learner: object, options: dict[str, Any] | None = None) -> Compar
     return entry
 
 
-class Measurement(Protocol):
-    """Something that is measured on a learner when its trial is done: plain values, which are kept in the trial's record."""
+@cache
+def source_mark(*modules: str) -> str:
+    """A hash of the source of some modules and packages of onebit: what was measured by them holds while this is the same."""
+    digest = hashlib.blake2b(digest_size=12)
+    for name in modules:
+        found = resources.files("onebit").joinpath(*name.split("."))
+        files = [found.with_name(f"{found.name}.py")] if not found.is_dir() else sorted(found.rglob("*.py"))  # type: ignore[attr-defined]
+        for file in files:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
-    @property
-    def what(self) -> str:
-        """What is measured, for people: "its boundary"."""
+
+@dataclass(frozen=True)
+class Measurement(ABC):
+    """Something that is measured on the learner of a finished trial, and kept in its record.
+
+    Its fields and the source of `modules`, which measure it, decide whether a kept record still holds.
+    """
+
+    kind: ClassVar[str]
+    what: ClassVar[str]  # for people: "its boundary"
+    modules: ClassVar[tuple[str, ...]]
 
     @property
     def described(self) -> dict[str, Any]:
-        """All that makes it what it is, its code too, as plain values."""
+        """All that makes it what it is, as plain values."""
+        return {"kind": self.kind, **asdict(self), "code": source_mark(*self.modules)}
 
+    @abstractmethod
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """What was found."""
+        """Return what was measured, as plain values."""
 
 
 @dataclass(frozen=True)

@@ -83,28 +83,6 @@ def test_each_is_built_once_and_in_order(processes: Processes) -> None:
     assert processes.built == KERNELS
 
 
-def test_those_of_later_streams_are_built_while_others_run(processes: Processes) -> None:
-    builder = KernelBuilder(2)
-    builder.build(KERNELS[:1])
-    found = threading.Event()
-
-    def last() -> list[Kernel]:
-        found.set()
-        return KERNELS[2:]
-
-    def fails() -> list[Kernel]:
-        raise RuntimeError
-
-    builder.look_ahead([lambda: KERNELS[1:2], fails, last])
-    assert found.wait(60)
-    while KERNELS[-1] not in builder._coming:
-        pass
-    for kernel in KERNELS:
-        builder.wait(kernel)
-    builder.close()
-    assert set(processes.built) == set(KERNELS)
-
-
 def test_what_goes_on_is_ended(processes: Processes) -> None:
     processes.going.clear()
     builder = KernelBuilder(1)
@@ -113,7 +91,6 @@ def test_what_goes_on_is_ended(processes: Processes) -> None:
     builder.close()
     assert processes.built == []
     assert processes.stopped.is_set()
-    builder.build([kernel_of("bpa", 9)])
     builder.wait(KERNELS[-1])  # waits for nobody
     assert processes.built == []
 

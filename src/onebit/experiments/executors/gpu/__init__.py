@@ -82,7 +82,6 @@ class GpuExecutor:
         self._built: set[Hashable] = set()
         self._left: list[Trial] = []  # for threads, and the reasons why
         self._reasons: dict[str, None] = {}
-        self._announced: set[str] = set()
 
     @property
     def resources(self) -> tuple[Resource, ...]:
@@ -103,15 +102,11 @@ class GpuExecutor:
             else:
                 self._leave([trial], reason)
         with closing(KernelBuilder()) as builder:
-            chosen = []
             for alike in streams.values():
                 if self._only_if_it_pays and not pays(alike, self._threads.threads, self._built):
                     self._leave(alike, "few rounds", announce=False)
                     continue
                 self._built |= {kind_of(trial) for trial in {id(trial.entry): trial for trial in alike}.values()}
-                chosen.append(alike)
-            builder.look_ahead([StreamScheduler(alike, self._leave, builder).kernels for alike in chosen[1:]])
-            for alike in chosen:
                 with closing(StreamScheduler(alike, self._leave, builder).records(progress)) as records:
                     for record in records:
                         self._used = True
@@ -121,9 +116,9 @@ class GpuExecutor:
     def _leave(self, trials: Sequence[Trial], reason: str, announce: bool = True) -> None:
         """Leave trials to threads, for a reason in words that go on from "runs on threads: "; each reason is announced once."""
         self._left.extend(trials)
+        is_new = reason not in self._reasons
         self._reasons.setdefault(reason)
-        if announce and reason not in self._announced:
-            self._announced.add(reason)
+        if announce and is_new:
             name, stream = trials[0].entry.rule.name, trials[0].stream.name
             LOG.info("%s on %s runs on threads: %s", name, stream, reason)
 

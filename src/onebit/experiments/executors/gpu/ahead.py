@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
@@ -37,24 +36,14 @@ class KernelBuilder:
     def __init__(self, processes: int | None = None) -> None:
         count = processes or max(1, cores() - 1)
         self._pool, self._processes = ThreadPoolExecutor(count), CompilingProcesses(count)
-        self._looking = ThreadPoolExecutor(1)
         self._coming: dict[Kernel, Future[None]] = {}
-        self._lock = threading.Lock()
-        self._stopping = False
 
     def build(self, kernels: Iterable[Kernel]) -> None:
         """Have those built that are not there yet."""
-        wanted = [one for one in dict.fromkeys(kernels) if one not in self._coming and buildable(one)]
-        with self._lock:
-            new = [] if self._stopping else [one for one in wanted if one not in self._coming]
-            self._coming |= {one: self._pool.submit(self._built, one) for one in new}
+        new = [one for one in dict.fromkeys(kernels) if one not in self._coming and buildable(one)]
+        self._coming |= {one: self._pool.submit(self._built, one) for one in new}
         if new:
             LOG.info("building %d kernels for the GPU", len(new), extra={"event": "compiling"})
-
-    def look_ahead(self, later: Sequence[Callable[[], Iterable[Kernel]]]) -> None:
-        """Have those built that each of these finds, while others are run."""
-        for find in later:
-            self._looking.submit(self._look, find)
 
     def wait(self, kernel: Kernel) -> None:
         """Until a kernel is there. Where nobody builds it, or somebody has failed, it is built when it is used."""
@@ -63,16 +52,9 @@ class KernelBuilder:
                 self._coming[kernel].result()
 
     def close(self) -> None:
-        """End all that goes on."""
-        with self._lock:
-            self._stopping = True
+        """End what is being built."""
         self._processes.close()
-        for pool in (self._looking, self._pool):
-            pool.shutdown(cancel_futures=True)
-
-    def _look(self, find: Callable[[], Iterable[Kernel]]) -> None:
-        if not self._stopping:
-            self.build(find())
+        self._pool.shutdown(cancel_futures=True)
 
     def _built(self, kernel: Kernel) -> None:
         shape, layout = kernel

@@ -87,11 +87,6 @@ class StreamScheduler:
         self._shared: NDArray[np.float32] | SparseRows | None = None
         self._device_rows: dict[bool, DeviceRows | DeviceSparseRows] = {}
 
-    def kernels(self) -> list[Kernel]:
-        """Those that they will need, as far as the first seed says."""
-        first = self._seed(self._trials[0].seed) if self._fits else None
-        return [] if first is None else [(case.shape, case.layout) for case in self._sample(first)]
-
     def records(self, progress: Progress) -> Generator[Record, None, None]:
         """Their records; the data of the next seeds are made while these are run."""
         if not self._fits:
