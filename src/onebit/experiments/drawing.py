@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,14 +126,10 @@ def sweep_pictures(found: Sweep) -> list[Curves | HeatMap]:
     return [_sensitivity(found, names[0])]
 
 
-def _summary_at(found: Sweep, point: Mapping[str, Any]) -> Summary | None:
-    return found.summaries[found.grid.positions[tuple(point[name] for name in found.grid.axes)]]
-
-
 def _sensitivity(found: Sweep, name: str) -> Curves:
     assert found.best is not None
     values = sorted(found.grid.axes[name])
-    tried = [_summary_at(found, {**found.best, name: value}) for value in values]
+    tried = [found.summaries[found.grid.position({**found.best, name: value})] for value in values]
     kept = [(value, one) for value, one in zip(values, tried, strict=True) if one is not None]
     rewarded = found.stream.source.rewards
     what, measures, whole = ("mean reward", REWARDS, 1.0) if rewarded else ("error", ("error", "greedy_error"), 100.0)
@@ -166,7 +162,10 @@ def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
     text: list[list[str]] = []
     for y in y_values:
         across = {} if x_name is None else {x_name: None}
-        tried = [_summary_at(found, {**found.best, y_name: y, **dict.fromkeys(across, x)}) for x in x_values]
+        tried = [
+            found.summaries[found.grid.position({**found.best, y_name: y, **dict.fromkeys(across, x)})]
+            for x in x_values
+        ]
         values.append([None if one is None else 100 * one.loss.mean for one in tried])
         text.append(["failed" if one is None else _short_loss(one) for one in tried])
     column = 0 if x_name is None else x_values.index(found.best[x_name])

@@ -111,6 +111,9 @@ class Grid:
         return list(itertools.product(*self.axes.values()))
 
     @cached_property
-    def positions(self) -> dict[tuple[Any, ...], int]:
-        """Where each combination stands among all."""
+    def _positions(self) -> dict[tuple[Any, ...], int]:
         return {point: position for position, point in enumerate(self.points)}
+
+    def position(self, setting: Mapping[str, Any]) -> int:
+        """Return where a setting stands among all."""
+        return self._positions[tuple(setting[name] for name in self.axes)]

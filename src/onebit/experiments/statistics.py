@@ -137,14 +137,9 @@ class Summary:
         return estimate(np.array([record.greedy_reward for record in self.records], dtype=np.float64))
 
     @property
-    def losses(self) -> NDArray[np.float64]:
-        """What each run lost: its error, or where there are rewards, what its mean reward lacks to 1."""
-        return 1.0 - self.rewards if self.rewarded else self.errors
-
-    @property
     def loss(self) -> MeanEstimate:
-        """What learners are ranked by, lowest first: the mean of what was lost, with its interval."""
-        return estimate(self.losses)
+        """What learners are ranked by, lowest first: the error, or where there are rewards, what the mean reward lacks to 1."""
+        return estimate(1.0 - self.rewards if self.rewarded else self.errors)
 
     @property
     def full_information(self) -> bool:

@@ -88,7 +88,7 @@ class GridPlan(ItemPlan):
             return replace(failed, said=said), found
         if not chosen:
             return replace(failed, measured=lowest.error, said=said, verdict=Status.SHOWN, why=""), found
-        published = summaries[grid.positions[tuple(chosen[name] for name in grid.axes)]]
+        published = summaries[grid.position(chosen)]
         if published is None:
             return replace(failed, said=said), found
         excess = published.difference(lowest)
@@ -106,7 +106,7 @@ class GridPlan(ItemPlan):
         allowed, idle = min(means) + self.item.tolerance / 100, []
         for name, values in grid.axes.items():
             others = [{**chosen, name: value} for value in values if value != chosen[name]]
-            near_best = sum(means[grid.positions[tuple(one[axis] for axis in grid.axes)]] <= allowed for one in others)
+            near_best = sum(means[grid.position(one)] <= allowed for one in others)
             if others and near_best >= IDLE * len(others):
                 idle.append(f"{name} ({near_best} of its {len(others)} other values do as well)")
         return idle

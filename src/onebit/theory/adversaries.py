@@ -197,7 +197,7 @@ class Game:
 def fresh_learner(entry: ComparisonEntry, given: Stream, seed: int) -> Learner:
     """The learner of a trial before its first round."""
     tables = Tables(given.data(seed))
-    return entry.make(given, tables.data, seed, tables.longest)
+    return entry.make(given, tables.data, seed, tables.longest_squared)
 
 
 @dataclass(frozen=True)

@@ -146,9 +146,11 @@ def _legend(axes: Axes) -> None:
         axes.legend(frameon=False, fontsize=8.5)
     else:
         axes.figure.set_size_inches(9.6, 4.4)  # type: ignore[union-attr]
-        axes.legend(
-            frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), handlelength=3, borderaxespad=0
-        )
+        _legend_beside(axes, handlelength=3)
+
+
+def _legend_beside(axes: Axes, **options: float) -> None:
+    axes.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0, **options)
 
 
 def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
@@ -192,21 +194,31 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
 
 def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
     drawing.set_size_inches(6.2, 4.6)
-    for label, name in enumerate(scatter.classes):
-        turn, colour = divmod(label, len(style.LIGHT))
-        positions = [position for position, one in enumerate(scatter.labels) if one == label]
-        axes.scatter(
-            [scatter.x[position] for position in positions], [scatter.y[position] for position in positions], s=9, alpha=0.8,
-            color=style.LIGHT[colour], marker="o" if turn % 2 == 0 else "s", linewidths=0, label=_shortened(name),
-        )  # fmt: skip
+    markers = ["os"[label // len(style.LIGHT) % 2] for label in range(len(scatter.classes))]
+    _draw_points(axes, scatter, scatter.classes, markers, size=9, alpha=0.8)
     axes.set_xlabel(_plain(scatter.x_name))
     axes.set_ylabel(_plain(scatter.y_name))
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(color="#e4e4e0", linewidth=0.6)
     axes.set_axisbelow(True)
     if scatter.classes:
-        axes.legend(
-            frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0, markerscale=1.6
+        _legend_beside(axes, markerscale=1.6)
+
+
+def _draw_points(
+    axes: Axes,
+    points: Scatter,
+    classes: Sequence[str],
+    markers: Sequence[str],
+    size: float,
+    alpha: float | None = None,
+) -> None:
+    for label, name in enumerate(classes):
+        chosen = [position for position, one in enumerate(points.labels) if one == label]
+        x, y = ([values[position] for position in chosen] for values in (points.x, points.y))
+        colour = style.LIGHT[label % len(style.LIGHT)]
+        axes.scatter(
+            x, y, color=colour, marker=markers[label], linewidths=0, label=_shortened(name), s=size, alpha=alpha
         )
 
 
@@ -220,19 +232,14 @@ def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
         alpha=0.28, shading="nearest", rasterized=True,
     )  # fmt: skip
     if regions.points is not None:
-        for label, colour in enumerate(colours):
-            positions = [position for position, one in enumerate(regions.points.labels) if one == label]
-            x, y = ([values[position] for position in positions] for values in (regions.points.x, regions.points.y))
-            axes.scatter(x, y, s=4, color=colour, linewidths=0, label=_shortened(regions.classes[label]))
+        _draw_points(axes, regions.points, regions.classes, ["o"] * len(colours), size=4)
     if regions.scores is not None:
         axes.contour(regions.x, regions.y, regions.scores, levels=[0.0], colors="black", linewidths=1.6)
     axes.set_xlabel(_plain(regions.x_name))
     axes.set_ylabel(_plain(regions.y_name))
     axes.set_aspect("equal", adjustable="box")
     if regions.points is not None:
-        axes.legend(
-            frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.02), borderaxespad=0, markerscale=2.5
-        )
+        _legend_beside(axes, markerscale=2.5)
 
 
 def _shortened(name: str) -> str:

@@ -24,6 +24,7 @@ from onebit.engine.stream import Tally
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.learner import Learner, copy_learner, learner_class
 from onebit.rules import rule_named
+from onebit.spaces.kernels import Kernel
 from onebit.version import VERSION
 
 LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # of a curve, which is looked at both ways
@@ -75,21 +76,22 @@ class ComparisonEntry:
         """What makes it what it is, as text: its rule by name and by code, and all parameters."""
         return json.dumps([self.rule.name, self.code, self.settings], sort_keys=True)
 
-    def make(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
-        """A fresh learner, ready for these rows."""
-        made = self.begin(stream, data, seed, longest)
+    def make(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
+        """Return a fresh learner that has seen the form of these rows."""
+        made = self.begin(stream, data, seed, longest_squared)
         made.runtime.fix_features(data.given)
         return made
 
-    def begin(self, stream: Stream, data: Dataset, seed: int, longest: Callable[[bool, str | None], float]) -> Learner:
-        """A fresh learner; the rule may plan with what only a run knows: its length, and that of its rows."""
+    def begin(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
+        """Return a fresh learner; its rule may plan with the number of rounds and the length of the longest row."""
         if isinstance(self.template, Learner):
             return copy_learner(self.template, seed)
         options = {"text": True, **self.options} if stream.source.text else self.options
         if self.template.plan is not None:
-            length = longest(bool(options.get("bias")), options.get("kernel"))
-            planned = self.template.plan(options, stream.rounds, length)
-            options = {**options, **planned}
+            norm = np.array([longest_squared() + bool(options.get("bias"))])
+            if options.get("kernel") is not None:
+                norm = Kernel.read(options["kernel"], 1).selves(norm)
+            options = {**options, **self.template.plan(options, stream.rounds, float(np.sqrt(norm[0])))}
         return learner_class(self.template)(data.classes, seed=seed, **options)
 
 

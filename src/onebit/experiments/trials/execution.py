@@ -79,7 +79,7 @@ class _TrialWalk:
     def _through(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
         data, trial = piece.tables.data, self._trial
         if self._learner is None:
-            self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest)
+            self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest_squared)
             rounds = trial.stream.rounds
             self._learner.runtime.ledger.next_ids(rounds)
             different = rounds if piece.schedule.part.own_rows else min(rounds, data.rows)

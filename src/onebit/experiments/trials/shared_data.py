@@ -25,7 +25,6 @@ from onebit.experiments.trials import Trial
 from onebit.features.features import Features
 from onebit.features.rows import Rows, is_sparse, squared_lengths
 from onebit.learner.learner import Learner
-from onebit.spaces.kernels import Kernel
 
 HELD_BYTES = (
     48_000_000  # of a stream that its trials share: 100,000 rounds of 100 numbers, and one stream for every thread
@@ -71,13 +70,8 @@ class Tables:
             "take dtype and space as the rows have them, or fewer rows",
         )
 
-    def longest(self, bias: bool, kernel: str | None) -> float:
-        """The length of the longest row, with its constant feature where there is one, and in the space of a kernel."""
-        return _length(self.longest_squared, bias, kernel)
-
-    @property
     def longest_squared(self) -> float:
-        """The squared length of the longest row as it is."""
+        """Return the squared length of the longest row."""
         with self._lock:
             if self._longest is None:
                 values = self.data.X.data if is_sparse(self.data.X) else self.data.X
@@ -140,25 +134,16 @@ class SharedData:
 
     @cached_property
     def _longest(self) -> float:
-        """The squared length of the longest row; those that are not held are drawn for it."""
         source = self.stream.source
         if self.in_pieces and self.stream.drawn_in_order:
             assert source.pieces is not None
-            return max(Tables(data).longest_squared for data in source.pieces(self.stream.rounds, self.seed))
-        return self._tables.longest_squared
+            return max(Tables(data).longest_squared() for data in source.pieces(self.stream.rounds, self.seed))
+        return self._tables.longest_squared()
 
-    def longest(self, bias: bool, kernel: str | None) -> float:
-        """The length of the longest row, as `Tables` have it."""
+    def longest_squared(self) -> float:
+        """Return the squared length of the longest row; those that are not held are drawn for it."""
         with self._lock:
-            squared = self._longest
-        return _length(squared, bias, kernel)
-
-
-def _length(squared: float, bias: bool, kernel: str | None) -> float:
-    norm = np.array([squared + bias])
-    if kernel is not None:
-        norm = Kernel.read(kernel, 1).selves(norm)
-    return float(np.sqrt(norm[0]))
+            return self._longest
 
 
 def group_by_data(trials: Iterable[Trial]) -> list[list[Trial]]:

@@ -217,7 +217,7 @@ class StreamScheduler:
         if key not in self._beginnings:
             if planned and len(self._beginnings) > 10_000:
                 self._beginnings.clear()
-            learner = trial.entry.begin(trial.stream, of.tables.data, trial.seed, of.tables.longest)
+            learner = trial.entry.begin(trial.stream, of.tables.data, trial.seed, of.tables.longest_squared)
             params, memory, _ = learner.runtime.model.beginning
             features, late = of.features.columns + learner.runtime.options.bias, is_late(of.schedule)
             shape = Shape.of(trial.entry.rule, params, len(memory), features, late, of.features.space == "sparse")
