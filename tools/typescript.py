@@ -47,7 +47,7 @@ def openapi() -> dict[str, Any]:
     """The document of a service that is never started: nothing is written."""
     with TemporaryDirectory() as folder:
         settings = Settings(data=Path(folder))
-        return App(Service(settings), settings).openapi()
+        return App(Service(settings)).openapi()
 
 
 def files(document: Described) -> dict[str, str]:

@@ -47,7 +47,7 @@ def _document() -> dict[str, Any]:
 
     with TemporaryDirectory() as folder:
         settings = Settings(data=Path(folder))
-        return App(Service(settings), settings).openapi()
+        return App(Service(settings)).openapi()
 
 
 def _route(title: str, one: Described) -> list[str]:

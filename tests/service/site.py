@@ -44,7 +44,7 @@ class Site:
 
     async def _start(self) -> None:
         self.service = Service(self.settings)
-        self.app = App(self.service, self.settings)
+        self.app = App(self.service)
         await self.service.start()
 
     def close(self) -> None:

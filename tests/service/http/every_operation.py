@@ -49,7 +49,7 @@ class Backstage:
 
     async def _start(self, chosen: Settings) -> None:
         self.service = Service(chosen)
-        self._app = App(self.service, chosen)
+        self._app = App(self.service)
         await self.service.start()
 
     def do(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -103,7 +103,7 @@ class Stage:
             await self.backstage(scope, receive, send)
         elif scope["type"] == "http":
             unused = Settings(data=Path("unused"))
-            body = orjson.dumps(App(Service(unused), unused).openapi())
+            body = orjson.dumps(App(Service(unused)).openapi())
             headers = [(b"content-type", b"application/json")]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": body})

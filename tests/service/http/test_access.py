@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from onebit.service.core.plan import HeavyWork
 from onebit.service.http.app import App
 from onebit.service.http.routes import Operation
-from onebit.service.settings import Settings
 from onebit.service.tokens import SCOPES
 from tests.service.site import NEW, Site, error_in, site_in
 
@@ -99,7 +97,7 @@ def test_a_scope_opens_what_it_is_for_and_nothing_else(site: Site, method: str, 
         assert (answer.status_code == 403) == (not allowed), (scope, answer.text)
         assert answer.status_code != 401
         if not allowed:
-            assert f"scope {'read' if needed == 'all' else needed}" in error_in(answer.content)["message"]
+            assert f"scope '{'read' if needed == 'all' else needed}'" in error_in(answer.content)["message"]
 
 
 @pytest.mark.parametrize(("method", "path"), NEEDS)
@@ -142,12 +140,12 @@ def test_other_methods_need_a_token_too(site: Site, method: str, path: str) -> N
             assert site.ask(other, filled(path)).status_code == 401
 
 
-def test_an_operation_that_does_not_say_who_may_use_it_cannot_be_made(tmp_path: Path) -> None:
+def test_an_operation_that_does_not_say_who_may_use_it_cannot_be_made(site: Site) -> None:
     async def secrets() -> str:
         return "all of them"
 
     with pytest.raises(TypeError, match="needs"):
-        Operation("GET", "/secrets", secrets, settings=Settings(data=tmp_path), heavy_work=HeavyWork())  # type: ignore[call-arg]
+        Operation("GET", "/secrets", secrets, site.service)  # type: ignore[call-arg]
 
 
 def test_revoking_works_at_once(site: Site) -> None:

@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import orjson
 from orjson import Fragment
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import Response
 
+from onebit.contract.rule import Rule
+from onebit.contract.validation import ClassName
 from onebit.rules import chosen_rules
-from onebit.service import requests
+from onebit.service import replies, requests
 from onebit.service.core.decide import PROBABILITIES_AT_ONCE
 from onebit.service.core.history import WINDOW
 from onebit.service.errors import ForbiddenError
-from onebit.service.http.metrics import CONTENT_TYPE, Metrics, build_info
-from onebit.service.http.replies import STRICT, Reply, empty_reply, json_in_pieces, json_reply
-from onebit.service.http.request import COOKIE, context_of, principal_of
+from onebit.service.http.metrics import Metrics, build_info
+from onebit.service.http.responses import STRICT, Reply, empty_reply, json_in_pieces, json_reply
+from onebit.service.http.routes import COOKIE, context_of, principal_of
 from onebit.service.maintenance.forget import ForgetOrder
 from onebit.service.store.clock import rfc3339
 from onebit.service.tokens import SCOPES
@@ -35,12 +39,89 @@ DECISIONS_AT_ONCE = 50
 MOST_SMALL = 5_000  # values of the decisions in an answer that is not large
 NUMBERS_AT_ONCE = 50_000
 LARGEST = 2**63 - 1
-TIMES = {
-    "decided_at": "time",
-    "feedback_at": "feedback_time",
-    "revised_at": "revised_time",
-}  # as texts, and the numbers
-REMEMBERED_S = 180 * 86_400  # a token in a browser; where it expires or is revoked, that ends it sooner
+TIMES = {"decided_at": "time", "feedback_at": "feedback_time", "revised_at": "revised_time"}  # a text, and its number
+COOKIE_S = 180 * 86_400  # for which a browser keeps a token, unless it expires or is revoked before
+
+
+# --- replies that only the OpenAPI document names: `onebit.service.replies` has those that the Python client reads ---
+
+
+@dataclass(frozen=True)
+class Task(replies.Task):
+    """The current state of a task. The classes in `retired` are never played again."""
+
+    features: requests.Features  # type: ignore[assignment] # dicts in the reply itself
+    display: requests.Image | None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """All tasks that the token may see."""
+
+    tasks: list[Task]
+    quarantined: list[replies.QuarantinedTask]
+
+
+@dataclass(frozen=True)
+class LoggedDecisions:
+    """Decisions, the newest first."""
+
+    decisions: list[replies.LoggedDecision]
+
+
+@dataclass(frozen=True)
+class Item:
+    """An item of the data of a task, to play with."""
+
+    number: int
+    of: int
+    x: list[float] | dict[str, float] | str
+    truth: ClassName
+
+
+@dataclass(frozen=True)
+class Health:
+    """The process answers."""
+
+    status: Literal["ok"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What a token may do; tasks of null means all of them. `open`: the service has no tokens."""
+
+    scopes: list[Literal["decide", "feedback", "read", "admin"]]
+    tasks: list[str] | None
+    open: bool
+
+
+@dataclass(frozen=True)
+class LearnerParameter:
+    """A parameter of a learner."""
+
+    name: str
+    default: Any
+    range: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class LearnerKind:
+    """A learner that a task can have."""
+
+    name: str
+    summary: str
+    parameters: list[LearnerParameter]
+
+
+@dataclass(frozen=True)
+class Learners:
+    """All learners with bandit feedback."""
+
+    learners: list[LearnerKind]
+
+
+# --- the functions ---
 
 
 class Api:
@@ -51,9 +132,9 @@ class Api:
         self._service = service
         self._metrics = metrics
 
-    async def healthz(self) -> object:
+    async def healthz(self) -> Health:
         """Whether the process answers."""
-        return {"status": "ok"}
+        return Health("ok")
 
     async def readyz(self, request: Request) -> Response:
         """Whether decisions and feedback are accepted, and if not, why; tasks that are quarantined, and warnings."""
@@ -67,7 +148,7 @@ class Api:
 
     async def metrics(self) -> Response:
         """Counts and times, as Prometheus reads them."""
-        headers = (*STRICT, (b"content-type", CONTENT_TYPE.encode()), (b"cache-control", b"no-store"))
+        headers = (*STRICT, (b"content-type", CONTENT_TYPE_LATEST.encode()), (b"cache-control", b"no-store"))
         return Reply(self._metrics.text(), 200, headers)
 
     async def openapi(self) -> object:
@@ -76,55 +157,46 @@ class Api:
 
     async def log_in(self, request: Request) -> Response:
         """Let a browser keep the token of this request as a cookie that no script can read."""
-        context, who = context_of(request), principal_of(request)
-        known = context.token is not None and who.id is not None  # not where anybody is let in
-        left = REMEMBERED_S if who.expires is None else max(1, int(who.expires - time.time()))
-        return empty_reply([_cookie(request, context.token or "", min(REMEMBERED_S, left))] if known else [])
+        token, principal = context_of(request).token, principal_of(request)
+        if token is None or principal.id is None:  # a service without tokens lets everybody in
+            return empty_reply()
+        left_s = COOKIE_S if principal.expires is None else max(1, int(principal.expires - time.time()))
+        return empty_reply([_cookie(request, token, min(COOKIE_S, left_s))])
 
-    async def session(self, request: Request) -> object:
+    async def session(self, request: Request) -> Session:
         """What the token may do."""
-        who = principal_of(request)
-        return {
-            "scopes": [scope for scope in SCOPES if scope in who.scopes],
-            "tasks": None if who.tasks is None else sorted(who.tasks),
-            "open": who.id is None,
-        }
+        principal = principal_of(request)
+        return Session(
+            scopes=[scope for scope in SCOPES if scope in principal.scopes],
+            tasks=None if principal.tasks is None else sorted(principal.tasks),
+            open=principal.id is None,
+        )
 
     async def log_out(self, request: Request) -> Response:
         """Remove the token's cookie from the browser."""
         return empty_reply([_cookie(request, "", 0)])
 
-    async def learners(self) -> object:
+    async def learners(self) -> Learners:
         """The learners that a task can have, and their parameters."""
-        return {
-            "learners": [
-                {
-                    "name": rule.name,
-                    "summary": rule.summary,
-                    "parameters": [
-                        {"name": name, "default": rule.defaults[name], "range": one.range, "meaning": one.meaning}
-                        for name, one in rule.parameters.items()
-                    ],
-                }
-                for rule in chosen_rules().values()
-                if callable(rule.full_information) or not rule.full_information
-            ]
-        }
+        rules = chosen_rules().values()
+        return Learners(
+            [_describe(rule) for rule in rules if callable(rule.full_information) or not rule.full_information]
+        )
 
     async def create(self, request: Request, body: requests.NewTask) -> Response:
         """Create a task."""
-        who = principal_of(request)
-        if not who.sees(body.name):
+        principal = principal_of(request)
+        if not principal.sees(body.name):
             raise ForbiddenError("the token is for other tasks")
-        task = await self._service.create(body, who.id)
+        task = await self._service.create(body, principal.id)
         return json_reply(task, 201, [(b"location", f"/v1/tasks/{task.name}".encode())])
 
     async def tasks(self, request: Request) -> object:
         """The tasks that the token may see."""
-        who = principal_of(request)
-        tasks = [task for task in self._service.tasks() if who.sees(task.name)]
-        aside = [one for one in self._service.quarantined() if who.sees(one["name"])]
-        form = b'{"tasks":[%b],"quarantined":' + orjson.dumps(aside).replace(b"%", b"%%") + b"}"
+        principal = principal_of(request)
+        tasks = [task for task in self._service.tasks() if principal.sees(task.name)]
+        quarantined = [task for task in self._service.quarantined() if principal.sees(task["name"])]
+        form = b'{"tasks":[%b],"quarantined":' + orjson.dumps(quarantined).replace(b"%", b"%%") + b"}"
         return await json_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE, form)
 
     async def task(self, task: requests.TaskName) -> object:
@@ -169,8 +241,8 @@ class Api:
 
     async def forget(self, request: Request, task: requests.TaskName, body: requests.ForgetRequest) -> object:
         """Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again."""
-        asked = ForgetOrder(body.ids, body.before, body.unlearn)
-        return await self._service.forget(task, asked, principal_of(request).id)
+        order = ForgetOrder(body.ids, body.before, body.unlearn)
+        return await self._service.forget(task, order, principal_of(request).id)
 
     async def stats(
         self, request: Request, task: requests.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000
@@ -194,13 +266,13 @@ class Api:
     ) -> object:
         """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
         await self._reserve(request, task, limit)
-        shown = [await self._shown(one) for one in await self._service.decisions(task, limit, before)]
-        return await json_in_pieces(shown, self._service.heavy_work, DECISIONS_AT_ONCE, b'{"decisions":[%b]}')
+        decisions = [await self._with_times(row) for row in await self._service.decisions(task, limit, before)]
+        return await json_in_pieces(decisions, self._service.heavy_work, DECISIONS_AT_ONCE, b'{"decisions":[%b]}')
 
     async def decision(self, request: Request, task: requests.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
         """One decision in the log."""
         await self._reserve(request, task)
-        return await self._shown(await self._service.decision(task, id))
+        return await self._with_times(await self._service.decision(task, id))
 
     async def explanation(
         self,
@@ -216,13 +288,13 @@ class Api:
         if decisions * self._service.decision_values(task) > MOST_SMALL:
             await context_of(request).reserve_large()
 
-    async def _shown(self, decision: dict[str, Any]) -> dict[str, Any]:
-        """Return a decision as it is sent, with its times as texts too. While a long x is written others get a turn."""
+    async def _with_times(self, decision: dict[str, Any]) -> dict[str, Any]:
+        """Return a decision with its times as texts too. While a long x is written others get a turn."""
         for name, number in TIMES.items():
             decision[name] = rfc3339(decision[number])
         if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
-            written = await json_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
-            decision["x"] = Fragment(written.body)
+            reply = await json_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
+            decision["x"] = Fragment(reply.body)
         return decision
 
     async def item(self, task: requests.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
@@ -230,8 +302,16 @@ class Api:
         return self._service.item(task, number)
 
 
+def _describe(rule: Rule) -> LearnerKind:
+    parameters = [
+        LearnerParameter(name, rule.defaults[name], parameter.range, parameter.meaning)
+        for name, parameter in rule.parameters.items()
+    ]
+    return LearnerKind(rule.name, rule.summary, parameters)
+
+
 def _cookie(request: Request, token: str, seconds: int) -> tuple[bytes, bytes]:
-    # Behind a proxy it is the proxy's word that counts; who lies here harms only their own cookie.
+    # Behind a proxy its header counts; whoever forges it harms only their own cookie.
     over_tls = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto", ""))
     secure = "; Secure" if over_tls else ""
     text = f"{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}"

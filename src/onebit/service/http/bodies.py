@@ -7,9 +7,10 @@ in pieces, between which others get a turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from types import UnionType
-from typing import Annotated, Any, get_args, get_origin
+from typing import Annotated, Any, NamedTuple, get_args, get_origin
 from urllib.parse import parse_qsl
 
 from pydantic import FailFast, TypeAdapter, ValidationError
@@ -34,20 +35,21 @@ class ClientDisconnectedError(Exception):
 
 
 async def read_body(
-    scope: Scope, receive: Receive, most: int, patience_s: float, reserve_large: Callable[[], Awaitable[None]]
+    scope: Scope, receive: Receive, settings: Settings, reserve_large: Callable[[], Awaitable[None]]
 ) -> Content:
-    """Return the body of a request, which must arrive within `patience_s`.
+    """Return the body of a request, which must arrive in time.
 
     A large one waits for its turn: until then nothing more is read from its sender, and its time does not run.
     """
+    most = settings.max_body
     for name, value in scope["headers"]:
         if name == b"content-length" and int(value) > most:
             raise _too_large(most)
     try:
-        async with asyncio.timeout(patience_s) as limit:
+        async with asyncio.timeout(settings.request_timeout_s) as limit:
             return await _receive_all(receive, most, limit, reserve_large)
     except TimeoutError:
-        raise RequestTimeoutError(f"the request did not arrive within {patience_s:g} seconds") from None
+        raise RequestTimeoutError(f"the request did not arrive within {settings.request_timeout_s:g} seconds") from None
 
 
 async def _receive_all(
@@ -75,7 +77,7 @@ async def _receive_all(
 
 
 def _too_large(most: int) -> TooLargeError:
-    return TooLargeError(f"the body is larger than {most:,} bytes, the most that one request may have")
+    return TooLargeError(f"the body is larger than {most:,} bytes, the most of one request")
 
 
 class BodyReader:
@@ -109,7 +111,7 @@ class BodyReader:
     async def _read_large(self, content: Content) -> Any:
         """Parse a large body in one go, and validate its items in pieces, between which others get a turn."""
         if content.count(b",") + content.count(b":") > MOST_VALUES:
-            raise TooLargeError(f"the body has more than {MOST_VALUES:,} values and names, the most in one request")
+            raise TooLargeError(f"the body has more than {MOST_VALUES:,} values and names, the most of one request")
         async with self._heavy_work:
             try:
                 value = from_json(content)
@@ -118,7 +120,9 @@ class BodyReader:
         if self._many is None or not isinstance(value, list):
             return self._validate(value, ())
         if len(value) > self._settings.max_batch:
-            raise TooLargeError(f"the body has {len(value):,} items, and {self._settings.max_batch:,} are the most")
+            raise TooLargeError(
+                f"the body has {len(value):,} items, but at most {self._settings.max_batch:,} are allowed"
+            )
         found: list[Any] = []
         for start in range(0, len(value), ITEMS_AT_ONCE):
             async with self._heavy_work:
@@ -133,7 +137,7 @@ class BodyReader:
             names = max(len(item), len(x) if isinstance(x, dict) else 0)
             if self._many is not None and names > self._settings.max_values + len(self._fields):
                 raise TooLargeError(
-                    f"{shown_location(within) or 'the body'} has {names:,} names, and {self._settings.max_values:,} are the most of one x"
+                    f"{shown_location(within) or 'the body'} has {names:,} names, but at most {self._settings.max_values:,} are allowed in an x"
                 )
         try:
             return self._one.validate_python(item)
@@ -157,28 +161,41 @@ def _not_json(why: str, content: Content) -> RequestError:
     return RequestError(f"the body is not JSON that can be read: {why}")
 
 
+class Parameter(NamedTuple):
+    """A parameter of the path or of the query, as the signature of the endpoint declares it."""
+
+    kind: Any
+    default: Any = inspect.Parameter.empty
+
+    @property
+    def is_required(self) -> bool:
+        """Return True if it has no default."""
+        return self.default is inspect.Parameter.empty
+
+
 class QueryReader:
     """Turns the query of an address into the parameters that a route declares."""
 
-    def __init__(self, declared: dict[str, Any], required: Iterable[str]) -> None:
-        self._adapters: dict[str, TypeAdapter[Any]] = {name: TypeAdapter(kind) for name, kind in declared.items()}
-        self._required = tuple(required)
+    def __init__(self, declared: Mapping[str, Parameter]) -> None:
+        self._adapters: dict[str, TypeAdapter[Any]] = {
+            name: TypeAdapter(parameter.kind) for name, parameter in declared.items()
+        }
+        self._required = [name for name, parameter in declared.items() if parameter.is_required]
 
     def read(self, query: bytes) -> dict[str, Any]:
         """Return the parameters that are given."""
-        given = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-        found = {}
-        for name, text in given.items():
+        values = {}
+        for name, text in dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)).items():
             if name not in self._adapters:
                 raise InvalidError(
                     f"{truncate(name)} is not known here; {nearest(name, self._adapters)}", truncate(name)
                 )
             try:
-                found[name] = self._adapters[name].validate_strings(text)
+                values[name] = self._adapters[name].validate_strings(text)
             except ValidationError as error:
                 sentence, _ = message_of(error.errors(include_url=False), text)
                 raise InvalidError(sentence.replace("the body", name, 1), name) from None
         for name in self._required:
-            if name not in found:
+            if name not in values:
                 raise InvalidError(f"{name} is missing in the query", name)
-        return found
+        return values

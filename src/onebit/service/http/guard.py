@@ -13,7 +13,7 @@ from typing import Any, Literal
 import httptools
 
 from onebit.service.errors import RequestError, RequestTimeoutError, TooLargeError, UnavailableError
-from onebit.service.http.replies import final_bytes
+from onebit.service.http.responses import final_bytes
 from onebit.service.settings import Settings
 
 KEEP_ALIVE_S = 65  # longer than proxies keep a connection that is not used, so that they end it, and not we

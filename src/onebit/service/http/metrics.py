@@ -1,12 +1,15 @@
-"""What Prometheus reads: requests are counted here, and all else is asked of the service when somebody looks."""
+"""Metrics for Prometheus: requests are counted here, and the rest is read from the service at each scrape."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import reduce
 from itertools import accumulate
+from operator import getitem
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
@@ -17,27 +20,24 @@ from prometheus_client.core import (
     Metric,
     SummaryMetricFamily,
 )
-from prometheus_client.exposition import CONTENT_TYPE_LATEST as CONTENT_TYPE
 from prometheus_client.registry import Collector
 
 from onebit.learner.model_file import platform_info
 from onebit.service.errors import TaskQuarantinedError
 from onebit.service.http.guard import Connections
-from onebit.service.http.request import RequestContext
+from onebit.service.http.routes import RequestContext
 
 if TYPE_CHECKING:
     from onebit.service.service import Service
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
-WINDOW = 1000  # feedbacks of the rates
-
-__all__ = ["CONTENT_TYPE", "Metrics", "Requests", "build_info"]
+WINDOW = 1000  # feedbacks of the ratios
 
 
 def build_info() -> dict[str, str]:
     """Return what the service runs on, as `replies.Version` has it."""
-    here = platform_info()
-    return {"version": here["onebit"], **{name: here[name] for name in ("python", "numba", "numpy", "cpu")}}
+    platform = platform_info()
+    return {"version": platform["onebit"], **{name: platform[name] for name in ("python", "numba", "numpy", "cpu")}}
 
 
 class Requests:
@@ -60,14 +60,30 @@ class Requests:
 
     def metric(self) -> HistogramMetricFamily:
         """Return all of them as a histogram."""
-        made = HistogramMetricFamily(
+        histogram = HistogramMetricFamily(
             "onebit_request_seconds",
             "From the head of a request to the end of its answer.",
             labels=["method", "route", "status"],
         )
         for key, counts in list(self._counts.items()):
-            made.add_metric([str(part) for part in key], _buckets(BOUNDS_S, counts), self._sums[key])
-        return made
+            histogram.add_metric([str(part) for part in key], _buckets(BOUNDS_S, counts), self._sums[key])
+        return histogram
+
+
+C, G = CounterMetricFamily, GaugeMetricFamily
+TASK_METRICS = (  # the kind, the name, the meaning, and the path of the value in the statistics of a task
+    (C, "onebit_decisions", "Decisions made.", ("decisions",)),
+    (C, "onebit_right", "Feedbacks that said right.", ("right",)),
+    (C, "onebit_refused", "Feedbacks that could not be learnt from.", ("refused",)),
+    (C, "onebit_truths", "Feedbacks that named the right class.", ("truths",)),
+    (G, "onebit_mean_reward", f"The mean reward in the last {WINDOW} feedbacks.", ("window", "mean_reward")),
+    (C, "onebit_drift_alarms", "How often a task began to err more than before.", ("drift", "count")),
+    (G, "onebit_queue_events", "Rows of the log that are not learnt yet.", ("queue",)),
+    (C, "onebit_asked_sure", "Decisions that were asked to be sure.", ("certainty", "asked")),
+    (C, "onebit_sure", "Those that were.", ("certainty", "sure")),
+    (G, "onebit_sure_error_ratio", "The error of sure decisions, over all.", ("certainty", "error")),
+    (G, "onebit_risk_overshoot_ratio", "By how much that exceeds the risk, at least.", ("certainty", "overshoot")),
+)
 
 
 class Metrics(Collector):
@@ -87,19 +103,18 @@ class Metrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
+        gauges = self._service.gauges()
+        state = self._service.readiness(lambda _: True)
         yield InfoMetricFamily("onebit_build", "What the service runs on.", build_info())
         yield self._requests.metric()
-        yield GaugeMetricFamily("onebit_connections", "Connections that are open.", value=len(self._connections.open))
-        yield CounterMetricFamily(
-            "onebit_connections_refused", "Connections beyond the most at once.", value=self._connections.refused
-        )
-        yield from self._tasks()
-        gauges = self._service.gauges()
-        yield GaugeMetricFamily("onebit_log_position", "The last row of the log.", value=gauges["position"])
-        yield GaugeMetricFamily(
+        yield G("onebit_connections", "Connections that are open.", len(self._connections.open))
+        yield C("onebit_connections_refused", "Connections beyond the most at once.", self._connections.refused)
+        yield from self._statistics()
+        yield G("onebit_log_position", "The last row of the log.", gauges["position"])
+        yield G(
             "onebit_log_lag_seconds",
             "For how long this node has not heard where a log ends that it shares; 0 where it is alone.",
-            value=gauges["lag_s"],
+            gauges["lag_s"],
         )
         yield SummaryMetricFamily(
             "onebit_commit_seconds",
@@ -107,54 +122,30 @@ class Metrics(Collector):
             count_value=gauges["transactions"],
             sum_value=gauges["commit_seconds"],
         )
-        ages = GaugeMetricFamily(
-            "onebit_snapshot_age_seconds", "Since the last snapshot of a task, or since it is served.", labels=["task"]
-        )
-        failed = CounterMetricFamily(
-            "onebit_snapshot_failures", "Snapshots that could not be written.", labels=["task"]
-        )
-        for task, of_task in gauges["tasks"].items():
-            ages.add_metric([task], of_task["snapshot_age_s"])
-            failed.add_metric([task], of_task["snapshots_failed"])
-        yield from (ages, failed)
-        aside = GaugeMetricFamily("onebit_quarantined_tasks", "Tasks that are quarantined.", labels=["task"])
-        for one in self._service.quarantined():
-            aside.add_metric([one["name"]], 1)
-        yield aside
-        state = self._service.readiness(lambda _: True)
-        yield GaugeMetricFamily("onebit_ready", "Whether /readyz says ready.", value=state["ready"])
-        yield GaugeMetricFamily("onebit_warnings", "Warnings in /readyz.", value=len(state["warnings"]))
-        yield GaugeMetricFamily(
-            "onebit_clock_ahead_seconds",
-            "By how much the times of the log are ahead of the machine's clock.",
-            value=gauges["clock_ahead_s"],
-        )
+        age = "Since the last snapshot of a task, or since it is served."
+        tasks = gauges["tasks"].items()
+        yield _by_task(G, "onebit_snapshot_age_seconds", age, ((task, row["snapshot_age_s"]) for task, row in tasks))
+        failed = ((task, row["snapshots_failed"]) for task, row in tasks)
+        yield _by_task(C, "onebit_snapshot_failures", "Snapshots that could not be written.", failed)
+        quarantined = ((task["name"], 1) for task in self._service.quarantined())
+        yield _by_task(G, "onebit_quarantined_tasks", "Tasks that are quarantined.", quarantined)
+        yield G("onebit_ready", "Whether /readyz says ready.", state["ready"])
+        yield G("onebit_warnings", "Warnings in /readyz.", len(state["warnings"]))
+        ahead = "By how much the times of the log are ahead of the machine's clock."
+        yield G("onebit_clock_ahead_seconds", ahead, gauges["clock_ahead_s"])
 
-    def _tasks(self) -> Iterator[Metric]:
-        decisions = CounterMetricFamily("onebit_decisions", "Decisions made.", labels=["task"])
-        feedback = CounterMetricFamily("onebit_feedback", "Feedbacks heard.", labels=["task", "status"])
-        right = CounterMetricFamily("onebit_right", "Feedbacks that said right.", labels=["task"])
-        refused = CounterMetricFamily("onebit_refused", "Feedbacks that could not be learnt from.", labels=["task"])
-        rate = GaugeMetricFamily(
-            "onebit_right_ratio", f"The share of right in the last {WINDOW} feedbacks.", labels=["task"]
-        )
-        drift = CounterMetricFamily(
-            "onebit_drift_alarms", "How often a task began to err more than it used to.", labels=["task"]
-        )
-        queue = GaugeMetricFamily("onebit_queue_events", "Rows of the log that are not learnt yet.", labels=["task"])
-        truths = CounterMetricFamily("onebit_truths", "Feedbacks that named the right class.", labels=["task"])
-        reward = GaugeMetricFamily(
-            "onebit_mean_reward", f"The mean reward in the last {WINDOW} feedbacks.", labels=["task"]
-        )
-        asked = CounterMetricFamily("onebit_asked_sure", "Decisions that were asked to be sure.", labels=["task"])
-        sure = CounterMetricFamily("onebit_sure", "Those that were.", labels=["task"])
-        sure_error = GaugeMetricFamily(
-            "onebit_sure_error_ratio", "The error of sure decisions, over all.", labels=["task"]
-        )
-        overshoot = GaugeMetricFamily(
-            "onebit_risk_overshoot_ratio", "By how much that is above the risk of the task at least.", labels=["task"]
-        )
-        own_error = GaugeMetricFamily(
+    def _statistics(self) -> Iterator[Metric]:
+        """Yield what comes from the statistics of the tasks."""
+        statistics: dict[str, dict[str, Any]] = {}
+        for task in self._service.task_names():
+            with suppress(TaskQuarantinedError):  # since its name was listed
+                statistics[task] = self._service.summary(task, WINDOW)
+        for kind, name, meaning, path in TASK_METRICS:
+            values = ((task, reduce(getitem, path, stats)) for task, stats in statistics.items())
+            yield _by_task(kind, name, meaning, values)
+        right = G("onebit_right_ratio", f"The share of right in the last {WINDOW} feedbacks.", labels=["task"])
+        feedback = C("onebit_feedback", "Feedbacks received.", labels=["task", "status"])
+        own_error = G(
             "onebit_shadow_error_ratio",
             f"The learner's own error, estimated from the last {WINDOW} rounds in which something else was shown, and the ends of its 95 % interval.",
             labels=["task", "end"],
@@ -162,39 +153,30 @@ class Metrics(Collector):
         delays = HistogramMetricFamily(
             "onebit_feedback_delay_seconds", "From a decision to its feedback.", labels=["task"]
         )
-        for task in self._service.task_names():
-            try:
-                stats = self._service.summary(task, WINDOW)
-            except TaskQuarantinedError:  # at this moment
-                continue
-            decisions.add_metric([task], stats["decisions"])
+        for task, stats in statistics.items():
             feedback.add_metric([task, "accepted"], stats["feedback"] - stats["silences"])
             feedback.add_metric([task, "silence"], stats["silences"])
             feedback.add_metric([task, "late"], stats["late"])
-            right.add_metric([task], stats["right"])
-            refused.add_metric([task], stats["refused"])
+            for end in ("error", "low", "high"):
+                if stats["shadow"] is not None and stats["shadow"][end] is not None:
+                    own_error.add_metric([task, end], stats["shadow"][end])
             if stats["window"]["error"] is not None:
-                rate.add_metric([task], 1.0 - stats["window"]["error"])
-                reward.add_metric([task], stats["window"]["mean_reward"])
-            truths.add_metric([task], stats["truths"])
-            certainty = stats["certainty"]
-            asked.add_metric([task], certainty["asked"])
-            sure.add_metric([task], certainty["sure"])
-            if certainty["error"] is not None:
-                sure_error.add_metric([task], certainty["error"])
-            if certainty["overshoot"] is not None:
-                overshoot.add_metric([task], certainty["overshoot"])
-            if stats["shadow"] is not None:
-                for end in ("error", "low", "high"):
-                    if stats["shadow"][end] is not None:
-                        own_error.add_metric([task, end], stats["shadow"][end])
-            drift.add_metric([task], stats["drift"]["count"])
-            queue.add_metric([task], stats["queue"])
+                right.add_metric([task], 1.0 - stats["window"]["error"])
             delays.add_metric([task], _buckets(stats["delays"]["bounds_s"], stats["delays"]["counts"]), None)
-        certainties = (asked, sure, sure_error, overshoot)
-        return iter(
-            (decisions, feedback, right, refused, rate, truths, reward, drift, *certainties, own_error, queue, delays)
-        )
+        yield from (right, feedback, own_error, delays)
+
+
+def _by_task(
+    kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    name: str,
+    meaning: str,
+    values: Iterable[tuple[str, Any]],
+) -> Metric:
+    metric = kind(name, meaning, labels=["task"])
+    for task, value in values:
+        if value is not None:
+            metric.add_metric([task], value)
+    return metric
 
 
 def _buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:

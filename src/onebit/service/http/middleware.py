@@ -22,8 +22,8 @@ from onebit.service.errors import (
 from onebit.service.http.bodies import ClientDisconnectedError
 from onebit.service.http.guard import LARGEST_HEAD, HeadTooLargeError
 from onebit.service.http.metrics import Requests
-from onebit.service.http.replies import error_reply
-from onebit.service.http.request import COOKIE, LARGE_AT_ONCE, RequestContext
+from onebit.service.http.responses import error_reply
+from onebit.service.http.routes import COOKIE, LARGE_AT_ONCE, RequestContext
 from onebit.service.tokens import Principal, Tokens
 
 LOG = logging.getLogger("onebit.service")

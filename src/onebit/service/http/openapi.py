@@ -10,9 +10,9 @@ from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from onebit.service.errors import UnavailableError
-from onebit.service.http.replies import PROBLEM, Problem, title_of
-from onebit.service.http.request import COOKIE
-from onebit.service.http.routes import Operation
+from onebit.service.http.bodies import Parameter
+from onebit.service.http.responses import PROBLEM, Problem, title_of
+from onebit.service.http.routes import COOKIE, Operation
 from onebit.version import VERSION
 
 TAGS = {  # in this order
@@ -31,23 +31,23 @@ SECURITY: dict[str, dict[str, str]] = {
 
 
 class _Schemas:
-    """The schemas of types: each is asked for first, and then all are made at once, so that models have one name each."""
+    """The schemas of types: all are requested first and then made at once, so that models have one name each."""
 
     def __init__(self) -> None:
-        self._asked: list[tuple[int, JsonSchemaMode, TypeAdapter[Any]]] = []
+        self._requested: list[tuple[int, JsonSchemaMode, TypeAdapter[Any]]] = []
         self._slots: list[dict[str, Any]] = []
 
-    def of(self, kind: Any, mode: JsonSchemaMode, **more: Any) -> dict[str, Any]:
-        """Return an object that will be the schema of a type, with `more` added."""
-        self._asked.append((len(self._asked), mode, TypeAdapter(kind)))
+    def request(self, kind: Any, mode: JsonSchemaMode, **more: Any) -> dict[str, Any]:
+        """Return an object that `resolve` turns into the schema of a type, with `more` added."""
+        self._requested.append((len(self._requested), mode, TypeAdapter(kind)))
         self._slots.append(dict(more))
         return self._slots[-1]
 
     def resolve(self) -> dict[str, Any]:
-        """Fill all that were asked for, and return the schemas of the models that they name."""
-        found, models = TypeAdapter.json_schemas(self._asked, ref_template=REFERENCE)
-        for (number, mode, _), slot in zip(self._asked, self._slots, strict=True):
-            slot.update({**found[number, mode], **slot})
+        """Fill all that were requested, and return the schemas of the models that they name."""
+        schemas, models = TypeAdapter.json_schemas(self._requested, ref_template=REFERENCE)
+        for (number, mode, _), slot in zip(self._requested, self._slots, strict=True):
+            slot.update({**schemas[number, mode], **slot})
         shared: dict[str, Any] = models["$defs"]
         return shared
 
@@ -55,74 +55,70 @@ class _Schemas:
 def build_document(operations: Iterable[Operation]) -> dict[str, Any]:
     """Return the OpenAPI document of these operations."""
     schemas, paths = _Schemas(), dict[str, dict[str, Any]]()
-    for one in operations:
-        paths.setdefault(one.path, {})[one.method.lower()] = _described(one, schemas)
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schemas)
     return {
         "openapi": "3.1.0",
         "info": {"title": "onebit", "summary": "Decide, hear right or wrong, learn.", "version": VERSION},
-        "tags": [{"name": name, "description": said} for name, said in TAGS.items()],
+        "tags": [{"name": name, "description": meaning} for name, meaning in TAGS.items()],
         "paths": paths,
         "components": {"schemas": schemas.resolve(), "securitySchemes": SECURITY},
     }
 
 
-def _described(one: Operation, schemas: _Schemas) -> dict[str, Any]:
-    name = one.endpoint.__name__
-    parameters = [
-        {
-            "name": parameter,
-            "in": where,
-            "required": given.required,
-            "schema": schemas.of(
-                given.kind,
-                "validation",
-                **({} if given.required or given.default is None else {"default": given.default}),
-            ),
-        }
-        for where, found in (("path", one.in_path), ("query", one.query))
-        for parameter, given in found.items()
-    ]
+def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    name = operation.endpoint.__name__
     described: dict[str, Any] = {
         "summary": name.replace("_", " ").title(),
-        "description": one.endpoint.__doc__,
+        "description": operation.endpoint.__doc__,
         "operationId": name,
-        "tags": [one.tag],
-        "x-scope": one.needs,
+        "tags": [operation.tag],
+        "x-scope": operation.needs,
     }
-    if one.needs != "nobody":
+    if operation.needs != "nobody":
         described["security"] = [{scheme: []} for scheme in SECURITY]
-    if parameters:
+    if parameters := [
+        _parameter(name, place, parameter, schemas)
+        for place, declared in (("path", operation.in_path), ("query", operation.query))
+        for name, parameter in declared.items()
+    ]:
         described["parameters"] = parameters
-    if one.body is not None:
-        described["requestBody"] = {"required": True, "content": _json(schemas.of(one.body, "validation"))}
-    return {**described, "responses": _responses(one, schemas)}
+    if operation.body is not None:
+        described["requestBody"] = {"required": True, "content": _json(schemas.request(operation.body, "validation"))}
+    return {**described, "responses": _responses(operation, schemas)}
 
 
-def _responses(one: Operation, schemas: _Schemas) -> dict[str, Any]:
-    good: dict[str, Any] = {"description": HTTPStatus(one.status).phrase}
-    if one.reply is not None:
-        good["content"] = _json(schemas.of(one.reply, "serialization"))
-    elif one.content is not None:
-        good["content"] = {one.content: {}}
-    if one.headers:
-        good["headers"] = {name: _header(said) for name, said in one.headers.items()}
-    found = {str(one.status): good}
-    for kind in sorted(one.errors, key=lambda kind: kind.status):
-        found[str(kind.status)] = _refusal(title_of(kind), schemas)
+def _parameter(name: str, place: str, parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
+    has_default = not parameter.is_required and parameter.default is not None
+    schema = schemas.request(parameter.kind, "validation", **({"default": parameter.default} if has_default else {}))
+    return {"name": name, "in": place, "required": parameter.is_required, "schema": schema}
+
+
+def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
+    good: dict[str, Any] = {"description": HTTPStatus(operation.status).phrase}
+    if operation.reply is not None:
+        good["content"] = _json(schemas.request(operation.reply, "serialization"))
+    elif operation.content is not None:
+        good["content"] = {operation.content: {}}
+    if operation.headers:
+        good["headers"] = {name: _header(meaning) for name, meaning in operation.headers.items()}
+    responses = {str(operation.status): good}
+    for kind in sorted(operation.errors, key=lambda kind: kind.status):
+        responses[str(kind.status)] = _refusal(title_of(kind), schemas)
         if kind is UnavailableError:
-            found[str(kind.status)]["headers"] = {"Retry-After": _header("Seconds after which to send it again")}
-    for status, kind in one.also.items():
-        found.setdefault(str(status), {"description": HTTPStatus(status).phrase, "content": {}})
-        found[str(status)]["content"] |= _json(schemas.of(kind, "serialization"))
-    return {**found, "default": _refusal("Whatever else goes wrong", schemas)}
+            responses[str(kind.status)]["headers"] = {"Retry-After": _header("Seconds after which to send it again")}
+    for status, reply in operation.other_replies.items():
+        responses.setdefault(str(status), {"description": HTTPStatus(status).phrase, "content": {}})
+        responses[str(status)]["content"] |= _json(schemas.request(reply, "serialization"))
+    return {**responses, "default": _refusal("Any other error", schemas)}
 
 
-def _refusal(said: str, schemas: _Schemas) -> dict[str, Any]:
-    return {"description": said, "content": {PROBLEM: {"schema": schemas.of(Problem, "serialization")}}}
+def _refusal(description: str, schemas: _Schemas) -> dict[str, Any]:
+    return {"description": description, "content": {PROBLEM: {"schema": schemas.request(Problem, "serialization")}}}
 
 
-def _header(said: str) -> dict[str, Any]:
-    return {"description": said, "schema": {"type": "string"}}
+def _header(description: str) -> dict[str, Any]:
+    return {"description": description, "schema": {"type": "string"}}
 
 
 def _json(schema: dict[str, Any]) -> dict[str, Any]:

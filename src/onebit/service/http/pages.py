@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from onebit.service.errors import NotFoundError
-from onebit.service.http.replies import STRICT, Reply
+from onebit.service.http.responses import STRICT, Reply
 
 PAGES = ("dashboard", "play", "docs", "login")
 ICON = "image/x-icon"

@@ -91,7 +91,7 @@ async def _serve(
 ) -> int:
     LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
     service = Service(settings, compiles_apart=True, store=store)
-    app = App(service, settings, tokens)
+    app = App(service, tokens)
     if not await _start(service):
         LOG.info("ended before it was ready", extra={"event": "ended"})
         return 0

@@ -6,16 +6,18 @@ The function's signature is the contract: the body is checked straight from its 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Literal, NamedTuple, get_type_hints
+from dataclasses import KW_ONLY, dataclass, field
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from onebit.service.core.plan import HeavyWork
 from onebit.service.errors import (
     ForbiddenError,
     InvalidError,
@@ -27,14 +29,59 @@ from onebit.service.errors import (
     UnauthorizedError,
     UnavailableError,
 )
-from onebit.service.http.bodies import BodyReader, QueryReader, read_body
-from onebit.service.http.replies import empty_reply, error_reply, json_reply
-from onebit.service.http.request import RequestContext
-from onebit.service.settings import Settings
+from onebit.service.http.bodies import BodyReader, Parameter, QueryReader, read_body
+from onebit.service.http.responses import empty_reply, error_reply, json_reply
+from onebit.service.tokens import Principal
+
+if TYPE_CHECKING:
+    from onebit.service.service import Service
 
 # "nobody" needs no token at all; "anybody" needs a token, of any scope; "everything" is read for a token of all tasks.
 Needs = Literal["nobody", "anybody", "decide", "feedback", "read", "admin", "everything"]
 Endpoint = Callable[..., Awaitable[object]]
+COOKIE = "onebit_token"
+LARGE_AT_ONCE = 2  # requests of one token that are large, or whose answers are
+
+
+class RequestContext:
+    """What is known of a request while it is answered."""
+
+    __slots__ = ("is_large", "large_requests", "method", "principal", "route", "started", "status", "token")
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        self.principal: Principal | None = None
+        self.token: str | None = None  # its text
+        self.route = "none"  # the path as it is declared
+        self.status = 0  # of the answer, once there is one
+        self.started = perf_counter()
+        self.large_requests: asyncio.Semaphore | None = None  # those of the token that asks
+        self.is_large = False
+
+    async def reserve_large(self) -> None:
+        """Wait until this request may be a large one, or have a large answer; one token has only so many at a time."""
+        if not self.is_large and self.large_requests is not None:
+            await self.large_requests.acquire()
+            self.is_large = True
+
+    def release_large(self) -> None:
+        """Let the next large request of the token go on."""
+        if self.is_large and self.large_requests is not None:
+            self.large_requests.release()
+            self.is_large = False
+
+
+def context_of(request: Request) -> RequestContext:
+    """Return what is known of a request."""
+    context: RequestContext = request.scope["onebit"]
+    return context
+
+
+def principal_of(request: Request) -> Principal:
+    """Return who asks; the middleware has authenticated them."""
+    principal = context_of(request).principal
+    assert principal is not None
+    return principal
 
 
 class _Text(StringConvertor):
@@ -46,69 +93,40 @@ class _Text(StringConvertor):
 register_url_convertor("text", _Text())
 
 
-class Parameter(NamedTuple):
-    """A parameter of the path or of the query, as the signature of the endpoint has it."""
-
-    kind: Any
-    default: Any = inspect.Parameter.empty
-
-    @property
-    def required(self) -> bool:
-        """Return True if it has no default."""
-        return self.default is inspect.Parameter.empty
-
-
+@dataclass(eq=False)
 class Operation:
     """One method of one path."""
 
-    def __init__(
-        self,
-        method: str,
-        path: str,
-        endpoint: Endpoint,
-        *,
-        needs: Needs,
-        tag: str,
-        reply: Any = None,
-        status: int = 200,
-        refuses: Iterable[type[RequestError]] = (),
-        settings: Settings,
-        heavy_work: HeavyWork,
-        hear_of: Callable[[str], Awaitable[None]],
-        page: bool = False,
-        content: str | None = None,
-        also: dict[int, Any] | None = None,
-        headers: dict[str, str] | None = None,
-    ) -> None:
-        self.method = method
-        self.pattern = path  # as Starlette's routes have it
-        self.path = path.replace(":text", "")
-        self.endpoint = endpoint
-        self.needs: Needs = needs
-        self.tag = tag  # the group in which it is described
-        self.reply = reply  # the type of what is answered, where that is JSON
-        self.status = status
-        self.page = page  # for people: they are shown how to log in
-        self.content = content  # the type of an answer that is no JSON
-        self.also = also or {}  # the types of answers of other statuses
-        self.headers = headers or {}  # of an answer that is no refusal, and what they say
-        self._hear_of = hear_of
-        self._max_body = settings.max_body
-        self._patience_s = settings.request_timeout_s
-        hints = get_type_hints(endpoint, include_extras=True)
-        given = inspect.signature(endpoint).parameters
-        found = {name: Parameter(hints[name], one.default) for name, one in given.items() if name in hints}
-        self._wants_request = found.pop("request", None) is not None
-        body = found.pop("body", None)
+    method: str
+    pattern: str  # the path as Starlette's routes have it
+    endpoint: Endpoint
+    service: Service
+    _: KW_ONLY
+    needs: Needs
+    tag: str  # the group in which it is described
+    reply: Any = None  # the type of an answer in JSON
+    status: int = 200
+    content: str | None = None  # the media type of any other answer
+    is_page: bool = False  # for people, who are shown how to log in
+    refusals: Iterable[type[RequestError]] = ()  # beside those that follow from the signature
+    other_replies: dict[int, Any] = field(default_factory=dict)  # types of answers in JSON of other statuses
+    headers: dict[str, str] = field(default_factory=dict)  # of an answer that is no refusal, and what they mean
+
+    def __post_init__(self) -> None:
+        self.path = self.pattern.replace(":text", "")
+        hints = get_type_hints(self.endpoint, include_extras=True)
+        declared = inspect.signature(self.endpoint).parameters
+        parameters = {name: Parameter(hints[name], declared[name].default) for name in declared}
+        self._wants_request = parameters.pop("request", None) is not None
+        body = parameters.pop("body", None)
         self.body = None if body is None else body.kind
-        self.in_path = {name: one for name, one in found.items() if f"{{{name}}}" in self.path}
-        self.query = {name: one for name, one in found.items() if name not in self.in_path}
-        self._body = None if body is None else BodyReader(self.body, settings, heavy_work)
-        required = [name for name, one in self.query.items() if one.required]
-        kinds = {name: one.kind for name, one in self.query.items()}
-        self._query = QueryReader(kinds, required) if kinds else None
-        self.errors: set[type[RequestError]] = set(refuses)
-        if needs != "nobody":
+        self.in_path = {name: parameter for name, parameter in parameters.items() if f"{{{name}}}" in self.path}
+        self.query = {name: parameter for name, parameter in parameters.items() if name not in self.in_path}
+        settings = self.service.settings
+        self._body = None if body is None else BodyReader(self.body, settings, self.service.heavy_work)
+        self._query = QueryReader(self.query)
+        self.errors: set[type[RequestError]] = set(self.refusals)
+        if self.needs != "nobody":
             self.errors |= {UnauthorizedError, ForbiddenError, UnavailableError}
         if self.in_path:
             self.errors |= {NotFoundError}
@@ -124,11 +142,11 @@ class Operation:
         task = arguments.get("task")
         self._check(context, task)
         if task is not None:
-            await self._hear_of(task)
-        if self._query is not None:
+            await self.service.discover(task)
+        if self.query:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:
-            content = await read_body(scope, receive, self._max_body, self._patience_s, context.reserve_large)
+            content = await read_body(scope, receive, self.service.settings, context.reserve_large)
             arguments["body"] = await self._body.read(content)
         if self._wants_request:
             arguments["request"] = Request(scope)
@@ -150,16 +168,16 @@ class Operation:
             if principal.tasks is not None:
                 raise ForbiddenError("this needs a token for all tasks")
             if "read" not in principal.scopes:
-                raise ForbiddenError("the token has not the scope read")
+                raise ForbiddenError("the token lacks scope 'read'")
         elif self.needs != "anybody" and self.needs not in principal.scopes:
-            raise ForbiddenError(f"the token has not the scope {self.needs}")
+            raise ForbiddenError(f"the token lacks scope '{self.needs}'")
 
 
 class PathItem:
     """A path, and its operations by method."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
-        self.operations = {one.method: one for one in operations}
+        self.operations = {operation.method: operation for operation in operations}
         self.path = next(iter(self.operations.values())).path
         methods = {*self.operations, "OPTIONS"} | ({"HEAD"} if "GET" in self.operations else set())
         self._allowed = ", ".join(sorted(methods))
@@ -172,12 +190,11 @@ class PathItem:
         if operation is not None:
             await operation(scope, receive, send)
             return
-        # Which methods there are is the answer to OPTIONS; any other is refused.
         header = [(b"allow", self._allowed.encode())]
         if scope["method"] == "OPTIONS":
             response: Response = empty_reply(header)
         else:
-            sentence = f"this path is not for this method; it is for {self._allowed}"
-            response = error_reply(MethodNotAllowedError(sentence), header)
+            message = f"the method {scope['method']} is not allowed here; allowed are {self._allowed}"
+            response = error_reply(MethodNotAllowedError(message), header)
         context.status = response.status_code
         await response(scope, receive, send)
