@@ -24,13 +24,13 @@ def test_mean_and_deviation_are_those_over_all_orders(labels: list[int]) -> None
 
 @pytest.mark.parametrize("labels", [[], [0], [0, 0, 0, 0]])
 def test_what_cannot_be_in_another_order_has_no_long_runs(labels: list[int]) -> None:
-    assert not runs_test(np.array(labels, dtype=np.int64)).long
+    assert not runs_test(np.array(labels, dtype=np.int64)).are_long
 
 
 def test_orders_drawn_uniformly_have_no_long_runs() -> None:
     # 6 standard deviations and a fifth fewer runs: of 200 orders none, but for one time in 10^6 at most.
     generator = np.random.default_rng(3)
-    assert not any(runs_test(generator.integers(0, 5, size=400)).long for _ in range(200))
+    assert not any(runs_test(generator.integers(0, 5, size=400)).are_long for _ in range(200))
 
 
 def test_slightly_sticky_labels_are_nothing_to_speak_of() -> None:
@@ -41,7 +41,7 @@ def test_slightly_sticky_labels_are_nothing_to_speak_of() -> None:
         labels[at] = labels[at - 1]
     found = runs_test(labels)
     assert found.runs < found.mean - 6 * found.deviation
-    assert not found.long
+    assert not found.are_long
 
 
 def noise(sort: bool) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

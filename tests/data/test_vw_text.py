@@ -13,7 +13,7 @@ import pytest
 
 import onebit
 from onebit.cli import main
-from onebit.data.vw_text import parsed
+from onebit.data.vw_text import parse_line
 from tests.data.reading import read
 
 MASK = 2**32 - 1
@@ -73,7 +73,7 @@ def hashed(name: str) -> int:
 @pytest.mark.long
 @pytest.mark.parametrize("line", LINES)
 def test_features_labels_and_tags_are_those_that_vw_reads(vw: Any, line: str) -> None:
-    theirs, ours = vw.parse(line), parsed(line)
+    theirs, ours = vw.parse(line), parse_line(line)
     assert theirs.get_multiclass_label() == int(ours.label[0])
     assert theirs.get_tag() == ours.tag
     found: Counter[int] = Counter()
@@ -89,13 +89,13 @@ def test_a_file_is_a_stream_in_which_vw_sees_the_same(tmp_path: Path, vw: Any) -
     path.write_text("\n".join(LINES) + "\n\n")
     data = read(path)
     assert data.classes == (1, 2, 3)
-    assert data.y.tolist() == [int(parsed(line).label[0]) - 1 for line in LINES]
-    names = list(dict.fromkeys(name for line in LINES for name in parsed(line).features))
+    assert data.y.tolist() == [int(parse_line(line).label[0]) - 1 for line in LINES]
+    names = list(dict.fromkeys(name for line in LINES for name in parse_line(line).features))
     assert data.X.shape == (len(LINES), len(names))
     for row, line in enumerate(LINES):
         a, b = data.X.indptr[row : row + 2]
         kept = {names[column]: value for column, value in zip(data.X.indices[a:b], data.X.data[a:b], strict=True)}
-        assert kept == pytest.approx(parsed(line).features)
+        assert kept == pytest.approx(parse_line(line).features)
         assert np.all(np.diff(data.X.indices[a:b]) > 0)
 
 

@@ -85,7 +85,7 @@ def test_a_rule_of_ones_own_takes_part(
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
-        (["--learners", "bpa", "--learner", "bpa"], "say so again"),
+        (["--learners", "bpa", "--learner", "bpa"], "give it without --learner and --set"),
         (["--learners", "bpaa"], "did you mean 'bpa'"),
         (["--learners", "bpa:rate=1"], "'rate'"),
     ],

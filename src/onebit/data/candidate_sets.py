@@ -29,46 +29,44 @@ class CandidateSets:
 
     @classmethod
     def of_size(cls, sets: NDArray[np.int64]) -> CandidateSets:
-        """From a matrix with a set in each row."""
+        """Make sets from a matrix with one in each row."""
         count, size = sets.shape
         return cls(sets.ravel(), np.arange(count + 1, dtype=np.int64) * size)
 
     @classmethod
     def joined(cls, parts: Sequence[CandidateSets]) -> CandidateSets:
-        """One after the other."""
+        """Concatenate sets."""
         sizes = np.concatenate([_NONE, *(part.sizes for part in parts)])
         return cls(np.concatenate([_NONE, *(part.members for part in parts)]), starts_of(sizes))
 
     @property
     def count(self) -> int:
-        """How many sets there are."""
         return len(self.starts) - 1
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many candidates each set has."""
         return np.diff(self.starts)
 
     @property
     def packed(self) -> NDArray[np.int64]:
-        """All in one array, as the loop takes them. In streams the right class is always one of them."""
+        """All sets in one array, as the loop takes them. In streams the right class is always one of them."""
         return pack_lists(self.members, self.sizes, complete=True)
 
     @classmethod
     def unpacked(cls, packed: NDArray[np.int64]) -> CandidateSets:
-        """From that array, which is not empty."""
+        """Make sets from that array, which must not be empty."""
         first = count_lists(packed) + 1
         return cls(packed[first:], (packed[:first] >> 1) - first)
 
     def taken(self, numbers: NDArray[np.int64]) -> CandidateSets:
-        """The sets of these rows."""
+        """Return the sets of these rows."""
         sizes = self.sizes[numbers]
         starts = starts_of(sizes)
         inside = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
         return CandidateSets(self.members[np.repeat(self.starts[:-1][numbers], sizes) + inside], starts)
 
     def renumbered(self, index: NDArray[np.int64]) -> CandidateSets:
-        """The same sets where class c has the number index[c]."""
+        """Return the sets with class c called index[c]."""
         members = index[self.members]
         return CandidateSets(members[np.lexsort((members, self.owners))], self.starts)
 
@@ -78,7 +76,7 @@ class CandidateSets:
         return np.repeat(np.arange(self.count), self.sizes)
 
     def without(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the sets that lack their label."""
+        """Return the numbers of the sets that lack their label."""
         has = np.zeros(self.count, dtype=bool)
         owners = self.owners
         has[owners[self.members == labels[owners]]] = True
@@ -86,19 +84,19 @@ class CandidateSets:
 
 
 def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where sets of these sizes begin, and the last ends."""
+    """Return where sets of these sizes begin, and the last ends."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
 class CandidateDraws:
-    """So many classes for one round after the other, the right one among them, the others drawn uniformly from the rest."""
+    """Draws of candidates for one round after the other: the right class, and others uniform from the rest."""
 
     def __init__(self, size: int, classes: int, seed: int) -> None:
         self._others, self._rest = size - 1, classes - 1
         self._generator = np.random.default_rng([_CANDIDATES, seed])
 
     def next(self, labels: NDArray[np.int64]) -> CandidateSets:
-        """The sets of the next rounds, whose labels these are."""
+        """Draw the sets of the next rounds, whose labels these are."""
         chances = self._generator.random((len(labels), self._others))
         sets = np.empty((len(labels), self._others + 1), dtype=np.int64)
         others = sets[:, :-1]
@@ -114,7 +112,7 @@ class CandidateDraws:
 
 
 def checked_size(given: object, classes: int) -> int:
-    """A number of candidates that leaves a choice, and leaves some out."""
+    """Return a number of candidates; refuse one that leaves no choice, or leaves nothing out."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 2:
         raise InputError(
             f"candidates is {brief(given)}, but must be a whole number of at least 2, or a column that lists them"
@@ -142,7 +140,7 @@ class ListedCandidates:
         self._first: list[int] = []  # the row in which each name was first
 
     def read(self, cells: Iterable[Any], row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The members of the sets of a block that starts at this row, as codes of names, and the sizes of the sets."""
+        """Return the members of the sets of a block that starts at this row, as codes of names, and the sizes of the sets."""
         members: list[int] = []
         sizes: list[int] = []
         for number, cell in enumerate(cells, row):
@@ -162,7 +160,7 @@ class ListedCandidates:
         classes: tuple[ClassName, ...],
         labels: NDArray[np.int64] | None,
     ) -> CandidateSets:
-        """All that was read, with numbers of classes; what is unknown or named twice, and sets without their label, are refused."""
+        """Return all sets with indices of classes; refuse unknown names, names given twice, and sets without their label."""
         known = {name: number for number, name in enumerate(classes)}
         index = np.zeros(len(self._codes), dtype=np.int64)
         for (name, code), row in zip(self._codes.items(), self._first, strict=True):
@@ -193,7 +191,7 @@ class ListedCandidates:
 
 
 def names_in(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
-    """The names in a cell; a text has them with bars between them, or is a JSON list. `what` and `place` are for sentences; to find a place may take a file.
+    """Return the names in a cell; a text has them with bars between them, or is a JSON list. `what` and `place` are for sentences; to find a place may take a file.
 
     >>> [names_in(cell, "it", lambda: "row 1") for cell in ("red|dark blue", "3", '["a|b", 2]')]
     [['red', 'dark blue'], ['3'], ['a|b', 2]]
@@ -231,7 +229,7 @@ def _split(text: str, what: str, place: Callable[[], str]) -> list[Any]:
 def listed_candidates(
     given: Any, rows: int, classes: tuple[ClassName, ...], labels: NDArray[np.int64] | None, what: str
 ) -> CandidateSets:
-    """The candidates of rows at hand: a list with the names for each, or a matrix of true and false, a column for each class."""
+    """Return the candidates of rows at hand: a list with the names for each, or a matrix of true and false, a column for each class."""
     matrix = np.asarray(given) if hasattr(given, "dtype") and getattr(given, "ndim", 1) == 2 else None
     if matrix is not None and matrix.dtype == bool:
         if matrix.shape[1] != len(classes):

@@ -20,12 +20,12 @@ from onebit.data.reading import (
     Kind,
     Reading,
     RewardColumns,
+    describe_kinds,
     is_number_type,
     kind_of,
     known_column,
     label_column,
     refuse_bad_header,
-    sentence,
     usual_labels,
 )
 from onebit.data.texts import Encoder, Entries, block_of
@@ -62,24 +62,25 @@ class Columns(FileReader):
         self.reading = reading
         self.kinds: dict[str, Kind] = {}  # of the features, once they are settled
         declared = {"text": Kind.TEXT, "categorical": Kind.CATEGORY, "numeric": Kind.NUMBER}
-        self._said: dict[str, Kind | None] = {}
+        self._declared: dict[str, Kind | None] = {}  # None where a column is dropped
         for what in (*declared, "drop"):
             for name in getattr(reading, what):
+                purpose = "dropped" if what == "drop" else what
                 if name not in names:
                     raise InputError(
-                        f"there is no column {brief(name)} in {path} to be {_done(what)}; {nearest(str(name), names)}"
+                        f"there is no column {brief(name)} in {path} to be {purpose}; {nearest(str(name), names)}"
                     )
                 if name in self._answering:
-                    self._refuse_as_well(name, what)
-                if name in self._said:
+                    self._refuse_as_well(name, purpose)
+                if name in self._declared:
                     raise InputError(
-                        f"the column {brief(name)} of {path} is named twice, the second time to be {_done(what)}"
+                        f"the column {brief(name)} of {path} is named twice, the second time to be {purpose}"
                     )
-                self._said[name] = declared.get(what)
+                self._declared[name] = declared.get(what)
         self.names = list(names)
         if self.rewards is not None:
             self._refuse_leak()
-        if all(name in self._answering or self._said.get(name, Kind.NUMBER) is None for name in names):
+        if all(name in self._answering or self._declared.get(name, Kind.NUMBER) is None for name in names):
             raise InputError(f"{path} has no column but {self._answers}, and needs at least one feature")
         self._guessed: dict[str, Kind] = {}
         self._hashed: list[str] = []  # categories of very many values
@@ -96,17 +97,19 @@ class Columns(FileReader):
         """Yield Arrow's record batches, each with the bytes read so far."""
 
     def label_names(self) -> list[Any]:
-        """The labels as a user knows them, in the order of their codes.
+        """Return the labels as a user knows them, in the order of their codes.
 
-        Labels that were read as texts are whole numbers where all are numbers, strings otherwise; where classes are given, what these have.
+        Labels that were read as texts are numbers if all look so, strings otherwise; if classes are given, what these have.
         """
         texts: list[str] = self.labels.values
-        if self.classes is not None:
-            known = set(self.classes)
-            return [number_of(text) if text not in known and NUMBER.fullmatch(text.strip()) else text for text in texts]
-        if all(NUMBER.fullmatch(text.strip()) for text in texts):
-            return [number_of(text) for text in texts]
-        return texts
+        are_numbers = [bool(NUMBER.fullmatch(text.strip())) for text in texts]
+        if self.classes is None and not all(are_numbers):
+            return texts
+        known = set(self.classes or ())
+        return [
+            number_of(text) if is_number and text not in known else text
+            for text, is_number in zip(texts, are_numbers, strict=True)
+        ]
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         if not self.kinds:
@@ -117,39 +120,37 @@ class Columns(FileReader):
             for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
                 part = batch.slice(start, TEXTS) if self._encoder else batch
                 cells = {name: _decoded(part.column(place[name])) for name in [*self.features, *self._answering]}
-                answers = self._answers_of(cells, part.num_rows, row)
+                answers = self._read_answers(cells, part.num_rows, row)
                 if self._encoder is None:
                     yield {"X": self._dense(cells, part.num_rows, row), **answers}, done
                 else:
                     values, columns, starts = self._sparse(self._encoder, cells, part.num_rows, row)
                     ends = starts + stored
-                    found = {"data": values, "indices": columns, "indptr": ends if row == 0 else ends[1:], **answers}
-                    yield found, done
+                    rows = {"data": values, "indices": columns, "indptr": ends if row == 0 else ends[1:]}
+                    yield rows | answers, done
                     stored += len(values)
                 row += part.num_rows
 
     # --- what the columns are ----------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Fix what each column is: as it was said, or as its first values look."""
+        """Fix the kind of each column: as declared, or as its first values look."""
         sample = self.sample()
         for index, name in enumerate(self.names):
-            if name in self._answering or name in self._said:
+            if name in self._answering:
                 continue
-            kind = Kind.NUMBER if sample is None else kind_of(name, sample.column(index), self.texts_are_cells)
-            if kind is not Kind.NUMBER:
-                self._guessed[name] = kind
-        kinds = {name: self._said.get(name) or self._guessed.get(name, Kind.NUMBER) for name in self.names}
-        self.kinds = {
-            name: kind
-            for name, kind in kinds.items()
-            if name not in self._answering and self._said.get(name, kind) is not None
-        }
+            kind = self._declared.get(name, Kind.NUMBER)
+            if name not in self._declared and sample is not None:
+                kind = kind_of(name, sample.column(index), self.texts_are_cells)
+                if kind is not Kind.NUMBER:
+                    self._guessed[name] = kind
+            if kind is not None:
+                self.kinds[name] = kind
         self._plan()
 
     def _plan(self) -> None:
-        """Get ready to read columns of these kinds."""
-        self.note = sentence(self.path.name, self._guessed, self._hashed)
+        """Prepare to read columns of these kinds from the start."""
+        self.note = describe_kinds(self.path.name, self._guessed, self._hashed)
         self.features = [name for name, kind in self.kinds.items() if kind not in LEFT_OUT]
         if not self.features:
             left = ", ".join(f"{brief(name)} ({kind.value})" for name, kind in self._guessed.items())
@@ -157,7 +158,7 @@ class Columns(FileReader):
                 f"{self.path} has no column but {self._answers} and what is left out: {left}; "
                 "name those that are to be read after all as text, categorical or numeric"
             )
-        texts = self._of(Kind.TEXT)
+        texts = self._features_of(Kind.TEXT)
         reading = self.reading
         if not texts and (reading.vectorizer is not None or reading.ngrams is not None):
             what = "vectorizer" if reading.vectorizer is not None else "ngrams"
@@ -165,11 +166,11 @@ class Columns(FileReader):
         self.labels, self._listed = self.labels.emptied(), self._no_candidates()
         self.categories, self._encoder = {}, None
         if texts or self._hashed:
-            numbers = len(self._of(Kind.NUMBER))
+            numbers = len(self._features_of(Kind.NUMBER))
             self._encoder = Encoder(numbers, reading.ngrams, reading.vectorizer, len(texts), str(self.path))
             return
         too_many = f"{self.path} has a column of more than {MOST_CATEGORIES:,} categories"
-        self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._of(Kind.CATEGORY)}
+        self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._features_of(Kind.CATEGORY)}
         self.columns = None if self.categories else tuple(self.features)
 
     def _no_candidates(self) -> ListedCandidates:
@@ -180,53 +181,55 @@ class Columns(FileReader):
         """The columns that say what is right, in words."""
         return f"the label {brief(self.label)}" if self.rewards is None else "rewards"
 
-    def _refuse_as_well(self, name: str, what: str) -> NoReturn:
+    def _refuse_as_well(self, name: str, purpose: str) -> NoReturn:
         """Refuse a column that says what is right as something else."""
         rewards = self.rewards.columns if self.rewards else []
         is_what = "the label" if name == self.label else "a reward" if name in rewards else "candidates"
-        raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {_done(what)} as well")
+        raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {purpose} as well")
 
     def _refuse_leak(self) -> None:
         """Refuse a column that is a label by its name where labels follow from rewards: as a feature it would tell."""
-        usual = [name for name in usual_labels(self.names) if name not in self._answering and name not in self._said]
+        usual = [
+            name for name in usual_labels(self.names) if name not in self._answering and name not in self._declared
+        ]
         if usual:
             raise InputError(
                 f"{self.path} has the column {brief(usual[0])} beside rewards, from which the labels follow: drop it, "
                 "or name it as numeric, categorical or text if it is a feature"
             )
 
-    def _of(self, kind: Kind) -> list[str]:
+    def _features_of(self, kind: Kind) -> list[str]:
         return [name for name in self.features if self.kinds[name] is kind]
 
     def is_text(self, name: str) -> bool:
-        """Whether a column is read as text: all that are no numbers, and every one before it is settled what they are."""
+        """Whether a column is read as text: all that are not numbers, and every one as long as the kinds are unknown."""
         if self.rewards is not None and name in self.rewards.columns:
             return False
         return not self.kinds or self.kinds.get(name) is not Kind.NUMBER
 
     # --- blocks ------------------------------------------------------------------------------------------------------
 
-    def _answers_of(self, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
-        """What says what is right in a block: labels as codes, or rewards, and candidates as codes of names."""
-        found: ArrayBlock = {}
+    def _read_answers(self, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
+        """Return the labels of a block as codes, or its rewards, and its candidates as codes of names."""
+        answers: ArrayBlock = {}
         if self.label is not None:
-            found["y"] = self._codes(self.labels, cells[self.label], self.label, row)
+            answers["y"] = self._codes(self.labels, cells[self.label], self.label, row)
         if self.rewards is not None:
             rewards = np.stack([self._numbers(name, cells[name], row) for name in self.rewards.columns], axis=1)
             self.rewards.require_range(rewards, lambda at: self.place(row + at))
-            found["y"] = np.zeros(rows, dtype=np.int64)  # known when the candidates are
-            found["rewards"] = rewards
+            answers["y"] = np.zeros(rows, dtype=np.int64)  # known when the candidates are
+            answers["rewards"] = rewards
         if self.candidates is not None:
             self._refuse_missing(cells[self.candidates], self.candidates, row)
-            found["members"], found["sizes"] = self._listed.read(cells[self.candidates].to_pylist(), row)
-        return found
+            answers["members"], answers["sizes"] = self._listed.read(cells[self.candidates].to_pylist(), row)
+        return answers
 
     def _numbers(self, name: str, column: Any, row: int) -> NDArray[np.float64]:
         """Return a column of a block as numbers: dates, where they are asked for, as days since 1970."""
         import pyarrow as arrow
 
         self._refuse_missing(column, name, row)
-        if arrow.types.is_temporal(column.type) and self._said.get(name) is Kind.NUMBER:
+        if arrow.types.is_temporal(column.type) and self._declared.get(name) is Kind.NUMBER:
             microseconds = column.cast(arrow.timestamp("us")).cast(arrow.int64())
             return np.asarray(microseconds.to_numpy(zero_copy_only=False) / 86_400e6)
         if not is_number_type(column.type):
@@ -253,17 +256,17 @@ class Columns(FileReader):
     def _sparse(
         self, encoder: Encoder, cells: dict[str, Any], rows: int, row: int
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-        numbers = self._of(Kind.NUMBER)
+        numbers = self._features_of(Kind.NUMBER)
         X = np.empty((rows, len(numbers)), dtype=np.float32)
         for index, name in enumerate(numbers):
             X[:, index] = self._numbers(name, cells[name], row)
         self._refuse_what_is_not_finite(X, numbers, row)
         at, column = np.nonzero(X)
         entries: list[Entries] = [(at, column, X[at, column].astype(np.float64))]
-        for name in self._of(Kind.CATEGORY):
+        for name in self._features_of(Kind.CATEGORY):
             values, which = self._distinct(cells[name], name, row)
             entries.append(encoder.categories(name, values, which))
-        for number, name in enumerate(self._of(Kind.TEXT)):
+        for number, name in enumerate(self._features_of(Kind.TEXT)):
             texts = ["" if text is None else str(text) for text in cells[name].to_pylist()]
             entries.append(encoder.texts(name, number, texts))
         return block_of(entries, rows)
@@ -282,7 +285,7 @@ class Columns(FileReader):
         return classes, sum(widths)
 
     def _finish_answers(self, store: ArrayStore) -> tuple[ClassName, ...]:
-        """Labels, and candidates, as numbers of classes; these."""
+        """Turn labels and candidates into indices of classes; return these."""
         if self.rewards is None:
             classes = self.finish_labels(store, self.label_names(), f"the label column {self.label!r} of {self.path}")
         else:
@@ -298,7 +301,7 @@ class Columns(FileReader):
         return classes
 
     def _spread(self, narrow: NDArray[Any], wide: NDArray[Any], widths: list[int]) -> None:
-        """Codes of categories to 0/1 columns, one for each value, in the order of the values."""
+        """Turn codes of categories into 0/1 columns, one for each value, in the order of the values."""
         for start in range(0, len(narrow), CHUNK):
             block = narrow[start : start + CHUNK]
             to = 0
@@ -316,7 +319,7 @@ class Columns(FileReader):
         return codes.number(*self._distinct(column, name, row), row)
 
     def _distinct(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
-        """The different values of a column, and which of them each row has."""
+        """Return the different values of a column, and which of them each row has."""
         self._refuse_missing(column, name, row)
         encoded = column.dictionary_encode()
         values = encoded.dictionary.to_pylist()
@@ -335,12 +338,12 @@ class Columns(FileReader):
         )
 
     def _no_number(self, name: str, place: str, value: object) -> InputError:
-        """The sentence about a reward or a feature that is no number."""
-        said = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
+        """Return the refusal of a reward or a feature that is not a number."""
+        about = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
         if self.rewards is not None and name in self.rewards.columns:
-            return InputError(f"{said} {self.rewards.must_be(name)}")
+            return InputError(f"{about} {self.rewards.must_be(name)}")
         return InputError(
-            f"{said} features must be numbers, or true and false: name the column as text or categorical, or drop it"
+            f"{about} features must be numbers, or true and false: name the column as text or categorical, or drop it"
         )
 
     def _refuse_what_is_not_finite(self, X: NDArray[np.float32], names: Sequence[str], row: int) -> None:
@@ -362,11 +365,6 @@ def _decoded(column: Any) -> Any:
 
 
 def _rank(value: object) -> tuple[bool, float, str]:
-    """The order of categories: numbers, then texts; a CSV file and a Parquet file of the same table agree on it."""
+    """Return the order of a category: numbers, then texts; a CSV file and a Parquet file of the same table agree on it."""
     text = str(value).strip()
     return (False, float(text), text) if NUMBER.fullmatch(text) else (True, 0.0, str(value))
-
-
-def _done(what: str) -> str:
-    """What is asked for a column, after "to be": text, categorical, numeric, candidates or dropped."""
-    return "dropped" if what == "drop" else what

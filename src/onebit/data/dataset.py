@@ -44,21 +44,20 @@ class Dataset:
 
     @property
     def given(self) -> Any:
-        """The rows as a learner is given them: with the names of their columns, where they have such."""
+        """The rows as a learner takes them: with the names of their columns, if they have any."""
         return self.X if self.names is None else NamedRows(self.X, self.names)
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
         return len(self.y)
 
     def with_candidates(self, given: Any, what: str = "candidates") -> Dataset:
-        """The same with the candidates of each row, of which the label must be one; `what` is what a sentence calls them."""
+        """Return the data with the candidates of each row, which must include the label; sentences call them `what`."""
         return replace(self, candidates=listed_candidates(given, self.rows, self.classes, self.y, what))
 
 
 def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
-    """Rows with labels of any name; the classes are those that occur, in order, unless they are given.
+    """Return rows with labels of any name; the classes are those that occur, in order, unless they are given.
 
     >>> labelled([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
     [0, 1, 0]
@@ -67,14 +66,14 @@ def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
 
 
 def refuse_unmatched(X: Any, what: str, count: int) -> None:
-    """Refuse what there is for another number of rows than these are."""
+    """Refuse rows of another number than `count`; `what` says what there is for so many."""
     rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     if rows != count:
         raise InputError(f"there are {rows} rows and {what}")
 
 
 def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
-    """Rows with indices of classes; refused where their numbers differ. What is read of frames are their numbers and names."""
+    """Return rows with indices of classes; refuse different numbers of both. Of frames the numbers and names are read."""
     require_table(X)
     names = None
     if is_frame(X):
@@ -89,7 +88,7 @@ def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dat
 
 
 def _in_order(X: Any) -> Any:
-    """A sparse matrix as CSR whose columns rise within each row; the same one where that is so."""
+    """Return a sparse matrix as CSR with columns that rise within each row; the same one if it is so already."""
     matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
     values, columns, starts = (np.asarray(part) for part in (matrix.data, matrix.indices, matrix.indptr))
     fits = all(part.dtype.kind in kinds for part, kinds in ((values, "fiub"), (columns, "iu"), (starts, "iu")))
@@ -108,19 +107,19 @@ REWARD = (
 )
 
 
-def refuse_out_of_range(rewards: NDArray[np.float64], said: Callable[[int, int], str]) -> None:
-    """Refuse rewards below 0, above 1 or not finite; `said` names one by its row and its column: "rewards['a'] in row 3"."""
+def refuse_out_of_range(rewards: NDArray[np.float64], describe: Callable[[int, int], str]) -> None:
+    """Refuse rewards below 0, above 1 or not finite; `describe` names one by row and column: "rewards['a'] in row 3"."""
     fits = (rewards >= 0.0) & (rewards <= 1.0)
     if fits.all():
         return
     row, column = (int(place) for place in np.argwhere(~fits)[0])
-    raise InputError(f"{said(row, column)} is {brief(float(rewards[row, column]))}, but {SCALE}")
+    raise InputError(f"{describe(row, column)} is {brief(float(rewards[row, column]))}, but {SCALE}")
 
 
 def given_rewards(
     given: Any, classes: Iterable[ClassName] | None, what: str = "rewards"
 ) -> tuple[NDArray[np.float64], tuple[ClassName, ...]]:
-    """A matrix with a row for each row and a column for each class, and these: those given, a frame's columns, or 0, 1, and so on."""
+    """Return rewards as a matrix with a column for each class, and these: those given, a frame's columns, or 0, 1, ..."""
     if is_frame(given):
         columns = column_names(given)
         classes = columns if classes is None else checked_classes(classes)
@@ -171,7 +170,7 @@ def rewarded(
     candidates: Any = None,
     what: tuple[str, str] = ("rewards", "candidates"),
 ) -> Dataset:
-    """Rows with rewards, from which the labels follow; `what` is what rewards and candidates are called in a sentence."""
+    """Return rows with rewards, from which the labels follow; `what` is what sentences call rewards and candidates."""
     rewards, known = given_rewards(given, classes, what[0])
     sets = None if candidates is None else listed_candidates(candidates, len(rewards), known, None, what[1])
     require_table(X)
@@ -181,7 +180,7 @@ def rewarded(
 
 
 def best_constant(rewards: NDArray[np.float64]) -> tuple[int, float]:
-    """The class with the highest mean reward over these rows, and that: what always naming one class would get.
+    """Return the class with the highest mean reward over these rows, and that: what always naming one class would get.
 
     >>> best_constant(np.array([[0.25, 0.5], [1.0, 0.0]]))
     (0, 0.625)
@@ -192,7 +191,7 @@ def best_constant(rewards: NDArray[np.float64]) -> tuple[int, float]:
 
 
 def most_rewarded(rewards: NDArray[np.float64], sets: CandidateSets | None = None) -> NDArray[np.int64]:
-    """The class with the largest reward in each row, the first of equals; among its candidates where there are such.
+    """Return the class with the largest reward in each row, the first of equals; among its candidates where there are such.
 
     >>> most_rewarded(np.array([[0.2, 0.5, 0.5], [1.0, 0.0, 0.3]])).tolist()
     [1, 0]
@@ -213,8 +212,8 @@ def most_rewarded(rewards: NDArray[np.float64], sets: CandidateSets | None = Non
 _ORDERS = {"file": "in the order of the file", "shuffle": "shuffled", "resample": "drawn with replacement"}
 
 
-def about_rows(data: Dataset, order: str, candidates: int) -> str:
-    """How many rows, features and classes, in which order, and what is easily had; `candidates` is how many are drawn a round."""
+def describe_rows(data: Dataset, order: str, candidates: int) -> str:
+    """Describe rows, features, classes, order and the best constant choice; `candidates` is how many are drawn a round."""
     shape: tuple[int, ...] = getattr(data.X, "shape", (data.rows,))
     width = f", {shape[1]:,} features" if len(shape) == 2 else ""
     about = f"{data.rows:,} rows{width}, {len(data.classes)} classes ({join_names(data.classes)}), {_ORDERS[order]}"
@@ -242,18 +241,18 @@ class RunsTest(NamedTuple):
     deviation: float
 
     @property
-    def long(self) -> bool:
-        """Whether runs are so few, and so long, that the order tells of the labels."""
+    def are_long(self) -> bool:
+        """Whether runs are so few, and so long, that the order says something of the labels."""
         return self.runs < self.mean - FAR * self.deviation and self.runs < FEW * self.mean
 
 
-def long_runs_said(labels: NDArray[Any]) -> str:
-    """What long runs of equal labels make of errors in this order; nothing where runs are as usual."""
-    found = runs_test(labels)
-    if not found.long:
+def describe_long_runs(labels: NDArray[Any]) -> str:
+    """Return what long runs of equal labels do to errors in this order; an empty text if runs are as usual."""
+    test = runs_test(labels)
+    if not test.are_long:
         return ""
     return (
-        f"equal labels stand together in the file ({found.runs:,} runs of them, and {found.mean:,.0f} would be usual): the error is that "
+        f"equal labels stand together in the file ({test.runs:,} runs of them, and {test.mean:,.0f} would be usual): the error is that "
         "of this order, in which naming the class before is often right, and not of new rows; order shuffle has that"
     )
 

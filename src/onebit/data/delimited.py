@@ -84,7 +84,7 @@ class Delimited(Columns):
         except READ_ERRORS as error:
             raise self._explained(error, 0) from None
         for name, kind in zip(self.names, batch.schema.types, strict=True) if batch is not None else ():
-            is_date = arrow.types.is_temporal(kind) and self._said.get(name) is Kind.NUMBER
+            is_date = arrow.types.is_temporal(kind) and self._declared.get(name) is Kind.NUMBER
             if is_date or arrow.types.is_boolean(kind):
                 self._types[name] = kind
         return batch

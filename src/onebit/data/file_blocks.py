@@ -32,7 +32,7 @@ CHUNK = 1 << 16  # rows that are changed at a time, where they may lie on disk
 
 
 class Again(Exception):  # noqa: N818 - no error: the reader goes on in another way
-    """What was read shows that the file must be read in another way, which its reader knows by now: from the start."""
+    """The file must be read from the start in another way, which its reader knows by now."""
 
 
 ArrayBlock = dict[str, NDArray[Any]]
@@ -221,7 +221,7 @@ def assemble_dataset(
 
 @contextmanager
 def opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """A text file in bytes, unpacked where its ending says so, and the file on disk, whose position says how much is read."""
+    """Open a text file in bytes, unpacked if its ending says so; also give the file on disk, whose position says how much is read."""
     with path.open("rb") as raw:
         ending = path.suffix.lower()
         if ending not in (".gz", ".bz2"):
@@ -237,12 +237,12 @@ def unreadable(path: Path, error: Exception, form: str = "") -> InputError:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """The lines of a text file that are not empty, with their numbers from 1 on, and the bytes read from disk so far."""
+    """Yield the lines of a text file that are not empty, with their numbers from 1 on, and the bytes read from disk so far."""
     return (line for line in text_lines(path) if line[1].strip())
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """All lines of a text file, with their numbers from 1 on, and the bytes read from disk so far."""
+    """Yield all lines of a text file, with their numbers from 1 on, and the bytes read from disk so far."""
     number = 0
     try:
         with opened(path) as (file, raw):

@@ -18,14 +18,14 @@ MOST_CLASSES = 100_000
 
 
 def whole(label: Any) -> Any:
-    """A float that is a whole number as an int; anything else as it is."""
+    """Return a float that is a whole number as an int; anything else unchanged."""
     if isinstance(label, float) and label.is_integer() and abs(label) < 2**53:
         return int(label)
     return label
 
 
 def number_of(text: str) -> int | float:
-    """A number as it is written."""
+    """Parse a whole number or a float."""
     try:
         return int(text)
     except ValueError:
@@ -33,20 +33,20 @@ def number_of(text: str) -> int | float:
 
 
 def as_number(name: ClassName) -> Any:
-    """A name that is written as a whole number as that, since labels are where all are numbers; others as they are."""
+    """Return a name that is written as a whole number as one, as labels are if all are numbers; others unchanged."""
     return whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
 
 
 def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[ClassName]:
-    """Labels as whole numbers where all of them are, else as strings; where classes are given, as those have them."""
+    """Return labels as whole numbers if all of them are, else as strings; if classes are given, as those have them."""
     if classes is not None:
         known = set(classes)
-        return [int(one) if one not in known and WHOLE.fullmatch(one) else one for one in labels]
-    return [int(one) for one in labels] if all(WHOLE.fullmatch(one) for one in labels) else list(labels)
+        return [int(label) if label not in known and WHOLE.fullmatch(label) else label for label in labels]
+    return [int(label) for label in labels] if all(map(WHOLE.fullmatch, labels)) else list(labels)
 
 
 def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
-    """Labels as indices of classes, and these: those that occur, in order, unless they are given."""
+    """Return labels as indices of classes, and these: those that occur, in order, unless they are given."""
     labels = label_names(y)
     known = in_order(labels) if classes is None else checked_classes(classes)
     place = {name: index for index, name in enumerate(known)}
@@ -57,12 +57,12 @@ def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64
 
 
 def in_order(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
-    """The classes that occur: numbers in their order, then strings in theirs."""
+    """Return the classes that occur: numbers in their order, then strings in theirs."""
     return checked_classes(sorted(set(labels), key=lambda name: (isinstance(name, str), name)))
 
 
 def label_names(y: Any) -> list[ClassName]:
-    """Labels as whole numbers and strings; what is neither is refused with its place."""
+    """Return labels as whole numbers and strings; refuse what is neither with its place."""
     if isinstance(y, np.ndarray) and y.ndim != 1:
         raise InputError(f"y has shape {y.shape}, but must be one label for each row")
     if isinstance(y, str) or not isinstance(y, Iterable):
@@ -82,7 +82,7 @@ def label_names(y: Any) -> list[ClassName]:
 
 
 class TooManyError(InputError):
-    """There are more different values than can be numbered."""
+    """Too many different values to be numbered."""
 
 
 class Codes:
@@ -100,7 +100,7 @@ class Codes:
         return Codes(self._most, self._too_many)
 
     def number(self, distinct: Sequence[Any], which: NDArray[Any], row: int) -> NDArray[np.int64]:
-        """The codes of a block that starts at this row; `distinct[which]` are its values."""
+        """Return the codes of a block that starts at this row; `distinct[which]` are its values."""
         occurring, first = np.unique(which, return_index=True)
         codes = np.zeros(len(distinct), dtype=np.int64)
         for index, place in zip(occurring.tolist(), first.tolist(), strict=True):
@@ -122,7 +122,7 @@ class Codes:
 def named_classes(
     labels: Codes, names: Sequence[Any], given: Iterable[ClassName] | None, what: str, place: Callable[[int], str]
 ) -> tuple[tuple[ClassName, ...], NDArray[np.int64]]:
-    """The classes, and the index of each label's class; `names` are the labels as a user knows them.
+    """Return the classes, and the index of each label's class; `names` are the labels as a user knows them.
 
     `what` and `place` are for the sentence about one that cannot be: "the label column 'y' of a.csv", "row 3".
     """

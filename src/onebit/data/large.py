@@ -32,7 +32,7 @@ _FORMAT = 2  # of what is written below; another number, and all is converted an
 
 
 def cached_data() -> Path:
-    """The folder of data in the cache."""
+    """Return the folder of data in the cache."""
     return code_cache.root() / "data"
 
 
@@ -49,7 +49,7 @@ def is_large(path: Path) -> bool:
 def converted(
     path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None, anew: bool = False
 ) -> tuple[Dataset, str]:
-    """The data of a large file, mapped from the cache, and what its reader noted; `how` is what besides the file decides what comes out.
+    """Return the data of a large file, mapped from the cache, and what its reader noted; `how` is what besides the file decides what comes out.
 
     Where more decides on it than can be said, it is converted `anew`, and takes the place of what was there.
     """
@@ -97,7 +97,7 @@ def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) ->
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Wait until no other process converts this file; where the system has no such locks, go on."""
+    """Wait until no other process converts this file; without such locks in the system, go on."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -115,7 +115,7 @@ def _folder(path: Path, how: object) -> Path:
 
 
 def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
-    """The rows after all steps, in memory where X is, and mapped where X is mapped."""
+    """Return the rows after all steps, in memory if X is, mapped if X is mapped."""
     home = _home(X)
     if home is None or not steps:
         return prepared(X, steps)
@@ -134,6 +134,6 @@ def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
 
 
 def _home(X: Any) -> Path | None:
-    """The folder of the file that rows are mapped from, if they are."""
+    """Return the folder of the file that rows are mapped from, if they are."""
     values = X.data if hasattr(X, "indptr") else X
     return Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None

@@ -95,7 +95,7 @@ def strong2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
 
 
 def strong2d_vectors() -> Points:
-    """A vector for each class, for rows of three columns; their squared lengths sum to one."""
+    """Return one vector per class, for rows of three columns; their squared lengths sum to one."""
     return np.column_stack([_directions(3), np.full(3, -_CUT)]) / math.sqrt(3.0 * (1.0 + _CUT**2))
 
 
@@ -109,7 +109,7 @@ def weak2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
 
 
 def weak2d_vectors() -> Points:
-    """A vector for each class; their squared lengths sum to one."""
+    """Return one vector per class; their squared lengths sum to one."""
     return _directions(3) / math.sqrt(3.0)
 
 
@@ -117,7 +117,7 @@ def weak2d_vectors() -> Points:
 
 
 def _best(x: Points, vectors: Points) -> tuple[NDArray[np.int64], Points, Points]:
-    """The vector that scores highest, its score, and the one after it (none: minus infinity)."""
+    """Return the vector that scores highest, its score, and the next score (none: minus infinity)."""
     scores = x @ vectors.T
     best = scores.argmax(axis=1).astype(np.int64)
     highest = scores[np.arange(len(x)), best]
@@ -161,7 +161,7 @@ def _group_rooms(layout: str, groups: tuple[int, ...]) -> Rooms:
 def _drawn(
     rounds: int, generator: np.random.Generator, margin: float, columns: int, classes: int, rooms: Rooms
 ) -> Iterator[Labelled]:
-    """Rows uniform among those that have room for the margin."""
+    """Yield rows uniform among those that have room for the margin."""
     largest = _largest_margin(columns, classes, rooms)
     if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
         raise InputError(
@@ -180,12 +180,12 @@ def _drawn(
 
 @lru_cache
 def _largest_margin(columns: int, classes: int, rooms: Rooms) -> float:
-    """The largest margin that leaves every class its least share of the disc, to three digits."""
+    """Return the largest margin that leaves every class its least share of the disc, to three digits."""
     label, room = rooms(_rows(_grid(), columns))
     least = int(_LEAST_SHARE * len(label))
     largest = math.inf
-    for one in range(classes):
-        mine = room[label == one]
+    for number in range(classes):
+        mine = room[label == number]
         if len(mine) < least:
             raise InputError(f"with {classes} classes there are some with less than {_LEAST_SHARE:g} of the disc")
         largest = min(largest, float(np.partition(mine, -least)[-least]))
@@ -194,21 +194,21 @@ def _largest_margin(columns: int, classes: int, rooms: Rooms) -> float:
 
 @lru_cache
 def _grid() -> Points:
-    """The middles of the cells of a grid over the unit disc."""
+    """Return the middles of the cells of a grid over the unit disc."""
     middles = (np.arange(_CELLS) + 0.5) * (2.0 / _CELLS) - 1.0
     points = np.stack(np.meshgrid(middles, middles), axis=-1).reshape(-1, 2)
     return np.asarray(points[np.square(points).sum(axis=1) <= 1.0])
 
 
 def _rows(points: Points, columns: int) -> Points:
-    """Points as they are, or (p, 1) / sqrt 2, which is no longer than one."""
+    """Return points unchanged, or (p, 1) / sqrt 2, which is no longer than one."""
     if columns == 2:
         return points
     return np.column_stack([points, np.ones(len(points))]) / math.sqrt(2.0)
 
 
 def _directions(count: int) -> Points:
-    """Unit vectors at equal angles, the first along the first axis."""
+    """Return unit vectors at equal angles, the first along the first axis."""
     angles = 2.0 * np.pi * np.arange(count) / count
     return np.column_stack([np.cos(angles), np.sin(angles)])
 

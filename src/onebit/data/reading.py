@@ -21,7 +21,7 @@ from onebit.errors import InputError, brief, closest
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user said of the columns of a table, and of how its texts become numbers."""
+    """What a user declares of the columns of a table, and of how its texts become numbers."""
 
     label: str | None = None
     text: tuple[str, ...] = ()
@@ -47,9 +47,9 @@ class Reading:
         rewards: str | Iterable[str] | None = None,
         candidates: str | None = None,
     ) -> Reading:
-        """From what a user gives; what cannot be is refused."""
-        said = {"text": text, "categorical": categorical, "numeric": numeric, "drop": drop}
-        for what, chosen in said.items():
+        """Check what a user gives, and return it."""
+        lists = {"text": text, "categorical": categorical, "numeric": numeric, "drop": drop}
+        for what, chosen in lists.items():
             if isinstance(chosen, str):
                 raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns: [{brief(chosen)}]")
             if not isinstance(chosen, Iterable):
@@ -60,23 +60,21 @@ class Reading:
             )
         if vectorizer is not None and ngrams is not None:
             raise InputError("a vectorizer cuts texts in its own way: give either that, or ngrams")
-        columns = {what: tuple(chosen) for what, chosen in said.items()}
-        worth = () if rewards is None else (rewards,) if isinstance(rewards, str) else tuple(rewards)
-        return cls(
-            label, **columns, ngrams=Ngrams.read(ngrams), vectorizer=vectorizer, rewards=worth, candidates=candidates
-        )
+        columns = {what: tuple(chosen) for what, chosen in lists.items()}
+        columns["rewards"] = () if rewards is None else (rewards,) if isinstance(rewards, str) else tuple(rewards)
+        return cls(label, **columns, ngrams=Ngrams.read(ngrams), vectorizer=vectorizer, candidates=candidates)
 
     @property
     def given(self) -> str | None:
-        """The first thing that was said, by its name; None where nothing was."""
-        return next((one.name for one in fields(self) if getattr(self, one.name) not in (None, ())), None)
+        """The name of the first option that was given; None if none was."""
+        return next((option.name for option in fields(self) if getattr(self, option.name) not in (None, ())), None)
 
     def described(self) -> dict[str, Any]:
-        """What was said as plain values."""
-        said = {one.name: getattr(self, one.name) for one in fields(self)}
-        said["ngrams"] = None if self.ngrams is None else str(self.ngrams)
-        said["vectorizer"] = None if self.vectorizer is None else True  # by its result: no object says all that it is
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in said.items() if value}
+        """Return the options that were given as plain values."""
+        options = {option.name: getattr(self, option.name) for option in fields(self)}
+        options["ngrams"] = None if self.ngrams is None else str(self.ngrams)
+        options["vectorizer"] = None if self.vectorizer is None else True  # its result tells it from others
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
 
 
 LABELS = ("label", "y", "class", "target")  # taken for the label where nothing is said
@@ -96,12 +94,11 @@ def refuse_bad_header(path: Path, names: Sequence[str]) -> None:
 
 
 def usual_labels(names: Iterable[str]) -> list[str]:
-    """The columns that are called like a label."""
     return [name for name in names if name.lower() in LABELS]
 
 
 def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
-    """The column of the label: the one that is named, or the one that is called so."""
+    """Return the column of the label: the one that is named, or the one that is called so."""
     if label is not None:
         return known_column(path, names, label)
     usual = usual_labels(names)
@@ -112,7 +109,7 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
 
 
 def known_column(path: Path, names: Sequence[str], name: str) -> str:
-    """A column that is there."""
+    """Return a column that exists; refuse another with the nearest."""
     if name not in names:
         close = closest(name, names)
         meant = "" if close is None else f"; did you mean {close!r}?"
@@ -132,7 +129,7 @@ class RewardColumns:
     def of(
         cls, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None
     ) -> RewardColumns:
-        """Those that are named, which the classes are called after; of `worth_*` the classes are what the star stands for."""
+        """Return the named columns, whose classes are called after them; of `worth_*` after what the star stands for."""
         if reading.label is not None:
             raise InputError(
                 f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, from which it follows"
@@ -162,7 +159,7 @@ class RewardColumns:
         return cls(path, [columns[name] for name in known], known)
 
     def must_be(self, column: str) -> str:
-        """The end of a sentence about a cell of a column that is no number."""
+        """Return the end of a sentence about a cell of a column that is not a number."""
         name = self.classes[self.columns.index(column)]
         return f"the reward of {brief(name)} must be {REWARD}"
 
@@ -185,8 +182,6 @@ SELDOM = 0.2  # different values among all, from which on they seldom do
 
 
 class Kind(Enum):
-    """What a column is taken for."""
-
     NUMBER = "numbers"
     CATEGORY = "categories"
     TEXT = "text"
@@ -198,7 +193,7 @@ LEFT_OUT = (Kind.DATE, Kind.ID)
 
 
 def inner_type(kind: Any) -> Any:
-    """The type of the values of a column of Arrow, which may be kept as a dictionary."""
+    """Return the type of the values of a column of Arrow, which may be kept as a dictionary."""
     from pyarrow import types
 
     return kind.value_type if types.is_dictionary(kind) else kind
@@ -219,7 +214,7 @@ def is_number_type(kind: Any) -> bool:
 
 
 def kind_of(name: str, column: Any, texts_are_cells: bool) -> Kind:
-    """What a column of Arrow looks like; with `texts_are_cells` a text may be a number that was written down wrong."""
+    """Return the kind of a column of Arrow; with `texts_are_cells` a text may be a number that was written down wrong."""
     from pyarrow import types
 
     kind = inner_type(column.type)
@@ -233,7 +228,7 @@ def kind_of(name: str, column: Any, texts_are_cells: bool) -> Kind:
 
 
 def kind_of_texts(name: str, texts: Sequence[str], cells: bool) -> Kind:
-    """What a column of texts looks like.
+    """Return the kind of a column of texts.
 
     >>> kind_of_texts("colour", ["red", "blue", "red"], True).value
     'categories'
@@ -262,22 +257,22 @@ def _is_id(name: str) -> bool:
     return bool(_ID_NAME.search(name))
 
 
-def sentence(what: str, guessed: Mapping[str, Kind], hashed: Iterable[str]) -> str:
-    """What was taken for what, where nobody had said it; nothing where that is nothing."""
-    said = [
+def describe_kinds(what: str, guessed: Mapping[str, Kind], hashed: Iterable[str]) -> str:
+    """Return a sentence on the kinds that were guessed; an empty one if there are none."""
+    parts = [
         f"{_names(guessed, kind)} read as {kind.value}"
         for kind in (Kind.TEXT, Kind.CATEGORY)
         if kind in guessed.values()
     ]
-    said += [f"{_names(guessed, kind)} left out ({kind.value})" for kind in LEFT_OUT if kind in guessed.values()]
-    said += [f"the many values of {brief(name)} are hashed" for name in hashed]
-    if not said:
+    parts += [f"{_names(guessed, kind)} left out ({kind.value})" for kind in LEFT_OUT if kind in guessed.values()]
+    parts += [f"the many values of {brief(name)} are hashed" for name in hashed]
+    if not parts:
         return ""
     otherwise = "; text, categorical, numeric and drop say otherwise" if guessed else ""
-    return f"in {what} {', '.join(said)}{otherwise}"
+    return f"in {what} {', '.join(parts)}{otherwise}"
 
 
 def _names(guessed: Mapping[str, Kind], kind: Kind) -> str:
-    names = [brief(name) for name, one in guessed.items() if one is kind]
+    names = [brief(name) for name, guess in guessed.items() if guess is kind]
     more = f" and {len(names) - 8} more" if len(names) > 8 else ""
     return f"{', '.join(names[:8])}{more} {'is' if len(names) == 1 else 'are'}"

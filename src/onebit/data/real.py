@@ -236,7 +236,7 @@ REAL = {
 
 
 def load(name: str, progress: FileProgress | None = None) -> Dataset:
-    """The rows of a data set, from the first place that has it; downloaded and kept where none has.
+    """Return the rows of a data set from the first place that has it; download and keep it if none has.
 
     >>> load("digits").classes[:3] if whereabouts("digits") == "scikit-learn" else ("0", "1", "2")
     ('0', '1', '2')
@@ -251,14 +251,14 @@ def load(name: str, progress: FileProgress | None = None) -> Dataset:
 
 
 def fetch(name: str, progress: FileProgress | None = None) -> Path | None:
-    """Download a data set into the cache unless it is found already; its file, or None where scikit-learn ships it."""
+    """Download a data set into the cache unless it is there; return its file, or None if scikit-learn ships it."""
     real = named(name)
     path = _found(name)
     return path if path is not None or real.shipped else _obtained(name, progress)
 
 
 def whereabouts(name: str) -> str:
-    """Where a data set is found: a file in ONEBIT_DATA or in the cache, in scikit-learn, or nowhere yet."""
+    """Return where a data set is: a file in ONEBIT_DATA or in the cache, in scikit-learn, or nowhere yet."""
     real = named(name)
     path = _found(name)
     if path is not None:
@@ -268,13 +268,13 @@ def whereabouts(name: str) -> str:
 
 
 def own_data() -> Path | None:
-    """The folder of data that the user has named by `ONEBIT_DATA`, if any."""
+    """Return the folder of data that the user has named by `ONEBIT_DATA`, if any."""
     folder = os.environ.get("ONEBIT_DATA")
     return Path(folder) if folder else None
 
 
 def named(name: str) -> RealDataset:
-    """The entry of the catalogue; an unknown name is refused with the nearest."""
+    """Return the entry of the catalogue; refuse an unknown name with the nearest."""
     if name not in REAL:
         raise InputError(f"there is no data {brief(name)}; {nearest(name, REAL)}")
     return REAL[name]
@@ -286,7 +286,7 @@ def _found(name: str) -> Path | None:
 
 
 def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
-    """The data, if they are what the catalogue says: a file that others put there may be anything."""
+    """Return the data if they are what the catalogue says: a file that others put there may be anything."""
     real = REAL[name]
     source = path or Path(f"{name}.npz")
     if name == "abalone":

@@ -86,7 +86,7 @@ class Source:
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What makes these data what they are, as plain values."""
+        """What tells these data from others, as plain values."""
         form = {"text": True} if self.text else {}
         return {"data": self.name, **self.describe(), **form, "prepare": list(self.prepare)}
 
@@ -149,8 +149,8 @@ def source_of(
         if of_texts or reading.given is not None:
             raise InputError(f"{reading.given or 'text'} is for columns of a table, and {X} has none")
         if str(X) in real.REAL:
-            found = real.load(str(X), progress)
-            return _fixed(str(X), found, lambda: {"content": _content(found)}, steps)
+            loaded = real.load(str(X), progress)
+            return _fixed(str(X), loaded, lambda: {"content": _content(loaded)}, steps)
         return _drawn(str(X), steps, same_rows)
     if not str(X):
         raise InputError("the name of the data is empty: give that of a data set, or the path of a file")
@@ -168,19 +168,19 @@ def source_of(
         )
     data = user_files.read_file(path, reading, classes, progress)
     about = path.stat()
-    made = {} if vectorizer is None else {"content": _content(data)}
-    said = {
-        **made,
+    content = {} if vectorizer is None else {"content": _content(data)}
+    identity = {
+        **content,
         "size": about.st_size,
         "modified": about.st_mtime_ns,
         **reading.described(),
         "classes": None if classes is None else list(data.classes),
     }
-    return _fixed(str(X), data, lambda: said, steps, reading.candidates or "")
+    return _fixed(str(X), data, lambda: identity, steps, reading.candidates or "")
 
 
 class _Answers(NamedTuple):
-    """What is given beside rows that says what is right in each."""
+    """The values given beside rows that say what is right in each."""
 
     y: Any
     classes: Iterable[ClassName] | None
@@ -189,10 +189,10 @@ class _Answers(NamedTuple):
 
 
 def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of candidates and rewards, those that are names of columns, and those that are values; what is None is neither."""
+    """Split candidates and rewards into names of columns and values; None is neither."""
     columns, values = {}, {}
     for what, value in given.items():
-        names = isinstance(value, list | tuple) and value and all(isinstance(one, str) for one in value)
+        names = isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value)
         if isinstance(value, str) or (what == "rewards" and names):
             columns[what] = value
         elif value is not None:
@@ -201,7 +201,7 @@ def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: tuple[str, ...]) -> Source:
-    """The source of rows at hand: a frame, texts, or anything else that a learner takes."""
+    """Return the source of rows at hand: a frame, texts, or anything else that a learner takes."""
     y, classes, candidates, rewards = answers
     if rewards is not None:
         if y is not None:
@@ -303,7 +303,7 @@ def _fixed(
 
 
 def _content(data: Dataset) -> str:
-    """A hash of rows and labels that were given as they are."""
+    """Hash rows and labels that were given as values."""
     digest = hashlib.blake2b(repr(data.classes).encode(), digest_size=12)
     X = data.X
     parts = [X.data, X.indices, X.indptr] if hasattr(X, "indptr") else [X]

@@ -32,21 +32,21 @@ class StreamFeedback:
     corrected: bool = False  # whether the right class is said where another was played
 
     def __call__(self, label: object) -> bool:
-        """Whether a label is right: no other is worth more."""
+        """Return whether a label is right: no other is worth more."""
         if self.rewards is None:
             return bool(label == self._label)
         return self.reward(label) >= self.reward(self._label)
 
     def reward(self, label: Any) -> float:
-        """What a label is worth, from 0 to 1."""
+        """Return what a label is worth, from 0 to 1."""
         return float(self(label)) if self.rewards is None else self.rewards.get(label, 0.0)
 
     def truth(self, label: object) -> ClassName | None:
-        """The right class, where this label is wrong and the round is one that is corrected; None elsewhere."""
+        """Return the right class if this label is wrong and the round is corrected, else None."""
         return self._label if self.corrected and not self(label) else None
 
     def given_for(self, label: Any) -> dict[str, Any]:
-        """What is said after this label was played, as `Learner.learn` takes it: `right`, `reward` or `truth`."""
+        """Return the feedback on this label as `Learner.learn` takes it: `right`, `reward` or `truth`."""
         truth = self.truth(label)
         if truth is not None:
             return {"truth": truth}
@@ -54,7 +54,7 @@ class StreamFeedback:
 
 
 class StreamRound(NamedTuple):
-    """What a round brings: x, and somebody who says whether a label is right."""
+    """A round: x, and what says whether a label is right."""
 
     x: Any
     right: StreamFeedback
@@ -68,14 +68,14 @@ class Offer(NamedTuple):
 
 
 def among_of(data: Dataset, schedule: Schedule, number: int) -> tuple[ClassName, ...] | None:
-    """The candidates of a round of a schedule by name; None where all classes are."""
+    """Return the candidates of a round of a schedule by name; None if all classes are."""
     if not len(schedule.among):
         return None
-    return tuple(data.classes[one] for one in candidates_at(schedule.among, number))
+    return tuple(data.classes[member] for member in candidates_at(schedule.among, number))
 
 
 def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> StreamFeedback:
-    """What is answered in a step; whether it is corrected is drawn as in a run of a new learner with this seed."""
+    """Return the feedback of a step; whether it is corrected is drawn as in a run of a new learner with this seed."""
     number = schedule.round_of(step)
     rewards = None
     if len(schedule.rewards):
@@ -91,14 +91,14 @@ def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> Stre
 
 
 def table_of(X: Any) -> Any:
-    """Rows in a form from which one can be taken: CSR, an array, or a list."""
+    """Return rows in a form from which one can be taken: CSR, an array, or a list."""
     if is_sparse(X) and getattr(X, "format", "csr") != "csr":
         return X.tocsr()
     return X.to_numpy() if hasattr(X, "to_numpy") else X
 
 
 def row_of(X: Any, row: int) -> Any:
-    """One row of these."""
+    """Return one of these rows."""
     if not is_sparse(X):
         return X[row]
     a, b = int(X.indptr[row]), int(X.indptr[row + 1])

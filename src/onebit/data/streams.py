@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from onebit.contract.memory import require_memory
 from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
 from onebit.data.candidate_sets import CandidateDraws, CandidateSets, checked_size
-from onebit.data.dataset import Dataset, about_rows, long_runs_said
+from onebit.data.dataset import Dataset, describe_long_runs, describe_rows
 from onebit.data.sources import LABEL_BYTES, Source, source_of
 from onebit.data.stream_changes import Delay, Drift, LateParts, Renaming, UniformNoise, draw_answer_rounds
 from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, row_of, table_of
@@ -67,7 +67,7 @@ class Stream:
 
     @cached_property
     def key(self) -> str:
-        """What it is, as text: equal streams have equal keys."""
+        """The definition as text: equal streams have equal keys."""
         return json.dumps(self.described(), sort_keys=True)
 
     @property
@@ -81,8 +81,8 @@ class Stream:
             "candidates": self.candidates or self.source.candidates,
             "corrected": self.corrected,
         }
-        said = [*self.source.prepare, *(f"{name} {value}" for name, value in settings.items() if value)]
-        return f"{self.source.name} ({', '.join(said)})" if said else self.source.name
+        changes = [*self.source.prepare, *(f"{name} {value}" for name, value in settings.items() if value)]
+        return f"{self.source.name} ({', '.join(changes)})" if changes else self.source.name
 
     @property
     def late(self) -> bool:
@@ -141,20 +141,16 @@ class Stream:
 
     @cached_property
     def about(self) -> str:
-        """What fixed rows are like, in one line; nothing of rows that are drawn anew in every run."""
-        if not self.source.fixed:
-            return ""
-        return about_rows(self.data(0), self.order, self.candidates)
+        """A line on fixed rows; empty if rows are drawn anew in every run."""
+        return describe_rows(self.data(0), self.order, self.candidates) if self.source.fixed else ""
 
     @cached_property
     def caveat(self) -> str:
-        """What makes errors on this stream mean less than they seem to; nothing where there is nothing of the kind."""
-        if self.order != "file" or not self.source.fixed:
-            return ""
-        return long_runs_said(self.data(0).y)
+        """A line on why errors on this stream mean less than they seem to; empty if they do not."""
+        return describe_long_runs(self.data(0).y) if self.order == "file" and self.source.fixed else ""
 
     def described(self) -> dict[str, Any]:
-        """Everything that defines the stream except the seed of a run, as plain values."""
+        """Return all that defines the stream except the seed of a run, as plain values."""
         return {
             **self.source.identity,
             "rounds": self.rounds,
@@ -169,11 +165,11 @@ class Stream:
         }
 
     def data(self, seed: int) -> Dataset:
-        """The rows of the run with this seed."""
+        """Return the rows of the run with this seed."""
         return self.source.make(self.rounds, seed)
 
     def schedule(self, data: Dataset, seed: int) -> Schedule:
-        """The schedule of these rows in the run with this seed."""
+        """Return the schedule of these rows in the run with this seed."""
         require_memory(
             self._schedule_bytes,
             f"the schedule of {self.rounds:,} rounds, all of them at once,",
@@ -187,10 +183,12 @@ class Stream:
         if self.late:
             order = order if len(order) else np.arange(self.rounds) % data.rows
             events = events_of(draw_answer_rounds(self.delay, self.missing, self.rounds, seed)(self.rounds))
-        return self._answered(data, Schedule(labels, order, events, among=NOTHING if sets is None else sets.packed))
+        return self._with_feedback(
+            data, Schedule(labels, order, events, among=NOTHING if sets is None else sets.packed)
+        )
 
     def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
-        """The rows and the schedule of the run with this seed, some rounds at a time, which count from 0 in each.
+        """Yield the rows and the schedule of the run with this seed, some rounds at a time, which count from 0 in each.
 
         Rows that are drawn one after the other are let go of, but for those whose feedback is to come. Those that are fixed, or come
         in an order of their own, stay: `held` are they, where somebody has them.
@@ -206,20 +204,20 @@ class Stream:
             if late is not None:
                 found = late.add(data, labels, order, sets)
                 if found is not None:
-                    yield found[0], self._answered(*found)
+                    yield found[0], self._with_feedback(*found)
             else:
                 part = StreamPart(first, last=first + len(labels) == self.rounds, own_rows=not len(order))
                 among = NOTHING if sets is None else sets.packed
-                yield data, self._answered(data, Schedule(labels, order, part=part, among=among))
+                yield data, self._with_feedback(data, Schedule(labels, order, part=part, among=among))
             first += len(labels)
 
-    def _answered(self, data: Dataset, schedule: Schedule) -> Schedule:
-        """A schedule of these rows with what is answered beyond right and wrong."""
+    def _with_feedback(self, data: Dataset, schedule: Schedule) -> Schedule:
+        """Return a schedule of these rows with the feedback beyond right and wrong."""
         rewards = NO_REWARDS if data.rewards is None else data.rewards
         return schedule._replace(rewards=rewards, corrections=self.corrected)
 
     def _parts(self, seed: int, held: Dataset | None) -> Iterator[tuple[Dataset, NDArray[np.int64]]]:
-        """Rows, and those that the next rounds take; all of them, one after the other, where no order is given."""
+        """Yield rows, and the numbers of those that the next rounds take; without such, all one after the other."""
         if self.drawn_in_order:
             assert self.source.pieces is not None
             for piece in self.source.pieces(self.rounds, seed):
@@ -230,7 +228,7 @@ class Stream:
             yield data, order
 
     def _orders(self, rows: int, seed: int) -> Iterator[NDArray[np.int64]]:
-        """The row of every round, some rounds at a time."""
+        """Yield the row of every round, some rounds at a time."""
         generator, waiting, first = np.random.default_rng([_ORDER, seed]), NOTHING, 0
         while first < self.rounds:
             size = min(PIECE_ROUNDS, self.rounds - first)
@@ -246,22 +244,19 @@ class Stream:
             first += size
 
     def _changes(self, classes: int, seed: int) -> LabelChanges:
-        """What noise and drift make of the labels of the rows, from the first round on."""
-        noise, drift = None, None
+        """Return what changes the labels of the rows by noise and drift, from the first round on."""
+        changes: list[UniformNoise | Renaming] = []
         if self.noise:
-            noise = UniformNoise(np.random.default_rng([_NOISE, seed]), classes, self.noise, self.rounds)
+            generator = np.random.default_rng([_NOISE, seed])
+            changes.append(UniformNoise(generator, classes, self.noise, self.rounds))
         if self.drift is not None:
-            drift = Renaming(self.drift, classes, self.rounds, seed)
-
-        def changed(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-            for change in (noise, drift):
-                labels = labels if change is None else change.on(labels)
-            return np.ascontiguousarray(labels, dtype=np.int64)
-
-        return changed
+            changes.append(Renaming(self.drift, classes, self.rounds, seed))
+        return lambda labels: np.ascontiguousarray(
+            reduce(lambda labels, change: change.on(labels), changes, labels), dtype=np.int64
+        )
 
     def _candidates(self, classes: int, seed: int) -> RoundCandidates:
-        """What gives the candidates of the rounds, from the first on."""
+        """Return what gives the candidates of the rounds, from the first on."""
         draws = CandidateDraws(self.candidates, classes, seed) if self.candidates else None
 
         def candidates(data: Dataset, order: NDArray[np.int64], labels: NDArray[np.int64]) -> CandidateSets | None:
@@ -279,7 +274,7 @@ class Stream:
         return self.rounds
 
     def __iter__(self) -> Iterator[StreamRound]:
-        """Round after round, where feedback comes at once; the candidates of a round are `right.among`."""
+        """Yield round after round, if feedback comes at once; the candidates of a round are `right.among`."""
         if self.late:
             raise InputError("in this stream feedback comes late or never: go through stream.events() instead")
         for what, _, value in self.events():
@@ -289,7 +284,7 @@ class Stream:
                 yield StreamRound(x, value)
 
     def events(self) -> Iterator[tuple[str, int, Any]]:
-        """What happens: ("decide", number of the round, x), and later, or never, ("answer", number of the round, right).
+        """Yield what happens: ("decide", number of the round, x), and later, or never, ("answer", number of the round, right).
 
         If rounds have candidates, an `Offer` of x and those takes the place of x. `right` is a `StreamFeedback`.
 
@@ -347,10 +342,10 @@ def stream(
     """
     if isinstance(X, Stream):
         given = {**data, "y": y, "rounds": rounds, "order": order, "drift": drift, "delay": delay, "seed": seed}
-        said = [name for name, value in {**given, "candidates": candidates}.items() if value is not None]
-        said += [name for name, value in (("noise", noise), ("missing", missing), ("corrected", corrected)) if value]
-        if said:
-            raise InputError(f"a stream brings its own {said[0]}: say it where the stream is made")
+        options = [name for name, value in {**given, "candidates": candidates}.items() if value is not None]
+        options += [name for name, value in (("noise", noise), ("missing", missing), ("corrected", corrected)) if value]
+        if options:
+            raise InputError(f"a stream brings its own {options[0]}: say it where the stream is made")
         return X
     require_known("a stream", data, stream_parameters())
     if rounds is not None:
@@ -380,9 +375,9 @@ def stream(
 
 
 def stream_parameters() -> dict[str, inspect.Parameter]:
-    """What `stream` takes beside the data themselves, by name: what it does itself, and what it leaves to `source_of`."""
+    """Return the parameters of `stream` beside the data themselves: its own, and those that it passes to `source_of`."""
     known = {**named_parameters(stream), **named_parameters(source_of)}
-    return {name: one for name, one in known.items() if name not in ("X", "y")}
+    return {name: parameter for name, parameter in known.items() if name not in ("X", "y")}
 
 
 def _share(name: str, given: object, most: float = math.nextafter(1.0, 0.0)) -> float:

@@ -41,7 +41,7 @@ class Ngrams:
 
     @classmethod
     def read(cls, given: object) -> Ngrams | None:
-        """From a number, a pair, or a text such as `3-5`.
+        """Parse a number, a pair, or a text such as `3-5`.
 
         >>> str(Ngrams.read("3-5")), str(Ngrams.read(4)), str(Ngrams.read((2, 3)))
         ('3-5', '4', '2-3')
@@ -60,7 +60,7 @@ class Ngrams:
         return cls(least, most)
 
     def groups(self, word: str) -> set[str]:
-        """The groups of a word.
+        """Return the groups of a word.
 
         >>> sorted(Ngrams(3, 3).groups("cat"))
         [' ca', 'at ', 'cat']
@@ -71,7 +71,7 @@ class Ngrams:
 
 
 class Encoder:
-    """Turns cells into entries of sparse rows, and knows which columns occurred."""
+    """An encoder of cells as entries of sparse rows, which knows the columns that occurred."""
 
     def __init__(self, numbers: int, ngrams: Ngrams | None, vectorizer: Any, texts: int, what: str) -> None:
         self._numbers, self._ngrams, self._vectorizer, self._what = numbers, ngrams, vectorizer, what
@@ -82,14 +82,14 @@ class Encoder:
         self._bucket: Callable[[str], int] = lru_cache(_KNOWN)(lambda name: hashed(name, BUCKETS))
 
     def categories(self, name: str, distinct: Iterable[object], which: NDArray[Any]) -> Entries:
-        """One value of a column in each row."""
+        """Encode one value of a column in each row."""
         buckets = np.array([self._bucket(f"{name}\0{value}") for value in distinct], dtype=np.int64)
         found = buckets[which]
         self._used[found] = True
         return np.arange(len(which)), self._start + found, np.ones(len(which))
 
     def texts(self, name: str, number: int, texts: Sequence[str]) -> Entries:
-        """A text in each row; `number` counts the columns of text."""
+        """Encode a text in each row; `number` counts the columns of text."""
         if self._vectorizer is not None:
             return self._vectorized(number, texts)
         rows: list[int] = []
@@ -142,7 +142,7 @@ class Encoder:
 
 
 def matrix_of(texts: Sequence[str], ngrams: Ngrams | None, vectorizer: Any) -> Csr:
-    """Texts that are rows themselves as a sparse matrix."""
+    """Return texts that are rows themselves as a sparse matrix."""
     encoder = Encoder(0, ngrams, vectorizer, 1, "the rows")
     values, columns, starts = block_of([encoder.texts("", 0, texts)], len(texts))
     encoder.renumber(columns)
@@ -150,14 +150,14 @@ def matrix_of(texts: Sequence[str], ngrams: Ngrams | None, vectorizer: Any) -> C
 
 
 def block_of(entries: Sequence[Entries], rows: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Entries as the parts of a CSR matrix."""
+    """Return entries as the parts of a CSR matrix."""
     owners, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     values, columns, starts = build_csr(owners, columns, values, rows)
     return values.astype(np.float32), columns.astype(np.int32), starts
 
 
 def transformed(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
-    """What a vectorizer makes of texts: a matrix with a row for each."""
+    """Return what a vectorizer makes of texts: a matrix with a row for each."""
     try:
         matrix = vectorizer.transform(list(texts))
     except Exception as error:  # whatever an object of the user's raises
@@ -174,7 +174,7 @@ def transformed(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
 
 
 def checked_texts(X: Any) -> list[str]:
-    """Rows that are texts, one for each round."""
+    """Return rows as texts; refuse a row that is none."""
     texts = list(X)
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not is_encodable(text):

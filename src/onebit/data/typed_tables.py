@@ -36,7 +36,7 @@ class ArrowTable(Columns):
                 raise InputError(
                     f"the label column {brief(name)} of {path} is of the type {kind}, but labels must be whole numbers or strings"
                 )
-            if self._said.get(name) in (Kind.CATEGORY, Kind.TEXT) and types.is_nested(kind):
+            if self._declared.get(name) in (Kind.CATEGORY, Kind.TEXT) and types.is_nested(kind):
                 raise InputError(
                     f"the column {brief(name)} of {path} is of the type {kind}, but categories and texts are single values"
                 )
@@ -204,7 +204,7 @@ class RowTable(Columns):
                 return None if cell is None else float(cell)
             except OverflowError:
                 return math.inf  # refused with its place
-        if isinstance(cell, date) and self._said.get(name) is Kind.NUMBER:
+        if isinstance(cell, date) and self._declared.get(name) is Kind.NUMBER:
             since = cell if isinstance(cell, datetime) else datetime.combine(cell, time())
             return (since.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds() / 86_400
         if cell == "":

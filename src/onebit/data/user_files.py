@@ -30,7 +30,7 @@ ENDINGS = (".npz", *TABLES, *SVMLIGHT, *VW)
 
 
 def is_data_file(name: str) -> bool:
-    """Whether a name ends like a file that can be read.
+    """Return whether a name ends like a file that can be read.
 
     >>> is_data_file("flowers.csv"), is_data_file("flowers")
     (True, False)
@@ -108,7 +108,7 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
 
 
 def require(module: str, what: str, extra: str = "experiments") -> None:
-    """Refuse to go on where an optional dependency is missing, with the way to get it."""
+    """Refuse to go on without an optional dependency, with the way to get it."""
     try:
         importlib.import_module(module)
     except ImportError:
@@ -116,7 +116,7 @@ def require(module: str, what: str, extra: str = "experiments") -> None:
 
 
 def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
-    """All arrays of an .npz file."""
+    """Return all arrays of an .npz file."""
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
@@ -138,7 +138,7 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 def dataset_of(
     parts: dict[str, NDArray[Any]], path: Path, given: Iterable[ClassName] | None = None, reading: Reading | None = None
 ) -> Dataset:
-    """The data that the arrays of a file are: X and y, or data, indices, indptr, shape and y; `classes`, where there, names the labels 0, 1, ...
+    """Return the data that the arrays of a file are: X and y, or data, indices, indptr, shape and y; `classes`, where there, names the labels 0, 1, ...
 
     In the place of y there may be `rewards`, a matrix with a column for each class; another array can be named for them, and one for candidates.
     """
@@ -192,7 +192,7 @@ def _named(parts: dict[str, NDArray[Any]], path: Path, name: str) -> NDArray[Any
 
 
 def _indexed(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> Dataset:
-    """Rows with labels that are positions in the classes."""
+    """Return rows with labels that are positions in the classes."""
     if y.ndim != 1 or y.dtype.kind not in "iu":
         raise InputError(f"y of {path} must be whole numbers that index its {len(classes)} classes")
     outside = np.flatnonzero((y < 0) | (y >= len(classes)))

@@ -33,17 +33,17 @@ ACTION_FEATURES = (
 
 
 class VwExample(NamedTuple):
-    """A line: what stands before the first bar, word by word, the tag, and the features."""
+    """A line: the words before the first bar, the tag, and the features."""
 
     label: list[str]
     tag: str
     features: dict[str, float]
 
 
-def parsed(line: str) -> VwExample:
-    """A line of a .vw file.
+def parse_line(line: str) -> VwExample:
+    """Parse a line of a .vw file.
 
-    >>> parsed("2 'me |user:2 age:0.5 new | 07")
+    >>> parse_line("2 'me |user:2 age:0.5 new | 07")
     VwExample(label=['2'], tag='me', features={'user^age': 1.0, 'user^new': 2.0, '7': 1.0})
     """
     head, bar, rest = line.rstrip("\r\n").partition("|")
@@ -90,7 +90,7 @@ def _namespace(part: str) -> Iterator[tuple[str, float]]:
 
 
 def _is_number(word: str, said: str) -> bool:
-    """Whether a value is a number; else it is a word, which Vowpal Wabbit takes as part of the name."""
+    """Return whether a value is a number; else it is a word, which Vowpal Wabbit takes as part of the name."""
     if not said or ":" in said or said.lower().lstrip("+-") in NO_NUMBERS:
         raise InputError(f"{brief(word)} is no feature: name, name:number or name:word")
     if NUMBER.fullmatch(said):
@@ -101,7 +101,7 @@ def _is_number(word: str, said: str) -> bool:
 
 
 def feature_name(space: str, name: str) -> str:
-    """The name of a feature in a namespace; one that could be mistaken for another's begins with ^.
+    """Return the name of a feature in a namespace; one that could be mistaken for another's begins with ^.
 
     >>> feature_name("user", "age"), feature_name("", "age"), feature_name("", "a^b")
     ('user^age', 'age', '^a^b')
@@ -118,13 +118,13 @@ class VwText(FileReader):
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         lines, rows, stored = numbered_lines(self.path), 0, 0
-        while some := list(islice(lines, LINES)):
+        while chunk := list(islice(lines, LINES)):
             indices: list[int] = []
             values: list[float] = []
             ends, labels = [], []
-            for number, line, _ in some:
+            for number, line, _ in chunk:
                 try:
-                    example = parsed(line)
+                    example = parse_line(line)
                     labels.append(_class_of(example.label))
                 except InputError as error:
                     raise InputError(f"line {number} of {self.path}: {error}") from None
@@ -140,9 +140,9 @@ class VwText(FileReader):
                     "indptr": np.array(ends if rows else [0, *ends], dtype=np.int64),
                     "y": self.labels.number(distinct.tolist(), which, rows),
                 },
-                some[-1][2],
+                chunk[-1][2],
             )
-            rows, stored = rows + len(some), ends[-1]
+            rows, stored = rows + len(chunk), ends[-1]
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         names = as_classes(self.labels.values, self.classes)

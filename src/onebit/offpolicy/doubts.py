@@ -36,7 +36,7 @@ class Caveat(NamedTuple):
 
 @dataclass
 class Answers:
-    """What was heard, in sums."""
+    """Sums over the answers of a log."""
 
     count: int = 0
     rewards: float = 0.0
@@ -72,7 +72,7 @@ class Shown(NamedTuple):
 
 
 def on_rounds(rounds: int) -> Iterator[Caveat]:
-    """Too few to say much."""
+    """Warn of too few rounds."""
     if rounds < FEW:
         yield Caveat(
             ALL,
@@ -81,7 +81,7 @@ def on_rounds(rounds: int) -> Iterator[Caveat]:
 
 
 def on_answers(heard: Answers, unanswered: int) -> Iterator[Caveat]:
-    """Answers that are not there, or are all the same: who is heard only when satisfied says nothing of the others."""
+    """Warn of answers that are missing, or are all the same: people who only answer if satisfied say nothing of the others."""
     rounds = heard.count
     decisions = rounds + unanswered
     if unanswered > UNHEARD * decisions:
@@ -102,7 +102,7 @@ def on_answers(heard: Answers, unanswered: int) -> Iterator[Caveat]:
 
 
 def on_choices(choices: int, rounds: int) -> Iterator[Caveat]:
-    """Rounds in which there was nothing to choose."""
+    """Warn of rounds in which there was nothing to choose."""
     if choices == 0:
         yield Caveat(
             ALL,
@@ -111,7 +111,7 @@ def on_choices(choices: int, rounds: int) -> Iterator[Caveat]:
 
 
 def on_weights(scores: Scores, weights: Weights, certain_log: bool) -> Iterator[Caveat]:
-    """What the weights say of the estimates that use them."""
+    """Warn of weights that make the estimates that use them imprecise."""
     rounds, missing = len(scores.weight), weights.missing
     if certain_log:
         yield Caveat(
@@ -150,7 +150,7 @@ def on_weights(scores: Scores, weights: Weights, certain_log: bool) -> Iterator[
 
 
 def on_values(estimates: Sequence[Estimate], rewarded: bool) -> Iterator[Caveat]:
-    """Right rates, or mean rewards, that there cannot be."""
+    """Warn of right rates, or mean rewards, that are impossible."""
     for estimate in estimates:
         if estimate.value < 0.0 or estimate.value > 1.0:
             value = f"mean reward of {estimate.value:.3g}" if rewarded else f"right rate of {percent(estimate.value)}"
@@ -162,7 +162,7 @@ def on_values(estimates: Sequence[Estimate], rewarded: bool) -> Iterator[Caveat]
 
 
 def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, learning: bool) -> Iterator[Caveat]:
-    """What matching says of replay."""
+    """Warn of too few matches for replay."""
     reasons = []
     if missing > NOTABLE and not certain_log:
         reasons.append(
@@ -178,7 +178,7 @@ def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, lear
 
 
 def on_unknown(shown: Shown, classes: Sequence[ClassName]) -> Iterator[Caveat]:
-    """Where nobody knows the propensities."""
+    """Warn of unknown propensities."""
     above = shown.counts - shown.expected
     most = int(above.argmax())
     sentence = (
@@ -192,7 +192,7 @@ def on_unknown(shown: Shown, classes: Sequence[ClassName]) -> Iterator[Caveat]:
 
 
 def on_learning(title: str, learnt: int, rounds: int) -> Iterator[Caveat]:
-    """Rules that cannot learn from every label."""
+    """Warn of rules that cannot learn from every label."""
     if learnt < rounds:
         yield Caveat(
             WEIGHED,
@@ -202,12 +202,12 @@ def on_learning(title: str, learnt: int, rounds: int) -> Iterator[Caveat]:
 
 
 def counted_rounds(count: int) -> str:
-    """A number of rounds in words."""
+    """Return a number of rounds in words."""
     return "1 round" if count == 1 else f"{count:,} rounds"
 
 
 def percent(share: float) -> str:
-    """A share in words.
+    """Return a share in words.
 
     >>> percent(0.25), percent(0.001), percent(1.0)
     ('25 %', '0.1 %', '100 %')

@@ -37,7 +37,7 @@ LEAST = 1e-9  # a label less likely than this could not be shown; if it was show
 
 
 class Scores(NamedTuple):
-    """What is known of each round, a column for each number."""
+    """The numbers of each round that the estimates are made of."""
 
     weight: PerRound
     reward: PerRound  # 1 for right, 0 for wrong
@@ -104,7 +104,7 @@ class RoundBlock(NamedTuple):
 
 
 def scored(block: RoundBlock, trust: Trust) -> Scores:
-    """The numbers of each round."""
+    """Return the numbers of each round of a block."""
     rows = np.arange(len(block.labels))
     weight = block.target[rows, block.labels] / np.maximum(block.propensity, LEAST)
     predicted = block.model[rows, block.labels]
@@ -128,7 +128,7 @@ def scored(block: RoundBlock, trust: Trust) -> Scores:
 
 
 def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
-    """The logged distributions, and which of them are certain.
+    """Return the logged distributions, and which of them are certain.
 
     Where only the propensity of the label is known, the other candidates are taken to share the rest evenly, as where somebody explores. This
     guess is used for how wide intervals are, and not in the estimates themselves. A propensity of 1 leaves nothing to guess.
@@ -142,7 +142,7 @@ def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
 
 
 def joined(parts: list[Scores]) -> Scores:
-    """Blocks of rounds as one."""
+    """Concatenate blocks of rounds."""
     return Scores(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
@@ -159,7 +159,7 @@ class Trust:
     def follow(
         self, weights: NDArray[np.float64], rewards: NDArray[np.float64], predicted: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """The trust in each of these further rounds."""
+        """Return the trust in each of these further rounds."""
         squares = weights * weights * predicted
         observed = self._observed + np.cumsum(squares * rewards)
         expected = self._predicted + np.cumsum(squares * predicted)
@@ -191,7 +191,7 @@ class Estimate(NamedTuple):
         return 1.0 - self.value
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values; None for what is not known, since JSON has no NaN."""
+        """Return plain values, with None for NaN, which JSON does not have."""
         known = not math.isnan(self.value)
         return {
             **self._asdict(),
@@ -212,31 +212,31 @@ def effective_rounds(weight: PerRound) -> float:
 
 
 def ips(scores: Scores) -> Estimate:
-    """Inverse propensity scoring."""
+    """Estimate by inverse propensity scoring."""
     value, low, high = _interval(_ips, scores)
     return _estimate("ips", value, low, high + float(scores.missing.mean()), scores)
 
 
 def snips(scores: Scores) -> Estimate:
-    """Self-normalised inverse propensity scoring."""
+    """Estimate by self-normalised inverse propensity scoring."""
     value, low, high = _interval(_snips, scores)
     return _estimate("snips", value, *stretched(low, high, float(scores.missing.mean())), scores)
 
 
 def doubly_robust(scores: Scores) -> Estimate:
-    """What the model predicts, corrected where the log shows it wrong."""
+    """Estimate by what the model predicts, corrected where the log shows it wrong."""
     value, low, high = _interval(_doubly_robust, scores)
     missing, expected = float(scores.missing.mean()), float(scores.missing_expected.mean())
     return _estimate("doubly_robust", value, low - expected, high + missing - expected, scores)
 
 
 def stretched(low: float, high: float, missing: float) -> tuple[float, float]:
-    """The ends of an interval for the rest, where this share is missing: all of it may be wrong, or right."""
+    """Widen an interval by the share that is missing: all of it may be wrong, or right."""
     return low * (1.0 - missing), high * (1.0 - missing) + missing
 
 
 def counted(name: str, rewards: float, squares: float, total: int, missing: float = 0.0) -> Estimate:
-    """The mean reward of independent rounds, by the sum of the rewards and that of their squares, with Wilson's interval."""
+    """Estimate the mean reward of independent rounds from the sum of the rewards and that of their squares, with Wilson's interval."""
     if total == 0:
         return Estimate(name, math.nan, 0.0, 1.0, 0.0, 0)
     value, low, high = share(rewards, total, squares)
@@ -261,7 +261,7 @@ def _snips(scores: Scores, counts: PerRound) -> tuple[float, float]:
 
 
 def _mean(values: PerRound, counts: PerRound) -> tuple[float, float]:
-    """A mean and its deviation."""
+    """Return a mean and its deviation."""
     total = float(counts.sum())
     mean = float(counts @ values) / total
     return mean, math.sqrt(float(counts @ np.square(values - mean))) / total
@@ -270,7 +270,7 @@ def _mean(values: PerRound, counts: PerRound) -> tuple[float, float]:
 def _interval(
     estimator: Callable[[Scores, PerRound], tuple[float, float]], scores: Scores
 ) -> tuple[float, float, float]:
-    """The estimate, and the ends of the interval that allows for rounds not seen."""
+    """Return the estimate, and the ends of the interval that allows for rounds not seen."""
     count, typical = len(scores.weight), scores.typical
     value, _ = estimator(scores, np.ones(count))
     if typical == 0.0:  # no round says anything
@@ -288,7 +288,7 @@ def _cut(value: float) -> float:
 
 
 def _estimate(name: str, value: float, low: float, high: float, scores: Scores) -> Estimate:
-    """A mean reward is from 0 to 1, and so is its interval; where the estimate itself is outside, the interval reaches to it."""
+    """Return an estimate whose interval is from 0 to 1, but reaches to the estimate if that is outside."""
     low, high, within = _cut(low), _cut(high), _cut(value)
     if not math.isnan(value):
         value = within if abs(value - within) < ROUNDING else value
@@ -322,7 +322,7 @@ class Replay:
         self.rewards = self._squares = 0.0  # of the matches
 
     def follow(self, found: CheckedRound) -> None:
-        """Meet one more round."""
+        """Update the matches with one round."""
         one = found.round
         decision = self._learner.decide(one.x, found.number, among=one.among, complete=one.complete)
         self.rounds += 1
@@ -342,11 +342,11 @@ class Replay:
         return self.impossible / max(1, self.rounds)
 
     def estimate(self) -> Estimate:
-        """The mean reward of the matches."""
+        """Return the mean reward of the matches."""
         return counted("replay", self.rewards, self._squares, self.matches, self.missing)
 
     def _lower_level(self, found: CheckedRound) -> None:
-        """Before the label is looked at, wherever the whole distribution is known: what is kept must not depend on it."""
+        """Lower the level before the label is looked at, if the whole distribution is known: what is kept must not depend on it."""
         least = RARE / len(found.candidates)
         if found.logged is not None:
             self._level = min(self._level, float(found.logged[found.logged >= least].min()))
@@ -363,5 +363,5 @@ class Replay:
 
 
 def shown_with(found: CheckedRound) -> float:
-    """The probability with which the label was shown; where nobody knows, each candidate is taken to be as likely."""
+    """Return the probability with which the label was shown; if unknown, each candidate is taken to be as likely."""
     return 1.0 / len(found.candidates) if found.propensity is None else found.propensity

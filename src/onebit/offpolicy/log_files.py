@@ -13,7 +13,7 @@ from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.file_blocks import numbered_lines
 from onebit.data.labels import NUMBER, WHOLE, as_classes, in_order
 from onebit.data.user_files import VW
-from onebit.data.vw_text import ACTION_FEATURES, parsed
+from onebit.data.vw_text import ACTION_FEATURES, parse_line
 from onebit.errors import InputError, brief
 from onebit.learner.learner import Learner
 from onebit.offpolicy.logged_rounds import Round, usual_floor
@@ -81,7 +81,7 @@ class Log:
 
 
 def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> Learner:
-    """A new learner for the rounds of a log, with the floor that the service would give it."""
+    """Return a new learner for the rounds of a log, with the floor that the service would give it."""
     common = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
     require_known(rule.title, options, {**rule.parameters, **common})
     usual = {"exploration_floor": usual_floor(rule), "text": log.text}
@@ -117,7 +117,7 @@ class Costs(NamedTuple):
 
 
 def checked_costs(given: object) -> Costs:
-    """The costs of right and wrong as they were given; None for 0 and 1."""
+    """Return the costs of right and wrong as they were given; None means 0 and 1."""
     if given is None:
         return Costs()
     try:
@@ -132,7 +132,7 @@ def checked_costs(given: object) -> Costs:
 
 
 def is_archive(path: Path) -> bool:
-    """Whether it is a folder of Parquet files, as `onebit archive` writes one for each task."""
+    """Return whether this is a folder of Parquet files, as `onebit archive` writes one for each task."""
     return path.is_dir() and any(path.glob("*.parquet"))
 
 
@@ -151,7 +151,7 @@ def read_log(
     classes: Iterable[ClassName] | None = None,
     costs: Iterable[float] | None = None,
 ) -> Log:
-    """A log in a file: Vowpal Wabbit's `.vw` (action:cost:probability), or a `.csv`, `.tsv` or `.parquet` with named columns.
+    """Return the log in a file: Vowpal Wabbit's `.vw` (action:cost:probability), or a `.csv`, `.tsv` or `.parquet` with named columns.
 
     It may also be a folder of Parquet files, as `onebit archive` writes them.
 
@@ -193,7 +193,7 @@ def vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
     def entries(whole: bool) -> Iterator[Round | None]:
         for number, line, _ in numbered_lines(path):
             try:
-                example = parsed(line if whole else line[: line.find("|") + 1])
+                example = parse_line(line if whole else line[: line.find("|") + 1])
                 if not example.label:
                     yield None
                     continue

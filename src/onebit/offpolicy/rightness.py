@@ -31,24 +31,24 @@ TINY = 1e-30
 
 
 class Rightness(NamedTuple):
-    """The model has nothing to set."""
+    """The parameters of the model, none of which a user sets."""
 
     classes: int
     matrix: Matrices = Covariance.DIAGONAL
 
 
 def prepare(params: Rightness, options: Mapping[str, object]) -> tuple[Rightness, tuple[float, ...]]:
-    """Room for the length of x."""
+    """Allocate the sum of squared lengths of x."""
     return params, (0.0,)
 
 
 def probabilities(params: Rightness, given: RuleInput, out: Vector) -> None:
-    """How likely each label is right."""
+    """Return how likely each label is right."""
     softmax(given.scores, params.classes, out)
 
 
 def decide(params: Rightness, given: RuleInput) -> Choice:
-    """It plays each label as often as that is right, though nobody asks it to play."""
+    """Play each label as often as it is right, though nobody asks the model to play."""
     work = given.work
     softmax(given.scores, params.classes, work[1])
     label = sampled_label(work[1], params.classes, given.draws)
@@ -56,7 +56,7 @@ def decide(params: Rightness, given: RuleInput) -> Choice:
 
 
 def learn(params: Rightness, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """One AdaGrad step along the gradient of the likelihood."""
+    """Take one AdaGrad step along the gradient of the likelihood."""
     memory, work = given.memory, given.work
     classes, played = params.classes, choice.label
     softmax(given.scores, classes, work[1])
@@ -93,7 +93,7 @@ RULE = Rule(
 
 
 def model_for(learner: Learner) -> Learner:
-    """A model that reads x as this learner does."""
+    """Return a model that reads x as this learner does."""
     options = learner.runtime.options._asdict()
     reading = {name: options[name] for name in ("features", "space", "dtype", "text", "hash_bits")}
     return Learner(RULE, classes=learner.classes, **reading)
