@@ -41,7 +41,7 @@ class CobaLearner:
         options = check_options(options, classes="the actions of the environment")
         self._template, self._options, self._seed = learner, options, 0 if seed is None else seed
         self._names: dict[Any, ClassName] = {}  # of the actions, in their order
-        tried = learner if isinstance(learner, Learner) else self._made((0, 1))  # bad options are found now
+        tried = learner if isinstance(learner, Learner) else self._make_learner((0, 1))  # bad options are found now
         if tried.runtime.needs_labels:
             raise InputError(f"{tried.runtime.rule.title} learns from labels, and coba tells rewards")
         self._rule = tried.runtime.rule
@@ -49,7 +49,7 @@ class CobaLearner:
 
     @property
     def params(self) -> dict[str, Any]:
-        """What coba's tables say of it."""
+        """Describe the learner for coba's tables."""
         if isinstance(self._template, Learner):
             runtime = self._template.runtime
             return {"family": f"onebit.{self._rule.title}", **runtime.parameters, "seed": runtime.seed}
@@ -57,13 +57,13 @@ class CobaLearner:
 
     def predict(self, context: Any, actions: Sequence[Any]) -> tuple[Any, float, dict[str, Decision]]:
         """Decide on one of the actions; its probability, and the decision, which coba hands back to `learn`."""
-        learner, names = self._ready(context, actions)
+        learner, names = self._prepare(context, actions)
         decision = learner.decide(row_of(context), among=names)
         return actions[names.index(decision.label)], decision.propensity, {"decision": decision}
 
     def score(self, context: Any, actions: Sequence[Any], action: Any) -> float:
         """The probability of playing an action."""
-        learner, names = self._ready(context, actions)
+        learner, names = self._prepare(context, actions)
         return learner.probabilities(row_of(context), among=names)[self._name_of(action)]
 
     def learn(
@@ -83,22 +83,22 @@ class CobaLearner:
             raise InputError(f"there is no action {brief(action)}; the actions are {join_names(self._names)}")
         return self._names[hashable(action)]
 
-    def _ready(self, context: Any, actions: Sequence[Any]) -> tuple[Learner, list[ClassName]]:
-        """The learner, made in the first round, and the classes of these actions."""
+    def _prepare(self, context: Any, actions: Sequence[Any]) -> tuple[Learner, list[ClassName]]:
+        """Return the learner, which the first round creates, and the classes of these actions."""
         if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
             raise InputError("a batch is taken row by row")  # upon which coba gives its rows
         keys = keys_of(actions)
         if self.learner is None:
             names = names_of(keys)
-            self.learner, self._names = self._made(tuple(names.values())), names
+            self.learner, self._names = self._make_learner(tuple(names.values())), names
         unknown = [key for key in keys if key not in self._names]
         if unknown:
-            self._names |= self._further(self.learner, unknown)
+            self._names |= self._name_new_actions(self.learner, unknown)
         return self.learner, [self._names[key] for key in keys]
 
-    def _further(self, learner: Learner, keys: list[Any]) -> dict[Any, ClassName]:
-        """The classes of actions that the first round did not have: a learner that was given may know them."""
-        names = {key: _name_of_one(key) for key in keys}
+    def _name_new_actions(self, learner: Learner, keys: list[Any]) -> dict[Any, ClassName]:
+        """Return the classes of actions that the first round did not have: a learner that was given may know them."""
+        names = {key: _name_action(key) for key in keys}
         if not isinstance(self._template, Learner) or not set(names.values()) <= set(learner.classes):
             raise InputError(
                 f"{brief(keys[0])} is an action, but in the first round they were {join_names(self._names)}: where not all can be played in "
@@ -106,7 +106,7 @@ class CobaLearner:
             )
         return names
 
-    def _made(self, classes: tuple[ClassName, ...]) -> Learner:
+    def _make_learner(self, classes: tuple[ClassName, ...]) -> Learner:
         if not isinstance(self._template, Learner):
             return Learner(self._template, classes=classes, seed=self._seed, **self._options)
         if not set(classes) <= set(self._template.classes):
@@ -117,7 +117,6 @@ class CobaLearner:
 
 
 def hashable(action: Any) -> Any:
-    """An action as a key."""
     return tuple(action) if isinstance(action, list | tuple) else action
 
 
@@ -139,19 +138,19 @@ def names_of(keys: list[Any]) -> dict[Any, ClassName]:
     """
     for key in keys:
         if isinstance(key, tuple) and len(key) != len(keys):
-            raise _with_features(key)
-    return {key: _name_of_one(key) for key in keys}
+            raise _features_error(key)
+    return {key: _name_action(key) for key in keys}
 
 
-def _name_of_one(key: Any) -> ClassName:
+def _name_action(key: Any) -> ClassName:
     if not isinstance(key, tuple):
         return to_class_name(key)
     if sorted(key) != [0] * (len(key) - 1) + [1]:
-        raise _with_features(key)
+        raise _features_error(key)
     return key.index(1)
 
 
-def _with_features(key: Any) -> InputError:
+def _features_error(key: Any) -> InputError:
     return InputError(f"an action is {brief(key)}: actions with features are no classes, but one-hot tuples are")
 
 
@@ -199,7 +198,7 @@ def stream(environment: Any, **settings: Any) -> Stream:
     names: dict[Any, ClassName] = {}
     for number, interaction in enumerate(BatchSafe(Finalize()).filter(environment.read())):
         try:
-            row, label, names = _round_of(interaction, names)
+            row, label, names = _read_round(interaction, names)
         except InputError as error:
             raise InputError(f"round {number} of the environment: {error}") from None
         rows.append(row)
@@ -207,12 +206,12 @@ def stream(environment: Any, **settings: Any) -> Stream:
     if not rows:
         raise InputError("the environment has no rounds")
     X = np.array(rows) if len({len(row) if isinstance(row, list) else -1 for row in rows} - {-1}) == 1 else rows
-    made = streams.stream(X, labels, **{"classes": list(names.values()), "order": "file", **settings})
+    streamed = streams.stream(X, labels, **{"classes": list(names.values()), "order": "file", **settings})
     called = str(dict(getattr(environment, "params", {})).get("env_type", type(environment).__name__))
-    return replace(made, source=replace(made.source, name=called))
+    return replace(streamed, source=replace(streamed.source, name=called))
 
 
-def _round_of(
+def _read_round(
     interaction: Mapping[str, Any], names: dict[Any, ClassName]
 ) -> tuple[Any, ClassName, dict[Any, ClassName]]:
     """The row, the class that is right, and the names of the actions, which are those of the rounds before."""

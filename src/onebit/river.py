@@ -71,9 +71,9 @@ class RiverClassifier(base.Classifier):
         self._labels: list[Any] = []  # by the number of their class
         self._numbers: dict[Any, int] = {}
         self.learner: Learner | None = None  # once there are two classes
-        self._made()  # bad options are found now
+        self._make_learner()  # bad options are found now
         for label in classes or ():
-            self._meet(label)
+            self._add_label(label)
 
     @property
     def _multiclass(self) -> bool:
@@ -81,13 +81,13 @@ class RiverClassifier(base.Classifier):
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Play a label for x, and learn whether it was y."""
-        row = self._row(x)
+        row = self._to_row(x)
         if not isinstance(y, Hashable):
             raise InputError(f"y is {brief(y)}, but must be one label")
         if self.feedback == "label":
             if y not in self._numbers:
-                (self.learner or self._made()).best(row)  # a row that is refused brings no class
-            self._meet(y)
+                (self.learner or self._make_learner()).best(row)  # a row that is refused brings no class
+            self._add_label(y)
             if self.learner is not None:
                 self.learner.teach([row], [self._numbers[y]])
             return
@@ -96,13 +96,13 @@ class RiverClassifier(base.Classifier):
             right = bool(self._labels[int(decision.label)] == y)
             self.learner.learn(decision, right=right)
             self.mistakes += not right
-        self._meet(y)
+        self._add_label(y)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
         """The label that the learner considers best; None before any is known."""
         if self.learner is None:
             return self._labels[0] if self._labels else None
-        return self._labels[int(self.learner.best(self._row(x)))]
+        return self._labels[int(self.learner.best(self._to_row(x)))]
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The rule's belief that each label is right; not how often it would be played."""
@@ -110,10 +110,10 @@ class RiverClassifier(base.Classifier):
             raise NotImplementedError(no_belief_message(rule_named(self.rule).title))
         if self.learner is None:
             return dict.fromkeys(self._labels, 1.0)
-        return dict(zip(self._labels, believe_row(self.learner.runtime, self._row(x)).tolist(), strict=True))
+        return dict(zip(self._labels, believe_row(self.learner.runtime, self._to_row(x)).tolist(), strict=True))
 
-    def _row(self, x: Mapping[Any, Any]) -> Any:
-        """What the learner reads x as."""
+    def _to_row(self, x: Mapping[Any, Any]) -> Any:
+        """Return x in the form that the learner reads: a dict, or the numbers of the known features."""
         row, columns = named(x), self._columns
         if columns is None:
             return row
@@ -126,24 +126,24 @@ class RiverClassifier(base.Classifier):
             values[columns[name]] = value
         return values
 
-    def _meet(self, label: Any) -> None:
-        """Have a class for a label."""
+    def _add_label(self, label: Any) -> None:
+        """Add a class for a label that is new."""
         if label in self._numbers:
             return
         if self.learner is not None:
             self.learner.add_class(len(self._labels))
         elif self._labels:
-            self.learner = self._made()
+            self.learner = self._make_learner()
         self._numbers[label] = len(self._labels)
         self._labels.append(label)
 
-    def _made(self) -> Learner:
-        """A learner of the first two classes, which knows nothing yet."""
-        made = Learner(
+    def _make_learner(self) -> Learner:
+        """Return a learner of the first two classes, which knows nothing yet."""
+        learner = Learner(
             self.rule, classes=2, seed=self._drawn, **check_options(self.options, classes="classes", seed="seed")
         )
-        require_feedback_kind(made.runtime, self.feedback)
-        return made
+        require_feedback_kind(learner.runtime, self.feedback)
+        return learner
 
 
 def named(x: Mapping[Any, Any]) -> dict[str, Any]:
@@ -196,5 +196,7 @@ def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **s
     table = (
         np.array([[row[name] for name in names] for row in rows]) if all(row.keys() == names for row in rows) else None
     )
-    made = streams.stream(rows if table is None else table, labels, **{"rounds": rounds, "order": "file", **settings})
-    return replace(made, source=replace(made.source, name=name))
+    streamed = streams.stream(
+        rows if table is None else table, labels, **{"rounds": rounds, "order": "file", **settings}
+    )
+    return replace(streamed, source=replace(streamed.source, name=name))

@@ -41,7 +41,7 @@ _MOST_SEEDS = np.iinfo(np.int32).max
 
 
 def rule_of(classifier: BanditClassifier) -> Rule | None:
-    """The rule that a classifier names; None where there is no such rule, which `fit` refuses."""
+    """Return the rule that a classifier names; None where there is no such rule, which `fit` refuses."""
     try:
         return rule_named(classifier.rule) if isinstance(classifier.rule, str) else classifier.rule
     except OnebitError:
@@ -49,7 +49,7 @@ def rule_of(classifier: BanditClassifier) -> Rule | None:
 
 
 def has_belief(classifier: BanditClassifier) -> bool:
-    """Whether there is `predict_proba`."""
+    """Return True if there is a `predict_proba`; say why where there is none."""
     rule = rule_of(classifier)
     if isinstance(rule, Rule) and rule.belief is None:
         raise AttributeError(f"{no_belief_message(rule.title)}; there is no predict_proba")
@@ -57,7 +57,7 @@ def has_belief(classifier: BanditClassifier) -> bool:
 
 
 def has_scores(classifier: BanditClassifier) -> bool:
-    """Whether there is `decision_function`: a score for each class, where there is no belief."""
+    """Return True if there is a `decision_function`, a score for each class where there is no belief; say why where there is none."""
     rule = rule_of(classifier)
     if not isinstance(rule, Rule):
         return True
@@ -109,21 +109,21 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """Begin anew, and go through the rows once."""
-        X, y = self._checked(X, y, reset=True)
+        X, y = self._check_rows(X, y, reset=True)
         classes, labels = np.unique(y, return_inverse=True)
-        learner = self._new(classes)
+        learner = self._make_learner(classes)
         order = NOTHING
         if self.shuffle:  # as `onebit.run` with this seed
-            made = stream(X, labels, classes=range(len(classes)), order="shuffle", seed=learner.runtime.seed)
-            order = made.schedule(made.data(made.seed), made.seed).order
-        self._go_on(learner, X, labels.astype(np.int64), order)
+            streamed = stream(X, labels, classes=range(len(classes)), order="shuffle", seed=learner.runtime.seed)
+            order = streamed.schedule(streamed.data(streamed.seed), streamed.seed).order
+        self._walk_rows(learner, X, labels.astype(np.int64), order)
         self.classes_, self.learner_ = classes, learner
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
         """Go on with more rows, in this order; the first call needs all `classes` that there will be. If a row is refused, none is learnt."""
         first = not hasattr(self, "learner_")
-        X, y = self._checked(X, y, reset=first)
+        X, y = self._check_rows(X, y, reset=first)
         if first and classes is None:
             raise InputError("classes must be given in the first call of partial_fit: all labels that there will be")
         given = None if classes is None else unique_labels(list(classes))
@@ -140,28 +140,28 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if len(strange):
             row = int(strange[0])
             raise InputError(f"y[{row}] is {brief(y.tolist()[row])}, but the classes are {join_names(names)}")
-        learner = self._new(known) if first else self.learner_
-        self._go_on(learner, X, labels, NOTHING)
+        learner = self._make_learner(known) if first else self.learner_
+        self._walk_rows(learner, X, labels, NOTHING)
         self.classes_, self.learner_ = known, learner
         return self
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        """Rows and labels as scikit-learn checks them."""
+    def _check_rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
+        """Return rows and labels as scikit-learn checks them."""
         X, y = validate_data(self, X, y, accept_sparse="csr", reset=reset)
         check_classification_targets(y)
         return X, y
 
-    def _new(self, classes: NDArray[Any]) -> Learner:
-        """A learner that knows nothing yet."""
+    def _make_learner(self, classes: NDArray[Any]) -> Learner:
+        """Return a learner that knows nothing yet."""
         options = check_options(self.options, classes="y", seed="random_state")
         state = self.random_state
         whole = isinstance(state, int | np.integer)
         seed = int(state) if whole else int(check_random_state(state).randint(_MOST_SEEDS))
-        made = Learner(self.rule, classes=[to_class_name(label) for label in classes], seed=seed, **options)
-        require_feedback_kind(made.runtime, self.feedback)
-        return made
+        learner = Learner(self.rule, classes=[to_class_name(label) for label in classes], seed=seed, **options)
+        require_feedback_kind(learner.runtime, self.feedback)
+        return learner
 
-    def _go_on(self, learner: Learner, X: Any, labels: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+    def _walk_rows(self, learner: Learner, X: Any, labels: NDArray[np.int64], order: NDArray[np.int64]) -> None:
         """Walk the rows in one call of the compiled loop; if one is refused, the learner is as it was."""
         runtime = learner.runtime
         if self.feedback == "label":

@@ -153,7 +153,6 @@ class Description:
 
     @property
     def reward(self) -> float | None:
-        """The mean reward."""
         return None if self._taught == 0 else self.right / self._taught
 
     @property

@@ -76,7 +76,7 @@ class Features:
 
     def settle(self, x: Any) -> None:
         """Fix what is still open by the form of the first x, and remember the names of the first frame."""
-        self._remember(column_names(x))
+        self._remember_names(column_names(x))
         if self.named is not None and self.space is not None:
             return
         example = x[0] if isinstance(x, list | tuple) and len(x) > 0 and isinstance(x[0], Mapping | str) else x
@@ -111,14 +111,14 @@ class Features:
             while len(self.vocabulary) > count:
                 self.vocabulary.popitem()
 
-    def _remember(self, names: Names | None) -> None:
+    def _remember_names(self, names: Names | None) -> None:
         if names is not None and self.feature_names is None and not self.named and self.size in (None, len(names)):
             self.feature_names = names
 
-    def _in_order(self, given: NamedRows) -> NDArray[Any]:
+    def _order_columns(self, given: NamedRows) -> NDArray[Any]:
         """Return the numbers of a frame with its columns in the order of the first frame; refuse other columns."""
         names = given.names
-        self._remember(names)
+        self._remember_names(names)
         known = self.feature_names
         if names is None or known is None or names == known:
             return given.values
@@ -148,15 +148,15 @@ class Features:
                 columns, numbers, width = self._order.entries(row, self.vocabulary, grow)
                 numbers = numbers.astype(self.dtype)
             return row.kept, SparseRows(numbers, columns, np.array([0, len(columns)]), width)
-        given = x if isinstance(x, np.ndarray) else self._columns_in(x)
+        given = x if isinstance(x, np.ndarray) else self._read_numbers(x)
         if self.space == "sparse":
             if not isinstance(given, SparseRows):
-                given = to_sparse(cast_to(self._line(given), self.dtype)[None])
+                given = to_sparse(cast_to(self._require_line(given), self.dtype)[None])
             return given, given
         if isinstance(given, SparseRows):
             given = to_dense(given)[0]
         elif given.shape != (self.size,) or given.dtype.kind not in "fiub":
-            given = self._line(given)
+            given = self._require_line(given)
         if given.dtype is not self.dtype:
             given = cast_to(given, self.dtype)
         elif not copy and given.flags.c_contiguous and given.flags.aligned:
@@ -184,7 +184,7 @@ class Features:
         for name in names_in_order(kept):
             self.vocabulary.setdefault(name, len(self.vocabulary))
 
-    def _columns_in(self, x: Any) -> Any:
+    def _read_numbers(self, x: Any) -> Any:
         """Return the numbers of an x that is no array, in the order of the features; of a sparse x, `SparseRows`."""
         if isinstance(x, SparseRows) or is_sparse(x):
             row = x if isinstance(x, SparseRows) else sparse_row(x, self.dtype)
@@ -193,9 +193,9 @@ class Features:
             return row if row.values.dtype == self.dtype else row._replace(values=cast_to(row.values, self.dtype))
         if isinstance(x, Mapping | str):
             raise InputError(f"x is {_kind(x)}, but this learner takes arrays of {self.size} numbers")
-        return self._in_order(named_rows(x)) if has_names(x) else to_numbers(x, self.dtype, copy=False)
+        return self._order_columns(named_rows(x)) if has_names(x) else to_numbers(x, self.dtype, copy=False)
 
-    def _line(self, x: NDArray[Any]) -> NDArray[Any]:
+    def _require_line(self, x: NDArray[Any]) -> NDArray[Any]:
         """Return an array as one line of numbers."""
         if x.ndim == 2 and len(x) == 1:
             x = x[0]
@@ -255,7 +255,7 @@ class Features:
                 raise InputError(f"X has {rows.width} features, but this learner takes {self.size}")
             return rows if form == "sparse" else DenseRows(to_dense(rows))
         if has_names(X):
-            X = self._in_order(named_rows(X))
+            X = self._order_columns(named_rows(X))
         values = to_numbers(X, self.dtype, copy=False)
         if values.ndim != 2:
             raise InputError(f"X has shape {values.shape}, but must be a matrix: rows of {self.size} numbers")

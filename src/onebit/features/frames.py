@@ -25,7 +25,6 @@ class NamedRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the values."""
         return self.values.shape
 
 

@@ -170,14 +170,12 @@ def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
 
 
 def to_dense(rows: SparseRows) -> NDArray[Any]:
-    """Return sparse rows as a dense matrix."""
     values = np.zeros((len(rows.starts) - 1, rows.width), dtype=rows.values.dtype)
     values[np.repeat(np.arange(len(values)), np.diff(rows.starts)), rows.columns] = rows.values
     return values
 
 
 def to_sparse(values: NDArray[Any]) -> SparseRows:
-    """Return a dense matrix as sparse rows."""
     # NumPy finds what is true in a line of bits many times as quickly as what is not 0 in a matrix.
     row, column = np.divmod(np.flatnonzero(values != 0), values.shape[1])
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
@@ -264,12 +262,10 @@ def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray
 
 
 def as_rows(row: Row) -> Rows:
-    """Return one row as rows."""
     return DenseRows(row) if isinstance(row, np.ndarray) else row
 
 
 def join_rows(parts: Sequence[Row]) -> Rows:
-    """Stack rows of one form."""
     dense = [part for part in parts if isinstance(part, np.ndarray)]
     if dense:
         return DenseRows(np.concatenate(dense))
@@ -294,12 +290,10 @@ def kept_rows(rows: Rows) -> list[NDArray[Any] | SparseRows]:
 
 
 def slice_row(rows: Rows, number: int) -> Row:
-    """Return one of many rows."""
     return rows.values[number : number + 1] if isinstance(rows, DenseRows) else slice_sparse(rows, number)
 
 
 def slice_sparse(rows: SparseRows, number: int) -> SparseRows:
-    """Return one of many sparse rows."""
     a, b = rows.starts[number], rows.starts[number + 1]
     return SparseRows(rows.values[a:b], rows.columns[a:b], np.array([0, b - a], dtype=np.int64), rows.width)
 

@@ -40,7 +40,6 @@ class Classes:
         self._index = {name: index for index, name in enumerate(self.names)}
 
     def index(self, name: ClassName) -> int:
-        """Return the number of a class."""
         try:
             if not isinstance(name, bool):  # True is 1, but it is not the name of class 1
                 return self._index[name]

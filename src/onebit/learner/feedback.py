@@ -63,8 +63,8 @@ def learn_answer(
         return
     with runtime.unchanged_if_refused():
         _require_own(runtime, [decision])
-        answer = _numbers_of([Answer(revealed, worth, corrects)])
-        runtime.learn_batch(_batch_of(runtime, [decision], [played], *answer))
+        answer = _split_answers([Answer(revealed, worth, corrects)])
+        runtime.learn_batch(_build_batch(runtime, [decision], [played], *answer))
 
 
 def _learn_revealed(runtime: Runtime, decision: Decision, played: int, revealed: int) -> None:
@@ -196,21 +196,21 @@ def parse_answers(
     if not hasattr(decisions, "__len__"):
         raise InputError("decisions and answers must be lists, one answer for each decision")
     count = len(decisions)
-    rights, names, worths, named = (_answers(answers, count) for answers in (right, labels, rewards, truths))
+    rights, names, worths, named = (_list_answers(answers, count) for answers in (right, labels, rewards, truths))
     if not count:
         return None
     _require_own(runtime, decisions)
     played = [runtime.names.index(decision.label) for decision in decisions]
     if truths is None and set(map(type, rights)) == {bool} and not (runtime.needs_labels and False in rights):
-        return _batch_of(runtime, decisions, played, np.where(rights, played, -1))  # as mostly
+        return _build_batch(runtime, decisions, played, np.where(rights, played, -1))  # as mostly
     if truths is not None:
-        rights, named = _without_contradictions(decisions, rights, named)
+        rights, named = _resolve_truths(decisions, rights, named)
     outcomes = zip(decisions, played, rights, names, worths, named, strict=True)
     answers = [parse_answer(runtime, *each) for each in outcomes]
-    return _batch_of(runtime, decisions, played, *_numbers_of(answers))
+    return _build_batch(runtime, decisions, played, *_split_answers(answers))
 
 
-def _numbers_of(answers: Sequence[Answer]) -> tuple[Labels, NDArray[np.float64], Labels]:
+def _split_answers(answers: Sequence[Answer]) -> tuple[Labels, NDArray[np.float64], Labels]:
     """Return what is revealed, and the rewards and the truths, empty where there are none."""
     revealed, rewards, truths = np.array([answer.revealed for answer in answers]), NO_REWARDS, NOTHING
     if any(answer.reward is not None for answer in answers):
@@ -220,7 +220,7 @@ def _numbers_of(answers: Sequence[Answer]) -> tuple[Labels, NDArray[np.float64],
     return revealed, rewards, truths
 
 
-def _batch_of(
+def _build_batch(
     runtime: Runtime,
     decisions: Sequence[Decision],
     played: Sequence[int],
@@ -252,9 +252,7 @@ def _require_own(runtime: Runtime, decisions: Sequence[Decision]) -> None:
             runtime.ledger.refuse_learnt(decision.id, decision.version)
 
 
-def _without_contradictions(
-    decisions: Sequence[Decision], rights: list[Any], truths: list[Any]
-) -> tuple[list[Any], list[Any]]:
+def _resolve_truths(decisions: Sequence[Decision], rights: list[Any], truths: list[Any]) -> tuple[list[Any], list[Any]]:
     """Return either a truth or right and wrong for each decision; refuse pairs that contradict each other."""
     truths = [None if isinstance(truth, float) and math.isnan(truth) else truth for truth in truths]  # None in a frame
     for decision, right, truth in zip(decisions, rights, truths, strict=True):
@@ -266,7 +264,7 @@ def _without_contradictions(
     return [right if truth is None else None for right, truth in zip(rights, truths, strict=True)], truths
 
 
-def _answers(given: Any, count: int) -> list[Any]:
+def _list_answers(given: Any, count: int) -> list[Any]:
     """Return a list of answers, one for each decision; None for each if there are none of this kind."""
     if given is None:
         return [None] * count

@@ -32,7 +32,7 @@ from onebit.spaces.choose import KernelChoice
 MOST_NAMED = 10  # classes
 
 
-def settings_of(runtime: Runtime) -> dict[str, Any]:
+def collect_settings(runtime: Runtime) -> dict[str, Any]:
     """Return every parameter of the rule as it is in force: given, by default, or computed by the rule."""
     params = runtime.model.params
     in_force = {name: note.show(getattr(params, name)) for name, note in runtime.rule.parameters.items()}
@@ -41,7 +41,7 @@ def settings_of(runtime: Runtime) -> dict[str, Any]:
     return {**in_force, **given, **chosen}
 
 
-def weights_of(runtime: Runtime) -> NDArray[Any]:
+def copy_weights(runtime: Runtime) -> NDArray[Any]:
     """Return a copy of the weights: one row for each head, one column for each feature, the bias last."""
     with runtime.lock:
         if runtime.model.space is None:
@@ -82,7 +82,7 @@ def score_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
 def believe_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
     """Return the rule's belief that each class is right, row by row; refused if it has scores alone."""
     with runtime.lock:
-        return _believed(runtime, score_rows(runtime, rows))
+        return _compute_belief(runtime, score_rows(runtime, rows))
 
 
 def believe_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
@@ -94,7 +94,7 @@ def believe_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
     """
     with runtime.lock:
         runtime.decide_one(x, 0)
-        return np.asarray(_believed(runtime, runtime.model.buffers[engine.SCORES][None])[0])
+        return np.asarray(_compute_belief(runtime, runtime.model.buffers[engine.SCORES][None])[0])
 
 
 def no_belief_message(title: str) -> str:
@@ -102,14 +102,14 @@ def no_belief_message(title: str) -> str:
     return f"{title} has scores, and no belief in the classes: they say which is best, and not how probably it is right"
 
 
-def _believed(runtime: Runtime, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+def _compute_belief(runtime: Runtime, scores: NDArray[np.float64]) -> NDArray[np.float64]:
     model, rule = runtime.model, runtime.rule
     if rule.belief is None:
         raise InputError(no_belief_message(rule.title))
     return rule.belief(model.params, model.memory, scores)
 
 
-def description_of(runtime: Runtime) -> Description:
+def describe_learner(runtime: Runtime) -> Description:
     """Describe a learner: its error so far, its settings and, for `auto`, its members."""
     model = runtime.model
     with runtime.lock:
@@ -124,16 +124,16 @@ def description_of(runtime: Runtime) -> Description:
             taught_nothing=max(0, runtime.ledger.moment - int(model.memory[LEARNT])),  # whatever a stranger's file says
             right=float(right) if runtime.rewarded else int(right),
             rewarded=runtime.rewarded,
-            settings=settings_of(runtime),
-            certainty=_certainty_of(runtime),
+            settings=collect_settings(runtime),
+            certainty=_report_certainty(runtime),
             repairs=model.repairs,
-            form=_form_of(runtime),
-            never_right=None if never_right is None else _named(runtime, never_right),
+            form=_describe_form(runtime),
+            never_right=None if never_right is None else _name_never_right(runtime, never_right),
             **composed,
         )
 
 
-def _form_of(runtime: Runtime) -> str | None:
+def _describe_form(runtime: Runtime) -> str | None:
     """Say in which form rows are treated, and why; None if the learner does not choose it."""
     routing, features = runtime.model.routing, runtime.features
     if routing is None or features.size is None or features.space is None:
@@ -141,13 +141,13 @@ def _form_of(runtime: Runtime) -> str | None:
     return routing.said(features.size, features.space)
 
 
-def _named(runtime: Runtime, never_right: Sequence[int]) -> NeverRight:
+def _name_never_right(runtime: Runtime, never_right: Sequence[int]) -> NeverRight:
     """Name the classes that were never right, without removed ones."""
     there = [runtime.classes[number] for number in never_right if number not in runtime.names.retired]
     return NeverRight(len(there), tuple(there[:MOST_NAMED]))
 
 
-def _certainty_of(runtime: Runtime) -> CertaintyReport | None:
+def _report_certainty(runtime: Runtime) -> CertaintyReport | None:
     """Report how often the learner was sure, where somebody asked."""
     state = runtime.model.calibration
     asked = int(state[ASKED])
@@ -222,12 +222,12 @@ def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, 
     chosen = None if label is None else runtime.names.index(label)
     most = None if top is None else checked_count("top", top)
     with runtime.lock:
-        between, model = _contrast_of(runtime), runtime.model
+        between, model = _choose_contrast(runtime), runtime.model
         candidates = _candidates(runtime, among, chosen)
         kept, row = runtime.decide_one(x, runtime.ledger.next_id, parse_terms(runtime, among, False))
         number = int(model.choice[0, engine.GREEDY]) if chosen is None else chosen
         scores = model.buffers[engine.SCORES].copy()
-        rival = _rival_of(number, candidates, lambda place, other: amount(between(place, other), scores))
+        rival = _find_rival(number, candidates, lambda place, other: amount(between(place, other), scores))
         rows = as_rows(row)
         sums = model.space.contributions(rows, between(number, rival))
         names, values = runtime.features.names_in(kept), rows.values.ravel()
@@ -250,7 +250,7 @@ def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, 
     )
 
 
-def _contrast_of(runtime: Runtime) -> Callable[[int, int], Contrast]:
+def _choose_contrast(runtime: Runtime) -> Callable[[int, int], Contrast]:
     """Return the function that compares two classes; refused if that is not a sum over features."""
     rule, model = runtime.rule, runtime.model
     if isinstance(runtime.space_choice, KernelChoice):
@@ -282,7 +282,7 @@ def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
     return candidates
 
 
-def _rival_of(label: int, candidates: Sequence[int], lead: Callable[[int, int], float]) -> int:
+def _find_rival(label: int, candidates: Sequence[int], lead: Callable[[int, int], float]) -> int:
     """Return the class over which the label leads by least; of several such, the one that leads over the others."""
     others = [other for other in candidates if other != label]
     leads = [lead(label, other) for other in others]

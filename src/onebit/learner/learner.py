@@ -25,18 +25,11 @@ from onebit.contract.validation import ClassName, IdLike, checked_id, checked_id
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
+from onebit.learner import inspection
 from onebit.learner.decide import Among, build_decisions, logged_decision, parse_terms
 from onebit.learner.decision import Decision
 from onebit.learner.feedback import learn_answer, parse_answers
-from onebit.learner.inspection import (
-    Explanation,
-    believe_row,
-    description_of,
-    explain,
-    score_row,
-    settings_of,
-    weights_of,
-)
+from onebit.learner.inspection import Explanation, explain
 from onebit.learner.model_file import decode, encode, name_file_in_errors, read, write
 from onebit.learner.runtime import Runtime
 from onebit.learner.state import dump_state, load_state
@@ -66,7 +59,6 @@ class Learner:
         self.runtime.allocate_early()
 
     def __dir__(self) -> list[str]:
-        """What a user may call."""
         return [name for name in super().__dir__() if not name.startswith("_")]
 
     # --- deciding --------------------------------------------------------------------------------------------------
@@ -126,9 +118,8 @@ class Learner:
                 return []
             terms = parse_terms(runtime, among, complete, sure, risk, len(kept))
             choices = runtime.choices(rows, given, engine.CHOICE_COLUMNS + len(runtime.classes), terms)
-            decisions = build_decisions(runtime, given, kept, choices, terms)
             runtime.ledger.next_id += len(kept) if ids is None else 0
-            return decisions
+            return build_decisions(runtime, given, kept, choices, terms)
 
     def from_log(
         self,
@@ -294,7 +285,7 @@ class Learner:
     @property
     def settings(self) -> dict[str, Any]:
         """Every parameter of the rule with its current value: given, the default, or computed by the rule."""
-        return settings_of(self.runtime)
+        return inspection.collect_settings(self.runtime)
 
     @property
     def weights(self) -> NDArray[Any]:
@@ -302,7 +293,7 @@ class Learner:
 
         Those of `auto` are in the views of its members, side by side.
         """
-        return weights_of(self.runtime)
+        return inspection.copy_weights(self.runtime)
 
     def __repr__(self) -> str:
         runtime = self.runtime
@@ -322,15 +313,15 @@ class Learner:
         >>> learner.describe().learnt
         1
         """
-        return description_of(self.runtime)
+        return inspection.describe_learner(self.runtime)
 
     def scores(self, x: Any) -> NDArray[np.float64]:
         """The score of every head for x: one for each class, node or pair, depending on the rule; for `auto`, its belief in each class."""
-        return score_row(self.runtime, x)
+        return inspection.score_row(self.runtime, x)
 
     def beliefs(self, x: Any) -> dict[ClassName, float]:
         """The probability that each class is right for x, according to the rule, removed classes included. `probabilities` has how often each is played."""
-        return dict(zip(self.classes, believe_row(self.runtime, x).tolist(), strict=True))
+        return dict(zip(self.classes, inspection.believe_row(self.runtime, x).tolist(), strict=True))
 
     def explain(
         self, x: Any, label: ClassName | None = None, top: int | None = 10, *, among: Among = None

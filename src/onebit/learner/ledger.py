@@ -162,14 +162,11 @@ class CountingLedger(Ledger):
         """Refuse nothing."""
 
     def knows_none(self, identities: Sequence[int | str]) -> bool:
-        """Return True: no id is remembered."""
         return True
 
     def record(self, identity: int | str) -> None:
-        """Count one."""
         self.record_all((identity,))
 
     def record_all(self, identities: Sequence[int | str]) -> None:
-        """Count them all."""
         self.moment += len(identities)
         self._number_after(max((identity for identity in identities if isinstance(identity, int)), default=-1))

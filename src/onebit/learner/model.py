@@ -116,7 +116,6 @@ class Model:
 
     @property
     def heads(self) -> int:
-        """The number of weight vectors."""
         return self.rule.heads(self.params)
 
     @property

@@ -41,7 +41,6 @@ def encode(manifest: dict[str, Any], arrays: Arrays) -> bytes:
 
 
 def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
-    """Write a manifest and arrays to a file, atomically."""
     write_atomically(Path(path), encode(manifest, arrays))
 
 

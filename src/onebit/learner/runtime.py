@@ -88,7 +88,6 @@ class Runtime:
 
     @property
     def classes(self) -> tuple[ClassName, ...]:
-        """The names of the classes."""
         return self.names.names
 
     @property

@@ -74,14 +74,14 @@ def dump_state(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
             "memory": model.memory.copy(),
             "calibration": model.calibration.copy(),
             "learnt_numbers": np.array(sorted(ledger.above), dtype=np.int64),
-            "learnt_strings": _text(list(ledger.strings.items())),
+            "learnt_strings": _encode_list(list(ledger.strings.items())),
         }
         if features.vocabulary is not None:
-            arrays["vocabulary"] = _text(list(features.vocabulary))
+            arrays["vocabulary"] = _encode_list(list(features.vocabulary))
             if model.space is not None:
                 model.make_room()  # names may have been read of which nothing was learnt yet
         if features.feature_names is not None:
-            arrays["feature_names"] = _text(list(features.feature_names))
+            arrays["feature_names"] = _encode_list(list(features.feature_names))
         return manifest, arrays | model.arrays()
 
 
@@ -91,12 +91,12 @@ def load_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     `rule` is needed where it learnt by one that onebit does not come with.
     """
     require_manifest(manifest)
-    rule = _rule_of(manifest, rule)
+    rule = _choose_rule(manifest, rule)
     for name in manifest["parameters"]:
         if name not in rule.parameters:
             raise InputError(f"the manifest has the parameter {brief(name)}, but {rule.title} has none of that name")
-    routing, read = _routing_of(manifest) if rule.composite else None, manifest["features"]
-    options = _options_of(manifest, space=None if routing else read["space"])
+    routing, read = _read_routing(manifest) if rule.composite else None, manifest["features"]
+    options = _read_options(manifest, space=None if routing else read["space"])
     runtime = Runtime(rule, manifest["classes"], manifest["parameters"], options)
     features, ledger, model = runtime.features, runtime.ledger, runtime.model
     features.named, features.space = read["named"], read["space"]
@@ -106,19 +106,19 @@ def load_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     beside = {name: spec for name, spec in BESIDE.items() if name not in absent}
     refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
     if has_vocabulary:
-        features.vocabulary = _columns_of("vocabulary", arrays["vocabulary"])
+        features.vocabulary = _read_columns("vocabulary", arrays["vocabulary"])
     if "feature_names" in arrays:
-        features.feature_names = _feature_names_of(arrays["feature_names"], features)
+        features.feature_names = _read_feature_names(arrays["feature_names"], features)
     runtime.identity = manifest["identity"]
     runtime.rewarded = manifest.get("rewarded", False)
-    runtime.names.retired = _retired_of(manifest, len(runtime.classes))
+    runtime.names.retired = _read_retired(manifest, len(runtime.classes))
     ledger.next_id, runtime.taught = manifest["next"], manifest["taught"]
-    model.memory = _remembered(arrays["memory"], rule, len(model.memory))
-    model.calibration = _calibrated(arrays["calibration"])
+    model.memory = _check_memory(arrays["memory"], rule, len(model.memory))
+    model.calibration = _check_calibration(arrays["calibration"])
     for name in COUNTS:
         setattr(ledger, name, manifest["ledger"][name])
     ledger.above = set(arrays["learnt_numbers"].tolist())
-    ledger.strings = _strings_of(arrays["learnt_strings"])
+    ledger.strings = _read_learnt_strings(arrays["learnt_strings"])
     learnt = {name: array for name, array in arrays.items() if name not in BESIDE}
     if learnt or options.hash_bits is not None:
         model.restore(learnt, manifest["planned"])
@@ -134,7 +134,7 @@ def _kernel_fields(runtime: Runtime) -> dict[str, Any]:
     return {"kernel": dict(zip(STORED_OF_KERNEL, (choice.text, choice.plan.budget or None), strict=True))}
 
 
-def _options_of(manifest: dict[str, Any], space: str | None) -> Options:
+def _read_options(manifest: dict[str, Any], space: str | None) -> Options:
     """Return the options of a learner, checked; names of features leave their number and form open."""
     read = manifest["features"]
     counted = read["hash_bits"] is None and not read["named"]
@@ -149,7 +149,7 @@ def _options_of(manifest: dict[str, Any], space: str | None) -> Options:
     return options
 
 
-def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
+def _choose_rule(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     """Return the rule that the manifest names, or the one given if it has that name."""
     if isinstance(rule, str):
         rule = rule_named(rule)
@@ -163,7 +163,7 @@ def _rule_of(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
     return rule
 
 
-def _routing_of(manifest: dict[str, Any]) -> Routing | None:
+def _read_routing(manifest: dict[str, Any]) -> Routing | None:
     """Return what was counted of the rows learnt; None if their form is not open to choice."""
     if "routing" not in manifest:
         return None
@@ -178,7 +178,7 @@ def _routing_of(manifest: dict[str, Any]) -> Routing | None:
     return routing
 
 
-def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:
+def _read_retired(manifest: dict[str, Any], classes: int) -> frozenset[int]:
     """Return the retired classes; at least two others must be left."""
     retired = frozenset(manifest.get("retired", ()))
     if retired and (max(retired) >= classes or classes - len(retired) < 2):
@@ -188,7 +188,7 @@ def _retired_of(manifest: dict[str, Any], classes: int) -> frozenset[int]:
     return retired
 
 
-def _remembered(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[np.float64]:
+def _check_memory(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[np.float64]:
     """Return a copy of the rule's memory, checked."""
     refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
@@ -203,7 +203,7 @@ def _remembered(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[n
     return memory.copy()
 
 
-def _calibrated(state: NDArray[np.float64]) -> NDArray[np.float64]:
+def _check_calibration(state: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return a copy of the calibration, checked, since compiled code takes it as it is."""
     flaw = calibration.find_flaw(state)
     if flaw:
@@ -225,12 +225,12 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
-def _text(things: list[Any]) -> NDArray[np.uint8]:
+def _encode_list(things: list[Any]) -> NDArray[np.uint8]:
     """Return JSON as an array of bytes: there may be millions of names, too many for a manifest."""
     return np.frombuffer(json.dumps(things).encode(), dtype=np.uint8).copy()
 
 
-def _from_text(name: str, array: NDArray[np.uint8]) -> list[Any]:
+def _decode_list(name: str, array: NDArray[np.uint8]) -> list[Any]:
     try:
         things = json.loads(array.tobytes())
     except (ValueError, RecursionError):
@@ -240,9 +240,9 @@ def _from_text(name: str, array: NDArray[np.uint8]) -> list[Any]:
     return things
 
 
-def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
+def _read_columns(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
     """Return the column of each name."""
-    names = _from_text(array_name, array)
+    names = _decode_list(array_name, array)
     for name in names:
         if not isinstance(name, str) or not is_encodable(name):
             raise InputError(f"the array {array_name!r} has {brief(name)} in it, but must have texts")
@@ -254,19 +254,19 @@ def _columns_of(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
     return columns
 
 
-def _feature_names_of(array: NDArray[np.uint8], features: Features) -> Names:
+def _read_feature_names(array: NDArray[np.uint8], features: Features) -> Names:
     """Return the names of the columns of the first frame, as many as there are features."""
-    names = tuple(_columns_of("feature_names", array))
+    names = tuple(_read_columns("feature_names", array))
     if features.named is not False or len(names) != features.size:
         counted = "none" if features.named is not False else features.size
         raise InputError(f"the array 'feature_names' has {len(names)} names, but the learner has {counted} columns")
     return names
 
 
-def _strings_of(array: NDArray[np.uint8]) -> dict[str, int]:
+def _read_learnt_strings(array: NDArray[np.uint8]) -> dict[str, int]:
     """Return the learnt ids that are strings, with the moments at which they were learnt."""
     moments: dict[str, int] = {}
-    for pair in _from_text("learnt_strings", array):
+    for pair in _decode_list("learnt_strings", array):
         fits = isinstance(pair, list) and len(pair) == 2 and isinstance(pair[0], str) and is_whole_number(pair[1])
         if not fits or not is_encodable(pair[0]) or pair[0] in moments:
             raise InputError(
