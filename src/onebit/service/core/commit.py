@@ -8,6 +8,7 @@ that waits for its row, or the leader of one that does not. What cannot be writt
 from __future__ import annotations
 
 import logging
+import queue
 import signal
 import threading
 import time
@@ -30,11 +31,11 @@ LOG = logging.getLogger("onebit.service")
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Hold back Ctrl-C until the end: between the log and those who wait for it, nobody may be left without an answer.
+    """Hold back Ctrl-C on the main thread until the end: between the log and those who wait for it, nobody may be left without an answer.
 
-    Python raises it on the main thread alone. A handler of the program's own is called late, and not lost.
+    A handler of the program's own is called late, and not lost.
     """
-    handler = signal.getsignal(signal.SIGINT) if threading.current_thread() is threading.main_thread() else None
+    handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):
         yield
         return
@@ -60,7 +61,8 @@ class GroupCommit:
     ) -> None:
         self.appender = appender
         self.soon = soon  # whether what is handed over counts as written, and is tried again until it is
-        self.news = threading.Event()  # something was handed over
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # something was handed over; at most once at a time
+        self._is_told = False
         self.writing = threading.RLock()  # of the one who writes
         self.failing: str | None = None  # why the last transaction failed
         self.transactions = 0
@@ -90,15 +92,32 @@ class GroupCommit:
             submission.accepted = True
             if self._taught is not None:
                 self._taught(submission)
-        if not self.news.is_set():
-            self.news.set()
+        self.tell()
         return submission
+
+    def tell(self) -> None:
+        """Wake up the thread that writes."""
+        if not self._is_told:
+            self._is_told = True
+            self._news.put(None)
+
+    def wait_for_news(self, timeout_s: float | None) -> bool:
+        """Wait until something was handed over; return False if nothing was for so long."""
+        try:
+            self._news.get(timeout=timeout_s)
+        except queue.Empty:
+            return False
+        return True
+
+    def forget_news(self) -> None:
+        """Be told again of what is handed over from now on; what is there already is written next."""
+        self._is_told = False
 
     def run(self, work: Callable[[Appender], Any]) -> Job:
         """Have some work done with the appender, after what was handed over before."""
         job = Job(work)
         self._queue.append(job)
-        self.news.set()
+        self.tell()
         return job
 
     def settle(self, ticket: Ticket) -> None:
@@ -117,7 +136,9 @@ class GroupCommit:
 
     def write(self) -> None:
         """Write what is there. Called by the one who writes; what goes wrong is said to those who wait, and is in `failing`."""
-        if self._stuck or self._queue:
+        if threading.current_thread() is not threading.main_thread():
+            self._write_all()
+        elif self._stuck or self._queue:
             with without_interrupts():
                 self._write_all()
 
@@ -267,7 +288,7 @@ class CommitThread:
     def stop(self) -> None:
         """Write what waits, and end."""
         self._ending.set()
-        self._commits.news.set()
+        self._commits.tell()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
             self._thread.join()
 
@@ -288,10 +309,10 @@ class CommitThread:
         """Wait until something is handed over, and write it; where the log could not be written, try again whether it can."""
         commits = self._commits
         retries = self._chores is not None or commits.failing
-        has_news = commits.news.wait(self._every_s if retries else None)
+        has_news = commits.wait_for_news(self._every_s if retries else None)
         if has_news and self._linger_s:
             self._ending.wait(self._linger_s)
-        commits.news.clear()
+        commits.forget_news()
         with commits.writing:
             commits.write()
             if commits.soon or not has_news:
@@ -300,4 +321,4 @@ class CommitThread:
                 try:
                     commits.sync()
                 except (LogError, RequestError):  # whoever comes next is told
-                    commits.news.set()
+                    commits.tell()

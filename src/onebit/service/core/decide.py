@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -321,16 +322,12 @@ def _rows(info: TaskInfo, ids: Sequence[str], asks: Sequence[Ask], choices: Choi
                 x=ask.x.stored,
                 among=encode_indices(places),
                 complete=int(complete),
-                raw=_or_none(raw),
-                confidence=_or_none(confidence),
-                sure=_or_none(threshold),
+                raw=None if isnan(raw) else raw,
+                confidence=None if isnan(confidence) else confidence,
+                sure=None if isnan(threshold) else threshold,
             )
         )
     return rows
-
-
-def _or_none(number: float) -> float | None:
-    return None if number != number else number  # noqa: PLR0124 -- as NaN is not
 
 
 def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:

@@ -143,13 +143,13 @@ class DecisionCache:
                     self._revised = one.revisions[-1].row.seq
                 self._feedback.extend(one.feedback)
                 self._decisions.extend(one.decisions)
-                self._bytes += sum(map(_size, one.decisions))
+                self._bytes += sum([_size(decision.record) for decision in one.decisions])
             while len(self._feedback) > MOST_ROWS:
                 self._since["feedback"] = self._feedback.popleft().seq
             while len(self._decisions) > MOST_ROWS or self._bytes > MOST_BYTES:
                 old = self._decisions.popleft()
                 self._since["decisions"] = old.record.seq
-                self._bytes -= _size(old)
+                self._bytes -= _size(old.record)
                 old.record, old.x = _head(old.record), None
 
     def played(self, task: int, after: int, upto: int, most: int) -> list[Played] | None:
@@ -202,9 +202,8 @@ def event_of(decision: DecisionRow, feedback: FeedbackRow, x: Any) -> Event:
     )
 
 
-def _size(one: CachedDecision) -> int:
-    row = one.row
-    return 0 if row is None else len(row.x) + len(row.probabilities)
+def _size(record: DecisionRow | DecisionHead) -> int:
+    return len(record.x) + len(record.probabilities) if isinstance(record, DecisionRow) else 0
 
 
 def _head(row: DecisionRow | DecisionHead) -> DecisionHead:

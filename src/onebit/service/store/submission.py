@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from onebit.service.store.cache import CachedDecision, GivenFeedback
 from onebit.service.store.errors import StaleError, TaskChangedError
-from onebit.service.store.rows import NAMES, ChangeRow, RevisionRow
+from onebit.service.store.rows import NAMES, ChangeRow, DecisionRow, RevisionRow
 
 Keys = Mapping[tuple[int, str], int]  # tasks and tables in which they have new rows, and how many
 UNREAD = -1  # the last change of a task whose changes cannot be read
@@ -101,7 +101,8 @@ class Submission(Ticket):
         for decision in self.decisions:
             last += 1
             row = decision.record
-            decision.record = row._replace(seq=last) if now is None else row._replace(seq=last, time=now)
+            # Its first column, in a third of the time of `_replace`: there may be thousands.
+            decision.record = DecisionRow(last, *row[1:]) if now is None else row._replace(seq=last, time=now)
         for given in self.feedback:
             last += 1
             assert given.row is not None

@@ -37,6 +37,7 @@ INSERTS = {
     for table, kind in ROW_TYPES.items()
     if (columns := (*kind._fields, *(PACKED_COLUMNS.values() if table == "decisions" else ())))
 }
+PACKERS = tuple(zip(map(DecisionRow._fields.index, PACKED_COLUMNS), (pack_probabilities, pack_numbers), strict=True))
 ERASING_S = 10.0  # for which readers are waited for
 
 
@@ -249,16 +250,16 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> 
     connection.executemany(INSERTS[table], _packed(rows) if table == "decisions" else rows)
 
 
-def _packed(rows: Sequence[Row]) -> Iterator[Row]:
-    """Rows of decisions as they are kept."""
-    for row in map(DecisionRow._make, rows):
-        probabilities, x = pack_probabilities(row.probabilities), pack_numbers(row.x)
-        kept = row
-        if probabilities is not None or x is not None:
-            kept = row._replace(
-                probabilities=row.probabilities if probabilities is None else b"", x=row.x if x is None else b""
-            )
-        yield (*kept, probabilities, x)
+def _packed(rows: Sequence[Row]) -> Iterator[Sequence[Any]]:
+    """Yield rows of decisions as they are kept: what can be packed stands in a column of its own."""
+    for row in rows:
+        kept = list(row)
+        for index, pack in PACKERS:
+            packed = pack(kept[index])
+            kept.append(packed)
+            if packed is not None:
+                kept[index] = b""
+        yield kept
 
 
 def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:

@@ -28,8 +28,8 @@ def pack_numbers(stored: bytes) -> bytes | None:
     # Where the largest is no decimal of so many places, the others need not be looked at.
     for places, power in enumerate(_POWERS if largest < 2**31 else ()):
         whole = round(largest * power)
-        width = next((width for width in _WHOLE if whole < 2 ** (8 * width - 1)), None)
-        if whole / power == largest and width is not None:
+        if whole / power == largest and whole < 2**31:
+            width = 1 if whole < 2**7 else 2 if whole < 2**15 else 4
             packed = bytes((places, width)) + np.rint(numbers * power).astype(_WHOLE[width]).tobytes()
             if unpack(packed) == stored:
                 return packed
