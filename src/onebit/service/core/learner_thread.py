@@ -1,4 +1,4 @@
-"""The learner thread: it has the log followed for all tasks, and is the only one that teaches."""
+"""The threads that follow the log for all tasks: one that teaches, one that learns again what was revised, and one that writes snapshots."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import queue
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 
 from onebit.errors import OnebitError
 from onebit.service.core.follower import LogFollower
-from onebit.service.core.revisions import Reviser
+from onebit.service.core.trainee import NEAR
 from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
@@ -24,6 +24,8 @@ COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
 # learning several rows takes hardly longer than learning one.
 GATHERED_S = 0.005
 WRITING_SHARE = 0.1  # of the time, at most, goes into writing snapshots
+TOGETHER_S = 0.1  # for which other revisions are waited for
+REVISION_RETRY_S = 1.0
 LOG = logging.getLogger("onebit.service")
 Alone = Callable[[], AbstractContextManager[object]]
 
@@ -225,3 +227,103 @@ class LearnerThread:
         follower.failed_in_a_row, follower.snapshot_error = follower.failed_in_a_row + 1, why
         about = {"event": "snapshot-failed", "task": follower.expected.name}
         LOG.warning(f"a snapshot of task {follower.expected.name!r} could not be written: {why}", extra=about)
+
+
+class Reviser:
+    """The thread that follows the log again where something was revised after it was learnt, for one task at a time, while the learner goes on deciding.
+
+    What is known is that of a log in which the last word on each decision stands in the place of the first. So the log is followed again,
+    from the last snapshot before the first place that has another word now, and the learner thread puts what comes out in the place of
+    what it has. Revisions that come close together, or while that goes on, wait for the next time: they are one replay.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        snapshot_every: int,
+        keep: Callable[[LogFollower, Packed], None],
+        rebuilt: Callable[[LogFollower], None],
+    ) -> None:
+        self._store = store
+        self._snapshot_every = snapshot_every
+        self._keep = keep  # called on this thread with snapshots of a task that are to be written
+        self._rebuilt = rebuilt  # called on this thread when another follower waits to take over
+        self._asked: queue.SimpleQueue[LogFollower | None] = queue.SimpleQueue()
+        self._ending = threading.Event()
+        self.thread = threading.Thread(target=self._run, name="onebit-reviser", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self.thread.start()
+
+    def ask(self, follower: LogFollower) -> None:
+        """Have the log followed again for a task, or to its end by the follower that does so; once at a time."""
+        if not follower.revising:
+            follower.revising = True
+            self._asked.put(follower)
+
+    def stop(self) -> None:
+        """Give up what is under way: the next start comes to the same."""
+        self._ending.set()
+        self._asked.put(None)
+        if self.thread.is_alive():
+            self.thread.join()
+
+    def _run(self) -> None:
+        while (follower := self._asked.get()) is not None:
+            self._ending.wait(TOGETHER_S)
+            while not self._gives_up(follower) and follower.failing is None and not self._revised(follower):
+                self._ending.wait(REVISION_RETRY_S)
+
+    def _gives_up(self, follower: LogFollower) -> bool:
+        """Whether nobody needs what is under way any more."""
+        return self._ending.is_set() or follower.left
+
+    def _revised(self, follower: LogFollower) -> bool:
+        """Whether there is no need to try again."""
+        began = time.perf_counter()
+        try:
+            with closing(self._store.reader()) as reader:
+                self._follow_again(follower, reader)
+        except (LogError, MemoryError) as error:  # which pass
+            follower.successor = None  # of which half may have been taught
+            follower.revising_error = str(error) or type(error).__name__
+            about = {"event": "revision-failed", "task": follower.expected.name}
+            LOG.warning(f"revisions could not be learnt now: {follower.revising_error}", extra=about)
+            return False
+        except Exception as error:  # the log has everything, and the next start tries again
+            follower.quarantine(error)
+            return True
+        follower.revising_error = None
+        if not self._gives_up(follower):
+            seconds = round(time.perf_counter() - began, 3)
+            about = {"event": "revised", "task": follower.expected.name, "seconds": str(seconds)}
+            LOG.info(f"task {follower.expected.name}: the log was followed again", extra=about)
+            follower.revising = False
+            self._rebuilt(follower)
+        return True
+
+    def _follow_again(self, follower: LogFollower, reader: Reader) -> None:
+        """Follow the log with another follower until it is near the end; what came meanwhile is a matter of a moment.
+
+        Half-way from where it is to the end, again and again, it leaves a snapshot: in the place of those that are of no use any more, for what
+        is revised next.
+        """
+        if follower.successor is None:
+            follower.successor = LogFollower.begun(
+                follower.expected, follower.snapshots, reader, reader.last(), follower.replicas.copies
+            )
+        new = follower.successor
+        near = False
+
+        def gives_up() -> bool:
+            return self._gives_up(follower)
+
+        while not near and not gives_up():
+            end = reader.last()
+            while new.position < end and not gives_up():
+                upto = new.position + max(self._snapshot_every, (end - new.position) // 2)
+                new.follow(reader, min(upto, end), revised=end, gives_up=gives_up)
+                if new.position < end and new.revised_from is None and not gives_up():
+                    self._keep(follower, new.snapshot(reader))
+            near = reader.last() - end <= NEAR
