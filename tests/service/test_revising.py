@@ -12,7 +12,7 @@ import pytest
 
 from onebit.errors import InputError
 from onebit.learner.learner import Learner
-from onebit.service.core import revisions
+from onebit.service.core import learner_thread
 from onebit.service.core.follower import LogFollower
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError, RequestError
 from onebit.service.maintenance.log_reader import LogReader
@@ -341,7 +341,7 @@ def test_the_old_one_serves_until_the_new_one_is_there(where: Where, monkeypatch
 def test_many_revisions_are_one_replay(
     where: Where, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(revisions, "TOGETHER_S", 2.0)
+    monkeypatch.setattr(learner_thread, "TOGETHER_S", 2.0)
 
     async def work() -> None:
         async with service_in(where) as service:
