@@ -10,6 +10,7 @@ import socket
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from itertools import islice
 from typing import Any
 
@@ -69,12 +70,15 @@ class ClusterExecutor(ABC):
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Yield the records of these trials, batch by batch; closing this stops what is under way."""
-        for batch, records in self._run_batches(group_by_data(trials)):
-            for trial, record in zip(batch, records, strict=True):
-                progress(trial.stream.rounds)
-                yield record
+        with closing(self._run_batches(group_by_data(trials))) as batches:
+            for batch, records in batches:
+                for trial, record in zip(batch, records, strict=True):
+                    progress(trial.stream.rounds)
+                    yield record
 
-    def _run_batches(self, groups: Sequence[Sequence[Trial]]) -> Iterator[tuple[list[Trial], list[Record]]]:
+    def _run_batches(
+        self, groups: Sequence[Sequence[Trial]]
+    ) -> Generator[tuple[list[Trial], list[Record]], None, None]:
         self._seconds = BATCH_S  # of a trial of the last batch
         run, futures, waiting = uuid.uuid4().hex, dict[Any, list[Trial]](), self._cut_batches(groups)
         lost, is_retry = list[Trial](), False
