@@ -164,13 +164,13 @@ class ListedCandidates:
         known = {name: number for number, name in enumerate(classes)}
         index = np.zeros(len(self._codes), dtype=np.int64)
         for (name, code), row in zip(self._codes.items(), self._first, strict=True):
-            found = known.get(name, known.get(as_number(name)))
-            if found is None:
+            number = known.get(name, known.get(as_number(name)))
+            if number is None:
                 raise InputError(
                     f"{self._what} has {brief(name)} in {self._place(row)}, but the classes are {join_names(classes)}; "
                     f"`classes` names those that are never right, too, and candidates are {FORMS}"
                 )
-            index[code] = found
+            index[code] = number
         sets = CandidateSets(members, starts_of(sizes)).renumbered(index)
         owners = sets.owners
         twice = np.flatnonzero((sets.members[1:] == sets.members[:-1]) & (owners[1:] == owners[:-1]))
@@ -219,10 +219,9 @@ def names_in(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
 def _split(text: str, what: str, place: Callable[[], str]) -> list[Any]:
     if text.lstrip().startswith("["):
         try:
-            found = json.loads(text)
+            return list(json.loads(text))
         except (ValueError, RecursionError) as error:
             raise InputError(f"{what} is {brief(text)} in {place()}, which is no JSON list: {error}") from None
-        return list(found)
     return [name for part in text.split("|") if (name := part.strip())]
 
 

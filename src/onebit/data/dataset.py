@@ -77,8 +77,8 @@ def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dat
     require_table(X)
     names = None
     if is_frame(X):
-        found = named_rows(X)
-        X, names = found.values, found.names
+        named = named_rows(X)
+        X, names = named.values, named.names
     elif is_sparse(X):
         X = _in_order(X)
     refuse_unmatched(X, f"{len(y)} labels", len(y))

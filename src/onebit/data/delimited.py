@@ -157,21 +157,19 @@ class Delimited(Columns):
 
 
 def separator_of(path: Path) -> str:
-    """What parts the cells of a file: a tab in .tsv, else what parts the header, and the lines after it into as many cells; a comma where nothing does."""
+    """Return what parts the cells of a file: a tab in .tsv, else what parts the first lines most evenly; a comma if nothing does."""
     if path.name.lower().removesuffix(".gz").endswith(".tsv"):
         return "\t"
     lines = [line for line in itertools.islice(_lines(path), _LOOKED_AT) if line.strip()]
-    best, found = (0.0, 0), ","
+    shares: dict[str, tuple[float, int]] = {}  # of the lines that have as many cells as the header; how many these are
     for separator in SEPARATORS:
         try:
             widths = [len(cells) for cells in csv.reader(lines, delimiter=separator) if cells]
         except csv.Error:
             continue
         if widths and widths[0] > 1:
-            best, found = max(
-                (best, found), ((widths.count(widths[0]) / len(widths), widths[0]), separator), key=_first
-            )
-    return found
+            shares[separator] = (widths.count(widths[0]) / len(widths), widths[0])
+    return max(shares, key=lambda separator: shares[separator], default=",")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -180,10 +178,6 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _place(row: int, line: int) -> str:
     return f"row {row + 1} (line {line} of the file)"
-
-
-def _first(pair: tuple[tuple[float, int], str]) -> tuple[float, int]:
-    return pair[0]
 
 
 def _has_decimal_commas(texts: list[str | None]) -> bool:

@@ -67,7 +67,7 @@ def label_names(y: Any) -> list[ClassName]:
         raise InputError(f"y has shape {y.shape}, but must be one label for each row")
     if isinstance(y, str) or not isinstance(y, Iterable):
         raise InputError(f"y is {brief(y)}, but must be one label for each row")
-    found: list[ClassName] = []
+    names: list[ClassName] = []
     for row, given in enumerate(y.tolist() if isinstance(y, np.ndarray) else y):
         label = whole(given.item() if isinstance(given, np.generic) else given)
         if isinstance(label, list | tuple | np.ndarray):
@@ -75,10 +75,10 @@ def label_names(y: Any) -> list[ClassName]:
         if isinstance(label, bool) or not isinstance(label, str | int):
             kind = type(label).__name__
             raise InputError(f"y[{row}] is {brief(label)}, a {kind}, but labels must be whole numbers or strings")
-        found.append(label)
-    if not found:
+        names.append(label)
+    if not names:
         raise InputError("there are no rows")
-    return found
+    return names
 
 
 class TooManyError(InputError):
@@ -112,11 +112,11 @@ class Codes:
                 self.values.append(value)
                 self.first.append(row + place)
             codes[index] = self._code[value]
-        found: NDArray[np.int64] = codes[which]
-        added = np.bincount(found, minlength=len(self.values))
-        added[: len(self.counts)] += self.counts
-        self.counts = added
-        return found
+        rows: NDArray[np.int64] = codes[which]
+        counts = np.bincount(rows, minlength=len(self.values))
+        counts[: len(self.counts)] += self.counts
+        self.counts = counts
+        return rows
 
 
 def named_classes(

@@ -134,21 +134,21 @@ class RewardColumns:
             raise InputError(
                 f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, from which it follows"
             )
-        found: dict[str, str] = {}  # classes by their columns
-        for asked in reading.rewards:
-            if asked.endswith("*") and asked not in names:
-                matching = {name: name.removeprefix(asked[:-1]) for name in names if name.startswith(asked[:-1])}
+        class_names: dict[str, str] = {}  # classes by their columns
+        for pattern in reading.rewards:
+            if pattern.endswith("*") and pattern not in names:
+                matching = {name: name.removeprefix(pattern[:-1]) for name in names if name.startswith(pattern[:-1])}
                 if not matching:
-                    raise InputError(f"no column of {path} begins like {brief(asked)} (columns: {join_names(names)})")
+                    raise InputError(f"no column of {path} begins like {brief(pattern)} (columns: {join_names(names)})")
             else:
-                matching = {known_column(path, names, asked): asked}
+                matching = {known_column(path, names, pattern): pattern}
             for column, name in matching.items():
-                if column in found:
+                if column in class_names:
                     raise InputError(f"rewards name the column {brief(column)} of {path} twice")
-                found[column] = name
-        numbers = all(NUMBER.fullmatch(name) for name in found.values())
-        known = checked_classes([whole(number_of(name)) if numbers else name for name in found.values()])
-        columns = dict(zip(known, found, strict=True))
+                class_names[column] = name
+        numbers = all(NUMBER.fullmatch(name) for name in class_names.values())
+        known = checked_classes([whole(number_of(name)) if numbers else name for name in class_names.values()])
+        columns = dict(zip(known, class_names, strict=True))
         if classes is not None:
             given = checked_classes(classes)
             if set(given) != set(known):

@@ -202,9 +202,9 @@ class Stream:
             labels = changes(data.y[order] if len(order) else data.y)
             sets = candidates(data, order, labels)
             if late is not None:
-                found = late.add(data, labels, order, sets)
-                if found is not None:
-                    yield found[0], self._with_feedback(*found)
+                late_part = late.add(data, labels, order, sets)
+                if late_part is not None:
+                    yield late_part[0], self._with_feedback(*late_part)
             else:
                 part = StreamPart(first, last=first + len(labels) == self.rounds, own_rows=not len(order))
                 among = NOTHING if sets is None else sets.packed

@@ -84,9 +84,9 @@ class Encoder:
     def categories(self, name: str, distinct: Iterable[object], which: NDArray[Any]) -> Entries:
         """Encode one value of a column in each row."""
         buckets = np.array([self._bucket(f"{name}\0{value}") for value in distinct], dtype=np.int64)
-        found = buckets[which]
-        self._used[found] = True
-        return np.arange(len(which)), self._start + found, np.ones(len(which))
+        columns = buckets[which]
+        self._used[columns] = True
+        return np.arange(len(which)), self._start + columns, np.ones(len(which))
 
     def texts(self, name: str, number: int, texts: Sequence[str]) -> Entries:
         """Encode a text in each row; `number` counts the columns of text."""
@@ -100,9 +100,9 @@ class Encoder:
             rows += [row] * len(buckets)
             columns += buckets
             values += [1.0 / math.sqrt(len(buckets))] * len(buckets) if buckets else []
-        found = np.array(columns, dtype=np.int64)
-        self._used[found] = True
-        return np.array(rows, dtype=np.int64), self._start + found, np.array(values, dtype=np.float64)
+        hashed_columns = np.array(columns, dtype=np.int64)
+        self._used[hashed_columns] = True
+        return np.array(rows, dtype=np.int64), self._start + hashed_columns, np.array(values, dtype=np.float64)
 
     def _parts(self, text: str) -> list[str]:
         words = words_in(text)
@@ -161,8 +161,8 @@ def transformed(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
     try:
         matrix = vectorizer.transform(list(texts))
     except Exception as error:  # whatever an object of the user's raises
-        said = " ".join(str(error).split())
-        raise InputError(f"the vectorizer refuses the texts of {what}: {type(error).__name__}: {said}") from error
+        reason = " ".join(str(error).split())
+        raise InputError(f"the vectorizer refuses the texts of {what}: {type(error).__name__}: {reason}") from error
     if not is_sparse(matrix):
         matrix = np.asarray(matrix)
     shape = tuple(matrix.shape)

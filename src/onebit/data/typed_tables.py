@@ -240,12 +240,12 @@ class JsonLines(RowTable):
     def _objects(self) -> Iterator[tuple[int, dict[str, Any], int]]:
         for number, line, done in numbered_lines(self.path):
             try:
-                found = json.loads(line)
+                record = json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise InputError(f"line {number} of {self.path} is not JSON: {error}") from None
-            if not isinstance(found, dict):
-                raise InputError(f"line {number} of {self.path} is {brief(found)}, but must be a JSON object")
-            yield number, found, done
+            if not isinstance(record, dict):
+                raise InputError(f"line {number} of {self.path} is {brief(record)}, but must be a JSON object")
+            yield number, record, done
 
 
 class Sheet(RowTable):

@@ -66,21 +66,21 @@ def parse_line(line: str) -> VwExample:
 
 def _namespace(part: str) -> Iterator[tuple[str, float]]:
     words = [word for word in re.split("[ \t]", part) if word]
-    space, times = "", 1.0
+    space, scale = "", 1.0
     if part and part[0] not in " \t":
         space, colon, number = words.pop(0).partition(":")
         if colon:
             if not NUMBER.fullmatch(number):
                 raise InputError(f"the value of the namespace {brief(space)} is {brief(number)}, but must be a number")
-            times = float(number)
+            scale = float(number)
     unnamed = 0
     for word in words:
-        name, colon, said = word.partition(":")
-        value, chained = times, ""
-        if colon and _is_number(word, said):
-            value *= float(said)
+        name, colon, content = word.partition(":")
+        value, chained = scale, ""
+        if colon and _is_number(word, content):
+            value *= float(content)
         elif colon:
-            chained = f"^{said}"
+            chained = f"^{content}"
         if not name:
             name, unnamed = str(unnamed), unnamed + 1
         elif DIGITS.fullmatch(name) and not chained:
@@ -89,14 +89,14 @@ def _namespace(part: str) -> Iterator[tuple[str, float]]:
             yield feature_name(space, name + chained), value
 
 
-def _is_number(word: str, said: str) -> bool:
+def _is_number(word: str, content: str) -> bool:
     """Return whether a value is a number; else it is a word, which Vowpal Wabbit takes as part of the name."""
-    if not said or ":" in said or said.lower().lstrip("+-") in NO_NUMBERS:
+    if not content or ":" in content or content.lower().lstrip("+-") in NO_NUMBERS:
         raise InputError(f"{brief(word)} is no feature: name, name:number or name:word")
-    if NUMBER.fullmatch(said):
+    if NUMBER.fullmatch(content):
         return True
-    if said[0] in "+-.0123456789":
-        raise InputError(f"the value of {brief(word)} is {brief(said)}, but must be a number or a word")
+    if content[0] in "+-.0123456789":
+        raise InputError(f"the value of {brief(word)} is {brief(content)}, but must be a number or a word")
     return False
 
 

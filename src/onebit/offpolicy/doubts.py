@@ -80,9 +80,9 @@ def on_rounds(rounds: int) -> Iterator[Caveat]:
         )
 
 
-def on_answers(heard: Answers, unanswered: int) -> Iterator[Caveat]:
+def on_answers(answers: Answers, unanswered: int) -> Iterator[Caveat]:
     """Warn of answers that are missing, or are all the same: people who only answer if satisfied say nothing of the others."""
-    rounds = heard.count
+    rounds = answers.count
     decisions = rounds + unanswered
     if unanswered > UNHEARD * decisions:
         yield Caveat(
@@ -90,14 +90,14 @@ def on_answers(heard: Answers, unanswered: int) -> Iterator[Caveat]:
             f"{unanswered:,} of {decisions:,} decisions were never answered, or too late: all of this speaks only of the answered "
             "ones; give the task a deadline and say what silence means.",
         )
-    if rounds > 1 and heard.least == heard.most:
-        if heard.rewarded:
-            told, other = f"{heard.least:g}", "what is worth more or less"
+    if rounds > 1 and answers.least == answers.most:
+        if answers.rewarded:
+            extreme, other = f"{answers.least:g}", "what is worth more or less"
         else:
-            told, other = ("right", "wrong") if heard.most else ("wrong", "right")
+            extreme, other = ("right", "wrong") if answers.most else ("wrong", "right")
         yield Caveat(
             ALL,
-            f"All {rounds:,} answers say {told}: see that {other} is reported too, or else nothing of this is to be trusted.",
+            f"All {rounds:,} answers say {extreme}: see that {other} is reported too, or else nothing of this is to be trusted.",
         )
 
 

@@ -321,20 +321,20 @@ class Replay:
         self.rounds = self.matches = self.impossible = 0
         self.rewards = self._squares = 0.0  # of the matches
 
-    def follow(self, found: CheckedRound) -> None:
+    def follow(self, checked: CheckedRound) -> None:
         """Update the matches with one round."""
-        one = found.round
-        decision = self._learner.decide(one.x, found.number, among=one.among, complete=one.complete)
+        shown = checked.round
+        decision = self._learner.decide(shown.x, checked.number, among=shown.among, complete=shown.complete)
         self.rounds += 1
-        self._lower_level(found)
-        if not self._could_show(found, self._places[decision.label]):
+        self._lower_level(checked)
+        if not self._could_show(checked, self._places[decision.label]):
             self.impossible += 1
-        elif decision.label == one.label and self._keeps(shown_with(found)):
+        elif decision.label == shown.label and self._keeps(shown_with(checked)):
             self.matches += 1
-            self.rewards += found.reward
-            self._squares += found.reward**2
+            self.rewards += checked.reward
+            self._squares += checked.reward**2
             if self._learning:
-                learn_feedback(self._learner, decision, one)
+                learn_feedback(self._learner, decision, shown)
 
     @property
     def missing(self) -> float:
@@ -345,23 +345,23 @@ class Replay:
         """Return the mean reward of the matches."""
         return counted("replay", self.rewards, self._squares, self.matches, self.missing)
 
-    def _lower_level(self, found: CheckedRound) -> None:
+    def _lower_level(self, checked: CheckedRound) -> None:
         """Lower the level before the label is looked at, if the whole distribution is known: what is kept must not depend on it."""
-        least = RARE / len(found.candidates)
-        if found.logged is not None:
-            self._level = min(self._level, float(found.logged[found.logged >= least].min()))
+        least = RARE / len(checked.candidates)
+        if checked.logged is not None:
+            self._level = min(self._level, float(checked.logged[checked.logged >= least].min()))
         else:
-            self._level = min(self._level, max(least, shown_with(found)))
+            self._level = min(self._level, max(least, shown_with(checked)))
 
-    def _could_show(self, found: CheckedRound, place: int) -> bool:
-        if found.logged is not None:
-            return bool(found.logged[place] >= RARE / len(found.candidates))
-        return shown_with(found) < 1.0 or place == found.place
+    def _could_show(self, checked: CheckedRound, place: int) -> bool:
+        if checked.logged is not None:
+            return bool(checked.logged[place] >= RARE / len(checked.candidates))
+        return shown_with(checked) < 1.0 or place == checked.place
 
     def _keeps(self, propensity: float) -> bool:
         return self._chance.random() * propensity < self._level
 
 
-def shown_with(found: CheckedRound) -> float:
+def shown_with(checked: CheckedRound) -> float:
     """Return the probability with which the label was shown; if unknown, each candidate is taken to be as likely."""
-    return 1.0 / len(found.candidates) if found.propensity is None else found.propensity
+    return 1.0 / len(checked.candidates) if checked.propensity is None else checked.propensity

@@ -129,7 +129,7 @@ class Evaluation:
     def __str__(self) -> str:
         both = [self] if self.present is None else [self, self.present]
         numbered = list(
-            dict.fromkeys(sentence for one in both for sentence in one.warnings if sentence not in one._against_replay)
+            dict.fromkeys(text for side in both for text in side.warnings if text not in side._against_replay)
         )
         how = "learning from it round by round" if self.learning else "as it is, not learning"
         lines = [f"{self.title} on a log of {doubts.counted_rounds(self.rounds)}, {how}"]
@@ -156,13 +156,13 @@ class Evaluation:
     @property
     def _against_replay(self) -> list[str]:
         """What speaks against replay alone, where there are other estimates: then these are shown, and it is not."""
-        return [] if self.ips is None else [one for one in self.replay.warnings if one not in self.ips.warnings]
+        return [] if self.ips is None else [text for text in self.replay.warnings if text not in self.ips.warnings]
 
     def _lines(self, numbered: list[str]) -> list[str]:
         """Return the lines of the estimates, and what speaks against replay where that is not shown."""
         useless = self._against_replay
-        shown = [one for one in self.estimates[1:] if not (useless and one.name == "replay")]
-        return [*(self._line(one, numbered) for one in shown), *useless]
+        shown = [estimate for estimate in self.estimates[1:] if not (useless and estimate.name == "replay")]
+        return [*(self._line(estimate, numbered) for estimate in shown), *useless]
 
     def _line(self, estimate: Estimate, numbered: list[str]) -> str:
         value = rest = "unknown"
@@ -325,7 +325,7 @@ class _Walk:
             raise InputError("the log has no rounds, so it says nothing")
         weighed: list[Estimate] = []
         certain = 0 < self._choices == self._certain
-        found = [
+        caveats = [
             *doubts.on_rounds(rounds),
             *doubts.on_answers(answers, unanswered),
             *doubts.on_choices(self._choices, rounds),
@@ -335,17 +335,17 @@ class _Walk:
             scores = joined(self._parts)
             weights = Weights.of(scores)
             weighed = [ips(scores), snips(scores), doubly_robust(scores)]
-            found += doubts.on_weights(scores, weights, certain)
-            found += doubts.on_values(weighed, answers.rewarded)
+            caveats += doubts.on_weights(scores, weights, certain)
+            caveats += doubts.on_values(weighed, answers.rewarded)
             if self._learning:
-                found += doubts.on_learning(learner.runtime.rule.title, self._learnt, rounds)
+                caveats += doubts.on_learning(learner.runtime.rule.title, self._learnt, rounds)
         else:
-            found += doubts.on_unknown(self._shown, learner.classes)
-        found += doubts.on_replay(replay.matches, rounds, replay.missing, certain, self._learning)
+            caveats += doubts.on_unknown(self._shown, learner.classes)
+        caveats += doubts.on_replay(replay.matches, rounds, replay.missing, certain, self._learning)
         log = counted("log", answers.rewards, answers.squares, rounds)
         named = {
             estimate.name: estimate._replace(
-                warnings=tuple(one.sentence for one in found if estimate.name in one.about)
+                warnings=tuple(caveat.sentence for caveat in caveats if estimate.name in caveat.about)
             )
             for estimate in (log, *weighed, replay.estimate())
         }
@@ -363,6 +363,6 @@ class _Walk:
             named.get("doubly_robust"),
             named["replay"],
             weights,
-            tuple(doubt.sentence for doubt in found),
+            tuple(caveat.sentence for caveat in caveats),
             rewarded=answers.rewarded,
         )

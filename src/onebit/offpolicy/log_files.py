@@ -37,22 +37,20 @@ class Log:
         self.name, self.text = name, text
         self._entries = entries
         self._rounds = self.unanswered = 0
-        found: dict[ClassName, None] = {}
-        for one in entries(False):
-            if one is None:
+        names: dict[ClassName, None] = {}
+        for entry in entries(False):
+            if entry is None:
                 self.unanswered += 1
             else:
                 self._rounds += 1
-                found[one.label] = None
-                found.update(dict.fromkeys(one.among or ()))
-                if one.truth is not None:
-                    found[one.truth] = None
+                truths = () if entry.truth is None else (entry.truth,)
+                names.update(dict.fromkeys((entry.label, *(entry.among or ()), *truths)))
         if not self._rounds:
             raise InputError(f"{name} has no decision with an answer, so it says nothing")
         given = None if classes is None else checked_classes(classes)
-        written = [one for one in found if isinstance(one, str)]
+        written = [name for name in names if isinstance(name, str)]
         renamed = dict(zip(written, as_classes(written, None if given is None else list(given)), strict=True))
-        self._names = {one: renamed.get(one, one) if isinstance(one, str) else one for one in found}
+        self._names = {name: renamed.get(name, name) if isinstance(name, str) else name for name in names}
         if given is None:
             if len(set(self._names.values())) < 2:
                 raise InputError(
@@ -66,17 +64,17 @@ class Log:
         return self._rounds
 
     def __iter__(self) -> Iterator[Round]:
-        for one in self._entries(True):
-            if one is not None:
-                yield self._named(one)
+        for entry in self._entries(True):
+            if entry is not None:
+                yield self._renamed(entry)
 
-    def _named(self, one: Round) -> Round:
+    def _renamed(self, entry: Round) -> Round:
         """Return a round with the classes as they are called."""
-        among = None if one.among is None else tuple(self._names[name] for name in one.among)
-        return one._replace(
-            label=self._names.get(one.label, one.label),
+        among = None if entry.among is None else tuple(self._names[name] for name in entry.among)
+        return entry._replace(
+            label=self._names[entry.label],
             among=None if among is None or set(among) == set(self.classes) else among,
-            truth=None if one.truth is None else self._names[one.truth],
+            truth=None if entry.truth is None else self._names[entry.truth],
         )
 
 
@@ -121,7 +119,7 @@ def checked_costs(given: object) -> Costs:
     if given is None:
         return Costs()
     try:
-        right, wrong = (float(one) for one in given)  # type: ignore[attr-defined]
+        right, wrong = (float(cost) for cost in given)  # type: ignore[attr-defined]
     except (TypeError, ValueError, OverflowError):
         right = wrong = 0.0
     if not abs(right - wrong) > 0.0 or abs(right - wrong) == float("inf"):

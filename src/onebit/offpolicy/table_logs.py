@@ -269,7 +269,7 @@ def _number(cell: str | None, decimal: str) -> bool | float | str | None:
         return BITS[text]
     foreign = "_" if decimal == "." else "_."
     try:
-        return cell if any(one in text for one in foreign) else float(text.replace(decimal, "."))
+        return cell if any(character in text for character in foreign) else float(text.replace(decimal, "."))
     except ValueError:
         return cell
 
@@ -331,7 +331,7 @@ def _is_string(kind: Any) -> bool:
 
 def _exported(table: _ParquetLog | _CsvLog, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
     """Yield the rounds of a table that `onebit export` wrote: with answers that came in time, and in shadow mode with what was shown."""
-    names = {str(one): one for one in classes}
+    names = {str(name): name for name in classes}
     for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
         for row in batch.to_pylist():
             if row["right"] is None or row["late"]:
@@ -347,9 +347,9 @@ def _exported(table: _ParquetLog | _CsvLog, classes: Sequence[ClassName], with_x
             among, truth, reward = row["among"], row["truth"], row["reward"]
             if among is not None and label not in among:  # the caller showed something else
                 among = None
-            for one in (label, *(among or ()), *(() if truth is None else (truth,))):
-                if str(one) not in names:
-                    raise InputError(f"{table.path} has the label {brief(one)}, which is none of its classes")
+            for name in (label, *(among or ()), *(() if truth is None else (truth,))):
+                if str(name) not in names:
+                    raise InputError(f"{table.path} has the label {brief(name)}, which is none of its classes")
             yield Round(
                 row["id"],
                 x,
@@ -357,7 +357,7 @@ def _exported(table: _ParquetLog | _CsvLog, classes: Sequence[ClassName], with_x
                 row["right"] if reward is None else None,
                 propensity,
                 chances,
-                None if among is None else [names[str(one)] for one in among],
+                None if among is None else [names[str(name)] for name in among],
                 bool(row["complete"]),
                 reward,
                 None if truth is None else names[str(truth)],
