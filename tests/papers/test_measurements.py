@@ -16,7 +16,7 @@ import pytest
 import onebit
 from onebit.cli import main
 from onebit.experiments.executors.gpu import why_not
-from onebit.experiments.report import Curves, Regions, Table
+from onebit.experiments.report import Curves, Regions
 from onebit.experiments.run import Stopped
 from onebit.experiments.trials import Trial, choose_marks, make_entry
 from onebit.experiments.trials.records import FILE, decode_numbers, encode_numbers, read_records
@@ -62,19 +62,6 @@ source = "weak2d"
 name = "Gaptron"
 rule = "gaptron"
 set = { setting = "full", loss = "smooth" }
-
-[[item]]
-name = "table1"
-title = "Regrets"
-kind = "regrets"
-rounds = 200
-[[item.data]]
-name = "plane"
-source = "weak2d"
-[[item.learner]]
-name = "Gaptron"
-rule = "gaptron"
-set = { setting = "full", loss = "smooth" }
 """
 
 
@@ -96,19 +83,18 @@ def refused(*arguments: Any, **named: Any) -> Any:
 def test_items_are_kept_as_records_and_shown_from_them_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = reproduce("mine2026", out=tmp_path, on="threads")
     kinds = [type(part) for result in first.results for part in result.parts]
-    assert kinds == [Regions, Curves, Table]
+    assert kinds == [Regions, Curves]
     records = list(read_records(tmp_path / FILE))
-    assert len(records) == 4, "the boundary, two runs for the bounds, and one for the regrets"
+    assert len(records) == 3, "the boundary, and two runs for the bounds"
     assert sorted(sorted(one.measured)[:2] for one in records if one.measured) == [
-        ["bounds", "compared"],
-        ["bounds", "compared"],
+        ["bounds", "notes"],
         ["class", "regions"],
     ]
     for name in ("compute_regions", "compute_promises", "read_rounds"):
         monkeypatch.setattr(bound_items if name == "compute_promises" else pictures, name, refused)
     monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", refused)
     again = reproduce("mine2026", out=tmp_path, on="threads")
-    assert again.cost.found == 4
+    assert again.cost.found == 3
     assert shown(again) == shown(first)
 
 
@@ -130,14 +116,14 @@ def test_promises_survive_a_file(rule: str, options: dict[str, Any]) -> None:
     entry, rounds = make_entry(rule, options), read_rounds("weak2d", None, 0, {"rounds": 60})
     found = compute_promises(Setting(entry.rule, entry.options, rounds, 2, 0, choose_marks(60)))
     odd = Bound("odd", "", "", np.inf, log_value=-np.inf, left=(np.nan, 1.0), assumptions={"a": np.float64(0.5)})
-    found = Promises([*found.bounds, odd], found.notes, found.compared)
+    found = Promises([*found.bounds, odd], found.notes)
     text = json.dumps(encode_numbers(found.to_dict()), allow_nan=False)
     again = Promises.from_dict(decode_numbers(json.loads(text)))
     assert repr(again.bounds) == repr(found.bounds).replace("np.float64(0.5)", "0.5")
     for one, other in zip(again.bounds, found.bounds, strict=True):
         lines = [None if line is None else line.tolist() for line in (one.line, other.line)]
         assert lines[0] == lines[1]
-    assert (again.notes, again.compared) == (found.notes, found.compared)
+    assert again.notes == found.notes
 
 
 def test_a_measurement_is_part_of_what_a_trial_is() -> None:

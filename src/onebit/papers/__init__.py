@@ -21,7 +21,6 @@ KINDS = (
     "scatter",
     "boundary",
     "bounds",
-    "regrets",
     "gap",
     "time",
     "adversary",

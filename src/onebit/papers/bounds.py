@@ -18,7 +18,7 @@ from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import ItemResult, Status, Verdict
 from onebit.rules import chosen_rules
 from onebit.theory.adversaries import Adversary, Forced, fresh_learner
-from onebit.theory.mistakes import FEW, CheckedBound, check_bounds, mistake_curves, regret_table
+from onebit.theory.mistakes import FEW, CheckedBound, check_bounds, mistake_curves
 from onebit.theory.rounds import fix_rounds, read_rounds
 from onebit.theory.setting import Setting
 from onebit.theory.theorems import Promises, check_theorems, compute_promises
@@ -42,7 +42,7 @@ class BoundsMeasurement(Measurement):
 
 
 class BoundsPlan(ItemPlan):
-    """An item that holds measured mistakes against what theorems promise, or (kind regrets) their orders side by side."""
+    """An item that holds measured mistakes against what theorems promise."""
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
@@ -83,9 +83,6 @@ class BoundsPlan(ItemPlan):
                     verdicts.append(self.unmeasured(name, learner.name, Status.FAILED if first else Status.NOT_RUN))
                     continue
                 found = Promises.from_dict(records[0].measured)
-                if self.item.kind == "regrets":
-                    parts.append(regret_table(found.compared))
-                    continue
                 runs = Summary(trials[0].entry, records)  # fewer after Ctrl-C
                 kept = check_bounds(runs.errors, fixed.rounds, found.bounds)
                 verdicts += [self._verdict(name, learner, one, fixed.rounds) for one in kept]

@@ -32,7 +32,6 @@ PLANS: dict[str, type[ItemPlan]] = {
     "scatter": ScatterPlan,
     "boundary": BoundaryPlan,
     "bounds": BoundsPlan,
-    "regrets": BoundsPlan,
     "gap": GapPlan,
     "time": TimePlan,
     "adversary": AdversaryPlan,

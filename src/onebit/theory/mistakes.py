@@ -7,7 +7,7 @@ learner's own chance differs from run to run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -108,27 +108,6 @@ def mistake_curves(
     return Curves(title, marks.tolist(), "rounds", "mistakes", series)
 
 
-def regret_table(compared: Sequence[Mapping[str, Any]]) -> Table:
-    """Table 1 of van der Hoeven, with the numbers of some data."""
-    columns = [
-        Column("algorithm, full information | bandit"),
-        Column("loss"),
-        Column("regret, full information", True),
-        Column("regret, bandit", True),
-        Column("time a round, of the order"),
-    ]
-    rows = [
-        [
-            one["algorithm"],
-            one["loss"],
-            *(Number(one[kind], f"{one[kind]:,.4g}") for kind in ("full", "bandit")),
-            one["time"],
-        ]
-        for one in compared
-    ]
-    return Table("Table 1 of van der Hoeven 2020: orders, their constants left out", columns, rows)
-
-
 @dataclass(frozen=True)
 class Bounds:
     """What the theorems promise of a learner on some data, beside its runs."""
@@ -136,7 +115,6 @@ class Bounds:
     result: Result = field(repr=False)
     rows: list[CheckedBound]
     notes: list[str]
-    compared: list[dict[str, Any]]
     seed: int
     command: str
 
@@ -170,11 +148,10 @@ class Bounds:
             "mistakes": self.mistakes,
             "bounds": [one.to_dict() for one in self.rows],
             "notes": self.notes,
-            "table1": self.compared,
         }
 
     def page(self) -> Page:
-        """The page: the bounds, the mistakes drawn against them, and for Gaptron its Table 1."""
+        """The page: the bounds, and the mistakes drawn against them."""
         text = [
             f"{self.result.runs} runs of {self.result.rounds:,} rounds on the same rows and labels; only the learner's own chance differs. "
             "U is the best linear classifier in hindsight, fitted for each bound; any other U gives a larger one. A bound in "
@@ -186,8 +163,6 @@ class Bounds:
             curve, found = self.result.curve, [one.bound for one in self.rows]
             title = "Mistakes so far, and the bounds"
             parts.append(mistake_curves(self.result.rule, curve.rounds, curve.played, found, title))
-        if self.compared:
-            parts.append(regret_table(self.compared))
         title = f"What theory promises of {self.result.rule} on {self.result.data}"
         return Page(title, self.command, parts, facts(None), {"bounds": self.command})
 
@@ -265,4 +240,4 @@ def bounds(
     setting = Setting(entry.rule, entry.options, rounds, runs, first_seed, result.curve.rounds, groups)
     found = compute_promises(setting)
     kept = check_bounds(result.errors, rounds.count, found.bounds)
-    return Bounds(result, kept, found.notes, found.compared, first_seed, command)
+    return Bounds(result, kept, found.notes, first_seed, command)

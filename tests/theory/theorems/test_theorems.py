@@ -209,14 +209,6 @@ def test_the_regret_is_what_the_constants_of_the_rule_give(loss: Loss) -> None:
     assert tight > 100  # the constants are those of the theorem, and not merely small
 
 
-def test_table_1_has_gaptron_with_the_smallest_bandit_regret_of_the_fast_ones() -> None:
-    rows = {one["algorithm"]: one for one in hoeven2020.table1(10, 784, 100_000, 5.0, 10.0, 4000.0)}
-    assert rows["Gaptron"]["bandit"] == pytest.approx(10 * 10 * math.sqrt(1e5))
-    assert rows["perceptron | Banditron"]["full"] == pytest.approx(25 + 5 * math.sqrt(4000))
-    assert rows["Gaptron"]["bandit"] < rows["second-order perceptron | SOBA"]["bandit"]
-    assert len(rows) == 5
-
-
 # --- the perceptron and Banditron ----------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -39,16 +38,15 @@ IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # whose theorems need nothing
 
 @dataclass(frozen=True)
 class Promises:
-    """The bounds, sentences on what is no bound, and for Gaptron the numbers of Table 1."""
+    """The bounds, and sentences on what is no bound."""
 
     bounds: list[Bound]
     notes: list[str]
-    compared: list[dict[str, Any]]
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values from which `from_dict` makes it again."""
         bounds = [{**asdict(one), "line": None if one.line is None else one.line.tolist()} for one in self.bounds]
-        return {"bounds": bounds, "notes": self.notes, "compared": self.compared}
+        return {"bounds": bounds, "notes": self.notes}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Promises:
@@ -58,7 +56,7 @@ class Promises:
             Bound(**{**one, **{name: make(one[name]) for name, make in arrays.items() if one[name] is not None}})
             for one in plain["bounds"]
         ]
-        return cls(bounds, plain["notes"], plain["compared"])
+        return cls(bounds, plain["notes"])
 
 
 def check_theorems(entry: ComparisonEntry) -> None:
@@ -72,24 +70,8 @@ def check_theorems(entry: ComparisonEntry) -> None:
 
 def compute_promises(setting: Setting) -> Promises:
     """What the theorems promise in a setting."""
-    name = setting.rule.name
-    found = [bound.judged(setting.given.count) for bound in THEOREMS[name](setting)]
-    return Promises(found, _notes(setting), _compared(setting, found) if name == "gaptron" else [])
-
-
-def _compared(setting: Setting, found: list[Bound]) -> list[dict[str, Any]]:
-    """Table 1 with the numbers of this run, rows scaled to be no longer than one."""
-    numbers, rounds = found[0].assumptions, setting.rounds
-    norm = numbers["U norm"] * rounds.longest
-    radius = float(setting.record.radius) * rounds.longest
-    return hoeven2020.table1(
-        rounds.kinds,
-        int(rounds.X.shape[1]),
-        rounds.count,
-        norm,
-        norm if math.isnan(radius) else radius,
-        numbers["U loss"],
-    )
+    found = [bound.judged(setting.given.count) for bound in THEOREMS[setting.rule.name](setting)]
+    return Promises(found, _notes(setting))
 
 
 def _notes(setting: Setting) -> list[str]:

@@ -1,4 +1,4 @@
-"""van der Hoeven 2020, "Exploiting the Surrogate Gap": Lemma 1, Theorems 1-6 and Table 1, with L the surrogate loss of any U.
+"""van der Hoeven 2020, "Exploiting the Surrogate Gap": Lemma 1 and Theorems 1-6, with L the surrogate loss of any U.
 
     Lemma 1        mistakes <= L + ||U||^2/(2 rate) + gamma (K-1)/K T + the sum of the surrogate gaps      any rate and exploration
     Theorems 1-3   full information: L + ||U||^2/(2 rate), as the gaps are at most 0
@@ -21,7 +21,7 @@ with a the gap map of the loss, and g the gradient, divided by the probability o
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,7 +53,7 @@ NOTES = {
 
 
 def gaptron(setting: Setting) -> list[Bound]:
-    """Lemma 1, the theorem of this loss and setting, and what Table 1 says of others."""
+    """Lemma 1, and the theorem of this loss and setting."""
     params: Gaptron = setting.record
     penalty, loss = 1.0 / params.rate, LOSSES[int(params.loss)]
     radius = math.inf if math.isnan(params.radius) else params.radius
@@ -189,50 +189,6 @@ def _numbers(params: Gaptron, chosen: Comparator, setting: Setting) -> dict[str,
         "U norm": chosen.norm,
         "U loss": float(_losses(setting, params, chosen).sum()),
     }
-
-
-def table1(kinds: int, features: int, count: int, norm: float, radius: float, loss: float) -> list[dict[str, Any]]:
-    """Table 1 of the paper as numbers: the order of each regret, its constant left out, for rows no longer than one.
-
-    `norm` is ||U||, `radius` D >= ||U||, `loss` the surrogate loss of U; the family of the second-order perceptron is taken at its
-    squared hinge (kappa = 1).
-    """
-    rounds, of_loss = math.log(max(count, 2)), math.log(max(loss, 2.0))
-    return [
-        _row(
-            "perceptron | Banditron",
-            "hinge",
-            norm**2 + norm * math.sqrt(loss),
-            (radius * kinds) ** (1 / 3) * count ** (2 / 3),
-            "dK",
-        ),
-        _row(
-            "second-order perceptron | SOBA",
-            "squared hinge",
-            norm**2 + features * kinds * of_loss,
-            norm**2 + kinds * math.sqrt(features * count * rounds),
-            "(dK)^2",
-        ),
-        _row(
-            "online Newton step | Newtron",
-            "logistic",
-            math.exp(min(700.0, radius)) * features * kinds * rounds,
-            features * kinds**3 * radius * count ** (2 / 3),
-            "(dK)^2",
-        ),
-        _row(
-            "aggregating algorithm | OBAMA",
-            "logistic",
-            features * kinds * math.log(max(radius * count, 2.0)),
-            kinds * math.sqrt(features * count * math.log(max(radius * count, 2.0))),
-            "max(dK, T)^12",
-        ),
-        _row("Gaptron", "logistic, hinge, smooth", kinds * norm**2, kinds * radius * math.sqrt(count), "dK"),
-    ]
-
-
-def _row(algorithm: str, loss: str, full: float, bandit: float, time: str) -> dict[str, Any]:
-    return {"algorithm": algorithm, "loss": loss, "full": full, "bandit": bandit, "time": time}
 
 
 # --- the surrogate gap -------------------------------------------------------------------------------------------------------
