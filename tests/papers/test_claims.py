@@ -12,7 +12,7 @@ from onebit.experiments.statistics import MeanEstimate
 from onebit.papers import read_paper
 from onebit.papers.errors import points
 from onebit.papers.reproduce import reproduce
-from onebit.papers.verdicts import Status, between
+from onebit.papers.verdicts import Status, judge_between
 
 PAPER = """
 title = "Mine 2026: a paper of our own"
@@ -132,13 +132,13 @@ def test_a_gain_may_rise_from_one_data_set_to_another(monkeypatch: pytest.Monkey
 
 def test_what_an_interval_says() -> None:
     inside, across, outside = (MeanEstimate(mean, mean - 1, mean + 1) for mean in (5.0, 9.5, 12.0))
-    assert [between(one, 0.0, 10.0) for one in (inside, across, outside)] == [
+    assert [judge_between(one, 0.0, 10.0) for one in (inside, across, outside)] == [
         Status.REPRODUCED,
         Status.UNDECIDED,
         Status.DIFFERS,
     ]
     alone = MeanEstimate(9.5, math.nan, math.nan)
-    assert between(alone, 0.0, 10.0) == between(alone, 0.0, 9.0) == Status.UNDECIDED
+    assert judge_between(alone, 0.0, 10.0) == judge_between(alone, 0.0, 9.0) == Status.UNDECIDED
     assert points(MeanEstimate(0.0123, 0.01, 0.0146)) == "+1.23 ± 0.23 points"
 
 

@@ -16,12 +16,12 @@ from onebit.theory.comparators import (
     Comparator,
     ComparatorLoss,
     best,
-    compared,
     fit,
     fit_in_ball,
-    nothing,
+    make_comparator,
     objective,
     path,
+    zero_comparator,
 )
 from onebit.theory.rounds import Rounds, read_rounds
 
@@ -54,7 +54,7 @@ def test_gradients_agree_with_finite_differences(loss: ComparatorLoss, weighted:
 @pytest.mark.parametrize("loss", LOSSES)
 def test_soft_losses_lie_above_the_exact_ones_and_near_them(loss: ComparatorLoss) -> None:
     rounds = problem(2)
-    one = compared(np.random.default_rng(3).normal(size=(3, 4)), rounds)
+    one = make_comparator(np.random.default_rng(3).normal(size=(3, 4)), rounds)
     exact = one.losses(loss).sum()
     previous = math.inf
     for temperature in (1.0,) if loss == "logistic" else TEMPERATURES:
@@ -122,7 +122,7 @@ def test_the_ball_is_kept_and_filled(loss: ComparatorLoss) -> None:
     generator = np.random.default_rng(6)
     for _ in range(200):  # nothing near it in the ball is better by more than the stretching costs
         U = small.U + 0.1 * generator.normal(size=small.U.shape)
-        other = compared(U * min(1.0, 0.5 / float(np.linalg.norm(U))), rounds)
+        other = make_comparator(U * min(1.0, 0.5 / float(np.linalg.norm(U))), rounds)
         assert other.losses(loss).sum() >= small.losses(loss).sum() * 0.995
     large = fit_in_ball(loss, rounds, 1e-3, 1e6)
     assert large.losses(loss).sum() + 5e-4 * large.norm**2 <= (free.losses(loss).sum() + 5e-4 * free.norm**2) * 1.01
@@ -143,7 +143,7 @@ def test_the_path_runs_from_nothing_to_a_close_fit_and_best_takes_the_best() -> 
     assert bound(chosen) <= min(map(bound, found))
     assert bound(chosen) <= bound(fit("hinge", rounds, 4.0)) * 1.03
     assert best([found[1].scaled(0.1)], bound, radius=0.2 * found[1].norm).norm <= 0.2 * found[1].norm * (1 + 1e-9)
-    assert best([nothing(rounds)], bound).norm == 0.0
+    assert best([zero_comparator(rounds)], bound).norm == 0.0
 
 
 def test_sparse_rows_give_the_same_comparators() -> None:

@@ -145,5 +145,5 @@ def report_failures(result: Experiment, unnamed: Collection[str] = ()) -> int:
 
 def print_cost(cost: Cost) -> None:
     """Print where the runs ran and what that took."""
-    if cost.said:
-        print_note(cost.said)
+    if cost.text:
+        print_note(cost.text)

@@ -315,7 +315,9 @@ def _describe_wins(decided: Sequence[tuple[DataResult, Summary]], count: int) ->
 
 def _describe_rivals(near: Sequence[Summary]) -> str:
     """Who they are, and that a paired test over so many runs does not tell them from the best."""
-    names = [f"`{one.entry.rule.name}`" + (f" ({one.entry.said})" if one.entry.said else "") for one in near]
+    names = [
+        f"`{one.entry.rule.name}`" + (f" ({one.entry.options_text})" if one.entry.options_text else "") for one in near
+    ]
     if len(names) > MOST_NAMED:
         names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
     return f"{_joined(names)} cannot be distinguished from it with {near[0].runs} runs"

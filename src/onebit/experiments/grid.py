@@ -30,7 +30,9 @@ def parse_axis(name: str, given: object) -> list[Any]:
     ['PA', 'PA-I']
     """
     if isinstance(given, str):
-        values: list[Any] = _range(name, given) if ".." in given else [parse_value(word) for word in given.split(",")]
+        values: list[Any] = (
+            _parse_range(name, given) if ".." in given else [parse_value(word) for word in given.split(",")]
+        )
     elif isinstance(given, Iterable):
         values = list(given)
     else:
@@ -42,7 +44,7 @@ def parse_axis(name: str, given: object) -> list[Any]:
     return values
 
 
-def _range(name: str, text: str) -> list[float]:
+def _parse_range(name: str, text: str) -> list[float]:
     ends, *rest = text.split(":")
     shape = f"{name}=FROM..TO:log:HOW_MANY or {name}=FROM..TO:linear:HOW_MANY"
     if len(rest) != 2 or rest[0] not in ("log", "linear"):

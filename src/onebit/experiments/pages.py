@@ -59,8 +59,8 @@ def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
         except PackageNotFoundError:  # installed in a way that leaves no record
             continue
     found = {"versions": ", ".join(versions), "machine": f"{processor()}, {cores()} cores, {sys.platform}"}
-    if cost is not None and cost.said:
-        found["ran on"] = cost.said
+    if cost is not None and cost.text:
+        found["ran on"] = cost.text
     if folder is not None:
         found["rows"] = "rows.jsonl, beside this page: one line a run"
     return found
@@ -77,7 +77,7 @@ def comparison_page(found: Comparison) -> Page:
     title = "Learners compared on " + ", ".join(result.stream.name for result in found.results)
     asked = {
         "compare": [identify_stream(result.stream) for result in found.results],
-        "learners": sorted((entry.rule.name, entry.said) for entry in found.entries),
+        "learners": sorted((entry.rule.name, entry.options_text) for entry in found.entries),
         "runs": found.runs,
         "seed": found.seed,
     }
@@ -163,7 +163,7 @@ def error_table(result: DataResult) -> Table:
         TableRow(
             [
                 f"`{one.entry.rule.name}`",
-                one.entry.said,
+                one.entry.options_text,
                 *(_reward_cells(result, one) if rewarded else []),
                 number(one.error, bar=True, best=not rewarded and one is result.best),
                 *([] if rewarded else [_difference_cell(result, one)]),
@@ -198,15 +198,15 @@ def _overview(found: Comparison) -> Section:
         cells: list[Any] = [title]
         for result in found.results:
             there = next((one for one in result.summaries if one.entry.title == title), None)
-            cells.append(_absent(result, sample.entry) if there is None else _overview_cell(result, there))
+            cells.append(_missing_cell(result, sample.entry) if there is None else _overview_cell(result, there))
         rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
     mixed = " or mean reward" if any(result.rewarded for result in found.results) else ""
     return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, rows)])
 
 
-def _absent(result: DataResult, entry: ComparisonEntry) -> Number:
+def _missing_cell(result: DataResult, entry: ComparisonEntry) -> Number:
     """A learner without a mean: a run failed, or the comparison was stopped before it had run."""
-    who = (entry.rule.name, entry.said)
+    who = (entry.rule.name, entry.options_text)
     failed = any((one.learner, format_options(one.options)) == who for one in result.failures)
     return Number(None, "failed" if failed else "not run")
 

@@ -26,11 +26,11 @@ def group_failures(failed: Sequence[Record]) -> dict[tuple[str, str], list[Recor
     """The runs that failed by whose they were, as it was set, and by their data."""
     found: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
-        found.setdefault((_who(record), str(record.stream["data"])), []).append(record)
+        found.setdefault((_learner_title(record), str(record.stream["data"])), []).append(record)
     return found
 
 
-def _who(record: Record) -> str:
+def _learner_title(record: Record) -> str:
     return f"{record.learner} {format_options(record.options)}".strip()
 
 
@@ -38,12 +38,12 @@ def describe_causes(failed: Sequence[Record]) -> str:
     """Why runs failed, each learner in the first of its own that did: those who failed of the same together."""
     first: dict[str, str] = {}
     for record in failed:
-        first.setdefault(_who(record), record.failed or "")
+        first.setdefault(_learner_title(record), record.failed or "")
     by_cause: dict[str, list[str]] = {}
     for who, why in first.items():
         by_cause.setdefault(why, []).append(who)
-    said = [f"{_some(who, 'more')}: {truncate(why)}" for why, who in by_cause.items()]
-    return _some(said, "more causes", "; ")
+    said = [f"{_join_first(who, 'more')}: {truncate(why)}" for why, who in by_cause.items()]
+    return _join_first(said, "more causes", "; ")
 
 
 def describe_failures(failed: Sequence[Record], done: int | None = None) -> str:
@@ -61,7 +61,7 @@ def refuse_or_warn(failed: Sequence[Record], done: int) -> None:
     warnings.warn(f"{describe_failures(failed, done)}; `.failures` has them", FailedRunsWarning, stacklevel=3)
 
 
-def _some(words: Sequence[str], rest: str, between: str = ", ") -> str:
+def _join_first(words: Sequence[str], rest: str, between: str = ", ") -> str:
     left = len(words) - MOST_CAUSES
     return between.join(words[:MOST_CAUSES]) + (f"{between}and {left} {rest}" if left > 0 else "")
 

@@ -94,7 +94,7 @@ class BoundsPlan(ItemPlan):
     def _verdict(self, data: str, learner: PaperLearner, one: CheckedBound, rounds: int) -> Verdict:
         what = f"{learner.name}: {one.bound.name}, {one.bound.of}"
         small = one.bound.value < FEW and not one.bound.of.startswith("mistakes")
-        said = one.said if small or not one.bound.applies else f"{one.mean.mean:,.0f}"
+        said = one.measured_text if small or not one.bound.applies else f"{one.mean.mean:,.0f}"
         if one.held is None:
             verdict = Status.SHOWN
         elif not one.held:
@@ -154,13 +154,13 @@ class AdversaryPlan(ItemPlan):
         verdicts: list[Verdict] = []
         parts: list[Part] = []
         for title, adversary in self.item.adversaries:
-            found = [self._forced(name, adversary, collector) for name in self._names(adversary)]
+            found = [self._collect_forced(name, adversary, collector) for name in self._names(adversary)]
             done = [one for one in found if one is not None]
             verdicts.append(self._verdict(title, adversary, done, len(found)))
             parts += [forced_table(title, done)] if done else []
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _forced(self, name: str, adversary: Adversary, collector: TrialCollector) -> Forced | None:
+    def _collect_forced(self, name: str, adversary: Adversary, collector: TrialCollector) -> Forced | None:
         records = self.records(collector, self._trials(name, adversary))
         if isinstance(records, str):
             return None

@@ -17,7 +17,7 @@ from onebit.experiments.statistics import MeanEstimate, Summary, estimate
 from onebit.experiments.trials import ComparisonEntry, Trial, make_entry
 from onebit.papers import Claim, PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
-from onebit.papers.verdicts import ItemResult, Status, Verdict, at_most, explanation, near, positive
+from onebit.papers.verdicts import ItemResult, Status, Verdict, explain_verdict, judge_at_most, judge_gain, judge_near
 
 
 class ErrorsPlan(ItemPlan):
@@ -61,7 +61,7 @@ class ErrorsPlan(ItemPlan):
                     names.append(learner.name)
             if summaries:
                 parts.append(draw_curves(data.name, summaries, names=names))
-        verdicts += [self._claimed(claim, name, collector) for claim in self.item.claims for name in claim.data]
+        verdicts += [self._judge_claim(claim, name, collector) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, parts)
 
     def _measure(self, found: Summary) -> MeanEstimate:
@@ -79,16 +79,18 @@ class ErrorsPlan(ItemPlan):
         elif data.fitted:
             verdict, why = Status.FITTED, " ".join(filter(None, (data.fitted, learner.why.get(data.name))))
         else:
-            verdict = near(measured, published / 100, self.item.tolerance / 100)
-        told = explanation(verdict, measured, why)
-        return Verdict(self.item.name, data.name, learner.name, number, measured, self._said(found), verdict, told)
+            verdict = judge_near(measured, published / 100, self.item.tolerance / 100)
+        told = explain_verdict(verdict, measured, why)
+        return Verdict(
+            self.item.name, data.name, learner.name, number, measured, self._format_error(found), verdict, told
+        )
 
-    def _said(self, found: Summary) -> str:
+    def _format_error(self, found: Summary) -> str:
         """An error with its interval; after Ctrl-C also how many runs it is of."""
         done = f" ({found.runs} of {self.runs} runs)" if found.runs < self.runs else ""
         return format_estimate(self._measure(found)) + done
 
-    def _claimed(self, claim: Claim, data: str, collector: TrialCollector) -> Verdict:
+    def _judge_claim(self, claim: Claim, data: str, collector: TrialCollector) -> Verdict:
         """Judge a claim on one data set."""
         number = f"{claim.gain[data]:g}" if data in claim.gain else "claimed"
         done: list[Summary] = []
@@ -101,36 +103,36 @@ class ErrorsPlan(ItemPlan):
                 done.append(found)
         if claim.within is not None:
             number = f"claimed, here within {claim.within:g}"
-        gain, said, verdict = self._among(claim, done) if claim.among else self._between(claim, data, done)
-        told = explanation(verdict, gain, claim.why.get(data, ""))
+        gain, said, verdict = self._compare_all(claim, done) if claim.among else self._compare_two(claim, data, done)
+        told = explain_verdict(verdict, gain, claim.why.get(data, ""))
         return Verdict(self.item.name, data, claim.text, number, gain, said, verdict, told)
 
-    def _between(self, claim: Claim, data: str, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
+    def _compare_two(self, claim: Claim, data: str, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
         """Return the difference that a claim on two learners is about, in words too, and whether it is there."""
         lower, higher, measure = done[0], done[1], self.item.measure
-        said = f"{self._said(lower)} against {self._said(higher)}"
+        said = f"{self._format_error(lower)} against {self._format_error(higher)}"
         if claim.gain:
             gain = higher.difference(lower, measure)
-            return gain, points(gain), near(gain, claim.gain[data] / 100, self.item.tolerance / 100)
+            return gain, points(gain), judge_near(gain, claim.gain[data] / 100, self.item.tolerance / 100)
         if claim.within is not None:
             gain = lower.difference(higher, measure)
-            return gain, said, at_most(gain, claim.within / 100)
+            return gain, said, judge_at_most(gain, claim.within / 100)
         if claim.since:
-            gain, said = self._risen(*done)
+            gain, said = self._compare_rises(*done)
         else:
             gain = higher.difference(lower, measure)
-        return gain, said, positive(gain)
+        return gain, said, judge_gain(gain)
 
-    def _among(self, claim: Claim, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
+    def _compare_all(self, claim: Claim, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
         """Return the largest difference of any two learners, in words too, and whether all are near each other."""
         assert claim.within is not None
         pairs = [one.difference(other, self.item.measure) for one, other in combinations(done, 2)]
         gain = max(pairs, key=lambda pair: abs(pair.mean))
-        words = {near(pair, 0.0, claim.within / 100) for pair in pairs}
+        words = {judge_near(pair, 0.0, claim.within / 100) for pair in pairs}
         verdict = next(word for word in (Status.DIFFERS, Status.UNDECIDED, Status.REPRODUCED) if word in words)
         return gain, f"{' / '.join(format_estimate(self._measure(one)) for one in done)}: {points(gain)}", verdict
 
-    def _risen(
+    def _compare_rises(
         self, lower: Summary, higher: Summary, lower_since: Summary, higher_since: Summary
     ) -> tuple[MeanEstimate, str]:
         """How much more the error of one rises than that of another, run by run, and both in words."""
@@ -156,7 +158,7 @@ class ClaimsPlan(ErrorsPlan):
         ]
 
     def result(self, collector: TrialCollector) -> ItemResult:
-        verdicts = [self._claimed(claim, name, collector) for claim in self.item.claims for name in claim.data]
+        verdicts = [self._judge_claim(claim, name, collector) for claim in self.item.claims for name in claim.data]
         return ItemResult(self.item, self.runs, verdicts, [])
 
 

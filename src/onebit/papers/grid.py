@@ -17,7 +17,7 @@ from onebit.experiments.sweep import Sweep
 from onebit.experiments.trials import Trial, format_options
 from onebit.papers import PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
-from onebit.papers.verdicts import ItemResult, Status, Verdict, at_most, explanation
+from onebit.papers.verdicts import ItemResult, Status, Verdict, explain_verdict, judge_at_most
 
 IDLE = 0.75  # a parameter of which so many of the other values on a grid do as well makes no difference there
 
@@ -52,16 +52,16 @@ class GridPlan(ItemPlan):
         for data in self.item.data:
             pictures: list[Part] = []
             for learner in self.item.learners:
-                verdict, found = self._searched(learner, data, collector)
+                verdict, found = self._judge_setting(learner, data, collector)
                 verdicts.append(verdict)
                 if found is not None:
                     of = data.name if len(self.item.learners) == 1 else learner.name
-                    pictures += [self._titled(picture, of, verdict) for picture in sweep_pictures(found)]
+                    pictures += [self._retitle(picture, of, verdict) for picture in sweep_pictures(found)]
             several = len(self.item.learners) > 1 and pictures
             parts += [Section(data.name, pictures)] if several else pictures
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _searched(
+    def _judge_setting(
         self, learner: PaperLearner, data: PaperData, collector: TrialCollector
     ) -> tuple[Verdict, Sweep | None]:
         streamed, grid = self.streams[data.name], self.grids[learner.name, data.name]
@@ -92,16 +92,16 @@ class GridPlan(ItemPlan):
         if published is None:
             return replace(failed, said=said), found
         excess = published.difference(lowest)
-        judged = at_most(excess, self.item.tolerance / 100)
-        idle = self._idle(grid, chosen, means)
+        judged = judge_at_most(excess, self.item.tolerance / 100)
+        idle = self._find_idle(grid, chosen, means)
         if idle and judged != Status.DIFFERS:
             judged, why = Status.VACUOUS, f"No effect on the grid: {'; '.join(idle)}."
         else:
-            why = explanation(judged, excess, learner.why.get(data.name, "") or data.why)
+            why = explain_verdict(judged, excess, learner.why.get(data.name, "") or data.why)
         said = f"{format_estimate(published.error)} there; {said}"
         return replace(failed, measured=published.error, said=said, verdict=judged, why=why), found
 
-    def _idle(self, grid: Grid, chosen: Mapping[str, Any], means: Sequence[float]) -> list[str]:
+    def _find_idle(self, grid: Grid, chosen: Mapping[str, Any], means: Sequence[float]) -> list[str]:
         """The parameters of which most other values, the rest as published, come as near to the best of the grid as they may."""
         allowed, idle = min(means) + self.item.tolerance / 100, []
         for name, values in grid.axes.items():
@@ -111,7 +111,7 @@ class GridPlan(ItemPlan):
                 idle.append(f"{name} ({near_best} of its {len(others)} other values do as well)")
         return idle
 
-    def _titled(self, picture: Curves | HeatMap, of: str, verdict: Verdict) -> Curves | HeatMap:
+    def _retitle(self, picture: Curves | HeatMap, of: str, verdict: Verdict) -> Curves | HeatMap:
         titled = replace(picture, title=f"{of}: {picture.title}")
         if isinstance(titled, Curves):
             return titled

@@ -27,7 +27,7 @@ from onebit.experiments.trials.shared_data import SharedData
 from onebit.learner.learner import Learner
 from onebit.papers import SCALES, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
-from onebit.papers.verdicts import ItemResult, Status, Verdict, between
+from onebit.papers.verdicts import ItemResult, Status, Verdict, judge_between
 
 REPEATS = 3
 TOLERANCE = 0.1  # by which a measured exponent may exceed the published 1
@@ -100,12 +100,14 @@ class TimePlan(ItemPlan):
         parts: list[Part] = []
         for learner in self.item.learners:
             for scale in SCALES:
-                verdict, curves = self._scaled(learner, scale, collector)
+                verdict, curves = self._judge_scale(learner, scale, collector)
                 verdicts.append(verdict)
                 parts += [curves] if curves is not None else []
         return ItemResult(self.item, self.runs, verdicts, parts)
 
-    def _scaled(self, learner: PaperLearner, scale: str, collector: TrialCollector) -> tuple[Verdict, Curves | None]:
+    def _judge_scale(
+        self, learner: PaperLearner, scale: str, collector: TrialCollector
+    ) -> tuple[Verdict, Curves | None]:
         """The exponent of the time in one of the three, the others being those of the base."""
         sizes, symbol = self._sizes(scale), SYMBOLS[scale]
         others = ", ".join(f"{SYMBOLS[name]} = {getattr(self.base, name):,}" for name in SCALES if name != scale)
@@ -134,7 +136,7 @@ class TimePlan(ItemPlan):
         # Linear in the rounds; classes and features cost at most as much, since a round has a part that neither adds to.
         low = 1.0 - TOLERANCE if scale == "rounds" else -math.inf
         said = f"{found.mean:.3f} ± {found.high - found.mean:.3f}"
-        verdict = replace(told, said=said, verdict=between(found, low, 1.0 + TOLERANCE))
+        verdict = replace(told, said=said, verdict=judge_between(found, low, 1.0 + TOLERANCE))
         return (replace(verdict, published="1") if scale == "rounds" else verdict), curves
 
 

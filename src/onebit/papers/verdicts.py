@@ -45,36 +45,36 @@ HOW_JUDGED = (
 )
 
 
-def near(measured: MeanEstimate, expected: float, tolerance: float) -> Status:
+def judge_near(measured: MeanEstimate, expected: float, tolerance: float) -> Status:
     """Whether a mean is what was published: the verdict is that of its whole interval.
 
     Where the interval lies within the tolerance of the published number it is reproduced, where no part of it does it differs, and
     where a part does, or one run has no interval, more runs would tell.
 
-    >>> near(MeanEstimate(0.1764, 0.1599, 0.1929), 0.158, 0.02), near(MeanEstimate(0.16, 0.15, 0.17), 0.158, 0.02)
+    >>> judge_near(MeanEstimate(0.1764, 0.1599, 0.1929), 0.158, 0.02), judge_near(MeanEstimate(0.16, 0.15, 0.17), 0.158, 0.02)
     (<Status.UNDECIDED: 'undecided'>, <Status.REPRODUCED: 'reproduced'>)
     """
-    return between(measured, expected - tolerance, expected + tolerance)
+    return judge_between(measured, expected - tolerance, expected + tolerance)
 
 
-def between(measured: MeanEstimate, low: float, high: float) -> Status:
+def judge_between(measured: MeanEstimate, low: float, high: float) -> Status:
     """Whether a mean lies between two numbers: all of its interval does, or none of it, or a part."""
     if low <= measured.low and measured.high <= high:
         return Status.REPRODUCED
     return Status.DIFFERS if measured.low > high or measured.high < low else Status.UNDECIDED
 
 
-def positive(gain: MeanEstimate) -> Status:
+def judge_gain(gain: MeanEstimate) -> Status:
     """Whether a difference that was claimed is there: all of its interval is above 0, or below, or neither."""
     return Status.REPRODUCED if gain.low > 0 else Status.DIFFERS if gain.high < 0 else Status.UNDECIDED
 
 
-def at_most(excess: MeanEstimate, tolerance: float) -> Status:
+def judge_at_most(excess: MeanEstimate, tolerance: float) -> Status:
     """Whether something is worse than the best by the tolerance at most: so is all of the interval, or none of it, or a part."""
-    return between(excess, -math.inf, tolerance)
+    return judge_between(excess, -math.inf, tolerance)
 
 
-def explanation(verdict: Status, judged: MeanEstimate, why: str) -> str:
+def explain_verdict(verdict: Status, judged: MeanEstimate, why: str) -> str:
     """What is told beside a verdict: nothing where it is reproduced, else why; of one run, that it decides nothing."""
     if verdict == Status.UNDECIDED and math.isnan(judged.low):
         return "One run has no interval, and decides nothing."

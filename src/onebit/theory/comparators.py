@@ -53,14 +53,14 @@ class Comparator:
         return Comparator(factor * self.U, factor * self.scores, self.y)
 
 
-def compared(U: Numbers, rounds: Rounds) -> Comparator:
+def make_comparator(U: Numbers, rounds: Rounds) -> Comparator:
     """A given classifier on these rounds."""
     return Comparator(U, np.asarray(rounds.X @ U.T), rounds.y)
 
 
-def nothing(rounds: Rounds) -> Comparator:
+def zero_comparator(rounds: Rounds) -> Comparator:
     """U = 0."""
-    return compared(np.zeros((rounds.kinds, rounds.X.shape[1])), rounds)
+    return make_comparator(np.zeros((rounds.kinds, rounds.X.shape[1])), rounds)
 
 
 def fit(
@@ -81,7 +81,7 @@ def fit(
     U = np.zeros((rounds.kinds, rounds.X.shape[1])) if start is None else start
     for temperature in (1.0,) if loss == "logistic" else TEMPERATURES if cold else TEMPERATURES[-1:]:
         U = minimise(partial(objective, loss, rounds, penalty, temperature, weights), U)
-    return compared(U, rounds)
+    return make_comparator(U, rounds)
 
 
 def objective(
@@ -127,7 +127,7 @@ def fit_path(
 
 def fit_in_ball(loss: ComparatorLoss, rounds: Rounds, penalty: float, radius: float) -> Comparator:
     """The same with ||U|| <= radius: the penalty that U needs to fit is found by halving, and U then stretched to the ball."""
-    found = nothing(rounds)
+    found = zero_comparator(rounds)
     high = max(penalty, PENALTIES[0] * rounds.longest**2)
     low = high
     while found.norm <= radius and low > penalty:
@@ -145,7 +145,7 @@ def fit_in_ball(loss: ComparatorLoss, rounds: Rounds, penalty: float, radius: fl
 
 def path(loss: ComparatorLoss, rounds: Rounds, weights: Numbers | None = None) -> list[Comparator]:
     """U = 0, and the fits for penalties from large to small: somewhere among them is the best for any mix of loss and length."""
-    found = [nothing(rounds)]
+    found = [zero_comparator(rounds)]
     size = rounds.longest**2 * (1.0 if weights is None else float(np.median(weights[weights > 0.0])))
     for penalty in PENALTIES:
         found.append(fit(loss, rounds, penalty * size, start=found[-1].U, weights=weights))

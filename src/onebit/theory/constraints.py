@@ -121,7 +121,7 @@ class LabelledRows:
             )
         dense = rows.values if isinstance(rows.values, np.ndarray) else rows.values.toarray()
         with np.errstate(over="ignore", invalid="ignore"):
-            matrix = _checked(chosen, dense) + float(bias)
+            matrix = _kernel_matrix(chosen, dense) + float(bias)
         if not np.isfinite(matrix).all():
             raise InputError(f"the {chosen} kernel of these rows leaves the range of float64; scale the rows")
         values, vectors = np.linalg.eigh(matrix)
@@ -154,7 +154,7 @@ class LabelledRows:
         return scores, float((vectors.T * scores).sum())
 
 
-def _checked(kernel: Kernel, dense: Numbers) -> Numbers:
+def _kernel_matrix(kernel: Kernel, dense: Numbers) -> Numbers:
     """The matrix of kernel values; where a row is not for this kernel, the longest is named."""
     try:
         return kernel.matrix(dense, dense)

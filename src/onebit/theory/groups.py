@@ -35,19 +35,19 @@ class Grouped:
     def lower(self) -> tuple[float, float]:
         """The largest margin between the groups, and that within them: the budget of length is shared by the groups."""
         between = np.inf if self.between is None else self.between.lower
-        return between, shared([one.lower for one in self.within if one is not None])
+        return between, shared_margin([one.lower for one in self.within if one is not None])
 
     @property
     def upper(self) -> float:
         """No vectors have a larger margin under this partition."""
         between = np.inf if self.between is None else self.between.upper
-        return min(between, shared([one.upper for one in self.within if one is not None]))
+        return min(between, shared_margin([one.upper for one in self.within if one is not None]))
 
 
-def shared(margins: list[float]) -> float:
+def shared_margin(margins: list[float]) -> float:
     """The margin of several vectors whose squared lengths sum to one, from what each would have with a length of one.
 
-    >>> round(shared([3.0, 4.0]), 12), shared([1.0, 0.0]), shared([])
+    >>> round(shared_margin([3.0, 4.0]), 12), shared_margin([1.0, 0.0]), shared_margin([])
     (2.4, 0.0, inf)
     """
     if not margins:

@@ -26,7 +26,7 @@ from onebit.data.dataset import Csr
 from onebit.data.sources import source_of
 from onebit.errors import InputError, brief, nearest
 from onebit.theory.constraints import Against, LabelledRows, Leading, Numbers
-from onebit.theory.groups import LARGEST_GROUP, Partition, Programs, shared
+from onebit.theory.groups import LARGEST_GROUP, Partition, Programs, shared_margin
 from onebit.theory.programs import NOTHING, Told, largest_margin, leading_margin, softly
 
 KINDS = ("strong", "weak", "group")
@@ -101,19 +101,19 @@ def margin(
     taken = source.rounds if rounds is None else checked_count("rounds", rounds)
     given = source.make(taken, checked_seed(seed))
     partition = () if groups is None else _partition(groups, given.classes)
-    rows, numbers = _sampled(given.X, given.rows, rounds, seed)
+    rows, numbers = _sample_rows(given.X, given.rows, rounds, seed)
     table = LabelledRows.read(rows, given.y[numbers], len(given.classes), bias, kernel)
     if kind == "group":
         found = by_groups(table, told, partition)
     else:
         found = strong(table, told) if kind == "strong" else weak(table, told)
-    return _named(found, kind, table, numbers, given.classes)
+    return _make_margin(found, kind, table, numbers, given.classes)
 
 
 # --- what is given -------------------------------------------------------------------------------------------------------
 
 
-def _sampled(X: Any, height: int, rounds: int | None, seed: int) -> tuple[Any, NDArray[np.int64]]:
+def _sample_rows(X: Any, height: int, rounds: int | None, seed: int) -> tuple[Any, NDArray[np.int64]]:
     if rounds is None or rounds >= height:
         return X, np.arange(height)
     numbers = np.sort(np.random.default_rng([_SAMPLE, seed]).choice(height, size=rounds, replace=False))
@@ -159,7 +159,7 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
     return tuple(found)
 
 
-def _named(
+def _make_margin(
     found: Found, kind: str, table: LabelledRows, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]
 ) -> Margin:
     """What was found, in terms of what was given."""
@@ -224,7 +224,7 @@ def strong(table: LabelledRows, told: Told | None) -> Found:
     """One program a class, that class against all others; each vector gets its share of the length."""
     against = [Against((table.labels == one).astype(np.int64)) for one in range(table.classes)]
     solutions = [largest_margin(table.rows, one, told) for one in against]
-    lower, upper = (2.0 * shared([getattr(one, end) for one in solutions]) for end in ("lower", "upper"))
+    lower, upper = (2.0 * shared_margin([getattr(one, end) for one in solutions]) for end in ("lower", "upper"))
     if lower <= 0.0:
         bad = [softly(table.rows, one)[0] for one, found in zip(against, solutions, strict=True) if not found.separable]
         return Found(0.0, upper, slacks=np.minimum.reduce(bad))

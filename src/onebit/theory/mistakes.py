@@ -67,7 +67,7 @@ class CheckedBound:
         return (mean.mean if math.isnan(mean.low) else min(mean.mean, mean.low)) <= limit
 
     @property
-    def said(self) -> str:
+    def measured_text(self) -> str:
         """What was measured, for people: a mean, with its interval where it is about small numbers; nothing where nothing was."""
         mean = self.mean
         if not self.bound.applies:
@@ -187,7 +187,7 @@ class Bounds:
             f"{bound.name} ({bound.paper})",
             f"{bound.statement}; {about}{bound.setting}",
             Number(bound.log_value, bound.promised),
-            Number(one.mean.mean if bound.applies else None, one.said),
+            Number(one.mean.mean if bound.applies else None, one.measured_text),
             Badge(bound.holds, tones.get(bound.holds, "plain")),  # type: ignore[arg-type]
             "" if one.held is None else Badge("yes", "good") if one.held else Badge("no", "bad"),
             "; ".join(part for part in (bound.why, numbers) if part),

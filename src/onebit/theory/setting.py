@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName
 from onebit.learner.learner import learner_class
-from onebit.theory.comparators import Comparator, compared, path
+from onebit.theory.comparators import Comparator, make_comparator, path
 from onebit.theory.rounds import Rounds
 
 TRACED_ROUNDS = 20_000  # of a run, from its start: theorems on a learner's own scores hold on any beginning of a stream
@@ -92,7 +92,7 @@ class Setting:
         found = self.margin("weak")
         if not found.separable:
             return []
-        one = compared(np.asarray(found.vectors), self.rounds)
+        one = make_comparator(np.asarray(found.vectors), self.rounds)
         least = float((1.0 - one.scaled(0.5 / found.margin).losses("hinge")).min()) * 2.0 * found.margin
         return [one.scaled((1.0 + 1e-12) / least)]  # by the least lead itself, so that its loss is 0 and not 1e-9
 

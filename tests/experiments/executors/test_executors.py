@@ -262,7 +262,7 @@ def test_failed_runs_count_as_no_rounds() -> None:
     table[41] *= 1e25
     streamed = onebit.stream(table, labels)
     found = collect([Trial(make_entry("bpa"), streamed, 0)], Records(None), threads_executor(1), None)
-    assert (found.cost.rounds, found.cost.said) == (0, "")
+    assert (found.cost.rounds, found.cost.text) == (0, "")
     assert len(found.failures([Trial(make_entry("bpa"), streamed, 0)])) == 1
 
 
@@ -282,8 +282,8 @@ def test_compare_says_where_it_ran(device: Device) -> None:
     found = onebit.compare("synsep9", ["bpa", "perceptron"], **SHORT)
     cost = found.cost
     assert (cost.where, cost.rounds) == (f"one {DEVICE}", 480)
-    assert found.page().facts["ran on"] == cost.said
-    assert cost.said.startswith(f"one {DEVICE}: 480 rounds in ")
+    assert found.page().facts["ran on"] == cost.text
+    assert cost.text.startswith(f"one {DEVICE}: 480 rounds in ")
     assert found.to_dict()["effort"] == cost.to_dict()
     assert describe_speed(found[0].summaries) == f"{DEVICE}, its share of the time"
     notes = [column.help for column in error_table(found[0]).columns]
@@ -302,7 +302,7 @@ def test_a_sweep_chooses_and_runs_afresh_on_one_place(device: Device) -> None:
     found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, fresh_runs=3, **SHORT)
     assert len(device.groups) == 2 + 3
     assert found.cost.rounds == 120 * (2 * 2 + 3)
-    assert found.page().facts["ran on"] == found.cost.said
+    assert found.page().facts["ran on"] == found.cost.text
     assert found.to_dict()["effort"] == found.cost.to_dict()
 
 
@@ -335,8 +335,8 @@ def test_what_ran_on_threads_is_not_run_again_elsewhere(tmp_path: Path, device: 
         collect(trials("bpa"), rows, threads_executor(1), None)
     found = onebit.compare("synsep9", ["bpa"], out=tmp_path, **SHORT)
     assert device.groups == []
-    assert found.cost.said == "no new runs; 2 runs were there already"
-    assert found.page().facts["ran on"] == found.cost.said
+    assert found.cost.text == "no new runs; 2 runs were there already"
+    assert found.page().facts["ran on"] == found.cost.text
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,11 @@ GPU, THREADS = (Resource("GPU"),), (Resource("2 threads"),)
     ],
 )
 def test_a_cost_is_said(cost: Cost, said: str) -> None:
-    assert cost.said == said
+    assert cost.text == said
 
 
 def test_a_cost_that_no_clock_has_seen_is_said() -> None:
-    assert Cost(THREADS, 2, 0.0).said.startswith("2 threads: 2 rounds in 0.001 s, ")
+    assert Cost(THREADS, 2, 0.0).text.startswith("2 threads: 2 rounds in 0.001 s, ")
 
 
 @pytest.mark.parametrize(

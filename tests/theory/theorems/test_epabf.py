@@ -22,12 +22,12 @@ from onebit.theory.setting import Trace
 from onebit.theory.theorems.arora2020 import (
     Balance,
     allowed,
-    asked,
     balance,
     expected_losses,
     mistakes_bound,
     most,
     progress,
+    read_constraints,
     unbounded,
 )
 
@@ -112,7 +112,7 @@ def test_a_step_makes_the_progress_that_the_proof_says(variant: Variant, update:
         truth = label if right else (label + 1) % K
         choice = choice_of(params, scores, label)
         trace = Trace(scores[None], np.array([label]), np.array([choice.greedy]))
-        program = asked(params, trace, np.array([truth]), np.array([squared]))
+        program = read_constraints(params, trace, np.array([truth]), np.array([squared]))
         least, found = progress(params, program, scores[None]), made(params, scores, squared, label, right)
         assert found >= least * (1.0 - 1e-6) - 1e-9
         tightest = min(tightest, found / least) if least > 1e-6 else tightest
@@ -170,7 +170,7 @@ def streams(seed: int, count: int = 60) -> Iterator[tuple[Array, Labels, int]]:
 
 def broken_by(params: EPABF, X: Array, y: Labels, trace: Trace, comparators: list[Array]) -> bool:
     """Whether the bound on the losses is broken for some of these."""
-    program = asked(params, trace, y, np.square(X).sum(axis=1))
+    program = read_constraints(params, trace, y, np.square(X).sum(axis=1))
     left = progress(params, program, trace.scores)
     return any(left > allowed(params, program, U, X @ U.T) * (1.0 + 1e-6) + 1e-6 for U in comparators)
 

@@ -45,7 +45,7 @@ def test_simple_pab_has_lemma_1_alone() -> None:
     found = measured(rho=0.0)
     assert [one.held for one in found.rows] == [True, True] + [None] * 5
     assert found["Lemma 3"].bound.why == "with rho = 0 there is no U2"
-    assert found["Lemma 3"].said == ""
+    assert found["Lemma 3"].measured_text == ""
 
 
 def test_what_cannot_be_seen_in_so_many_draws_is_not_judged() -> None:
@@ -91,8 +91,8 @@ def test_what_is_to_be_equal_may_be_off_by_twice_the_interval_to_either_side() -
         assert CheckedBound(Bound("b", "p", "s", value, setting="in expectation", equal=True), runs).held is held
     assert CheckedBound(Bound("b", "p", "s", 1.0, setting="in expectation", equal=True), (1.1,)).held is None
     checked = CheckedBound(Bound("b", "p", "s", 1.0, of="a share", setting="in expectation", equal=True), runs)
-    assert (checked.bound.promised, checked.said) == ("= 1", "1.000 ± 0.130")
-    assert CheckedBound(Bound("b", "p", "s", 5.0), runs).said == "1.0"
+    assert (checked.bound.promised, checked.measured_text) == ("= 1", "1.000 ± 0.130")
+    assert CheckedBound(Bound("b", "p", "s", 5.0), runs).measured_text == "1.0"
 
 
 def test_the_command_prints_the_lemmas_with_interval_and_verdict(

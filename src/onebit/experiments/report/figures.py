@@ -45,7 +45,7 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
     axes = drawing.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     title = "\n".join(textwrap.wrap(part.title, _LONGEST_LINE))
-    axes.set_title(_plain(title), loc="left", fontsize=11, fontweight="bold")
+    axes.set_title(_escape(title), loc="left", fontsize=11, fontweight="bold")
     if isinstance(part, Curves):
         _draw_curves(drawing, axes, part, measure, style.looks([part], MOST_CURVES) if looks is None else looks)
     elif isinstance(part, HeatMap):
@@ -102,7 +102,7 @@ def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, loo
     groups = dict.fromkeys(curves.series[position].group for position in sorted(positions))
     for group in groups:
         if len(groups) > 1:
-            axes.plot([], [], " ", label=_plain(f"{group}:"))  # a heading in the legend
+            axes.plot([], [], " ", label=_escape(f"{group}:"))  # a heading in the legend
         for one in drawn:
             if one.group == group and measure in one.measures:
                 _draw_curve(axes, curves.x, one.name, one.measures[measure], looks[style.identity(one)])
@@ -110,9 +110,9 @@ def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, loo
         axes.set_xscale("log")
     elif max(map(abs, curves.x), default=0) >= 1000:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
-    axes.set_xlabel(_plain(curves.x_name))
+    axes.set_xlabel(_escape(curves.x_name))
     several = len(curves.measures) > 1
-    axes.set_ylabel(_plain(f"{curves.y_name} ({measure})" if several else curves.y_name))
+    axes.set_ylabel(_escape(f"{curves.y_name} ({measure})" if several else curves.y_name))
     axes.grid(color="#e4e4e0", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.01)
@@ -131,7 +131,7 @@ def _draw_curve(axes: Axes, x: Sequence[float], name: str, band: Band, look: sty
         linewidth=1.5,
         marker="o" if len(x) <= 30 else "",
         markersize=4,
-        label=_shortened(name),
+        label=_shorten(name),
     )
     if band.low is not None and band.high is not None:
         axes.fill_between(x, band.low, band.high, color=style.LIGHT[look.colour], alpha=0.14, linewidth=0)
@@ -178,16 +178,16 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
         corner = (heat.best[1] + 0.02, heat.best[0] + 0.02)
         axes.add_patch(Rectangle(corner, 0.96, 0.96, fill=False, edgecolor="#111111", linewidth=2.2, clip_on=False))
     axes.set_xticks(
-        [position + 0.5 for position in range(columns)], [_plain(value) for value in style.ticks(heat.x_values)]
+        [position + 0.5 for position in range(columns)], [_escape(value) for value in style.ticks(heat.x_values)]
     )
     axes.set_yticks(
-        [position + 0.5 for position in range(rows)], [_plain(value) for value in style.ticks(heat.y_values)]
+        [position + 0.5 for position in range(rows)], [_escape(value) for value in style.ticks(heat.y_values)]
     )
     axes.invert_yaxis()
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    axes.set_xlabel(_plain(heat.x_name))
-    axes.set_ylabel(_plain(heat.y_name))
+    axes.set_xlabel(_escape(heat.x_name))
+    axes.set_ylabel(_escape(heat.y_name))
     bar = drawing.colorbar(mesh, ax=axes, fraction=0.05, pad=0.02)
     bar.outline.set_visible(False)
 
@@ -196,8 +196,8 @@ def _draw_scatter(drawing: Drawing, axes: Axes, scatter: Scatter) -> None:
     drawing.set_size_inches(6.2, 4.6)
     markers = ["os"[label // len(style.LIGHT) % 2] for label in range(len(scatter.classes))]
     _draw_points(axes, scatter, scatter.classes, markers, size=9, alpha=0.8)
-    axes.set_xlabel(_plain(scatter.x_name))
-    axes.set_ylabel(_plain(scatter.y_name))
+    axes.set_xlabel(_escape(scatter.x_name))
+    axes.set_ylabel(_escape(scatter.y_name))
     axes.set_aspect("equal", adjustable="datalim")
     axes.grid(color="#e4e4e0", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -217,9 +217,7 @@ def _draw_points(
         chosen = [position for position, one in enumerate(points.labels) if one == label]
         x, y = ([values[position] for position in chosen] for values in (points.x, points.y))
         colour = style.LIGHT[label % len(style.LIGHT)]
-        axes.scatter(
-            x, y, color=colour, marker=markers[label], linewidths=0, label=_shortened(name), s=size, alpha=alpha
-        )
+        axes.scatter(x, y, color=colour, marker=markers[label], linewidths=0, label=_shorten(name), s=size, alpha=alpha)
 
 
 def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
@@ -235,18 +233,18 @@ def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
         _draw_points(axes, regions.points, regions.classes, ["o"] * len(colours), size=4)
     if regions.scores is not None:
         axes.contour(regions.x, regions.y, regions.scores, levels=[0.0], colors="black", linewidths=1.6)
-    axes.set_xlabel(_plain(regions.x_name))
-    axes.set_ylabel(_plain(regions.y_name))
+    axes.set_xlabel(_escape(regions.x_name))
+    axes.set_ylabel(_escape(regions.y_name))
     axes.set_aspect("equal", adjustable="box")
     if regions.points is not None:
         _legend_beside(axes, markerscale=2.5)
 
 
-def _shortened(name: str) -> str:
+def _shorten(name: str) -> str:
     """A name that fits into a legend. Matplotlib reads $ as mathematics, and leaves out names that begin with _."""
     short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
-    return _plain(f" {short}" if short.startswith("_") else short)
+    return _escape(f" {short}" if short.startswith("_") else short)
 
 
-def _plain(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("$", r"\$")

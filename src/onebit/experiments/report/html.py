@@ -161,7 +161,7 @@ class _Writer:
             return f'<section id="{anchor}">{heading}\n{inner}</section>\n'
         if isinstance(part, Table):
             return f'<div class="part" id="{anchor}">{heading}{table_html(part)}</div>\n'
-        drawn = self._curves(part) if isinstance(part, Curves) else _drawn(part)
+        drawn = self._curves(part) if isinstance(part, Curves) else _draw_part(part)
         return f'<figure class="part" id="{anchor}"><figcaption>{heading}</figcaption>{drawn}</figure>\n'
 
     def contents(self) -> str:
@@ -200,14 +200,14 @@ class _Writer:
                     "colour": self._looks[style.identity(one)].colour,
                     "dash": self._looks[style.identity(one)].dash,
                     "shown": place in shown,
-                    "measures": {name: _rounded(band, decimals) for name, band in one.measures.items()},
+                    "measures": {name: _round_band(band, decimals) for name, band in one.measures.items()},
                 }
                 for place, one in enumerate(curves.series)
             ],
         }
 
 
-def _rounded(band: Band, decimals: int) -> dict[str, list[float | None]]:
+def _round_band(band: Band, decimals: int) -> dict[str, list[float | None]]:
     """Return a curve and the ends of its interval with so many decimals; null where there is no number."""
     lines = {"mean": band.mean, "low": band.low, "high": band.high}
     return {
@@ -217,7 +217,7 @@ def _rounded(band: Band, decimals: int) -> dict[str, list[float | None]]:
     }
 
 
-def _drawn(part: HeatMap | Scatter | Regions) -> str:
+def _draw_part(part: HeatMap | Scatter | Regions) -> str:
     drawn = heat_map_html(part) if isinstance(part, HeatMap) else _picture(part)
     return drawn + (f'<p class="note">{rich(part.note)}</p>' if part.note else "")
 

@@ -49,13 +49,13 @@ class ComparisonEntry:
         return self.template.runtime.rule if isinstance(self.template, Learner) else self.template
 
     @property
-    def said(self) -> str:
+    def options_text(self) -> str:
         """The options as text; empty for a learner with defaults."""
         return format_options(self.options)
 
     @property
     def title(self) -> str:
-        return f"{self.rule.name}, {self.said}" if self.options else self.rule.name
+        return f"{self.rule.name}, {self.options_text}" if self.options else self.rule.name
 
     @cached_property
     def settings(self) -> dict[str, Any]:

@@ -30,10 +30,10 @@ class Cost:
         return format_resources(self.resources)
 
     @property
-    def said(self) -> str:
+    def text(self) -> str:
         """It in a sentence; empty where nothing was run and nothing was there.
 
-        >>> Cost((Resource("NVIDIA H200"),), 1_440_000_000, 3.1, 12).said
+        >>> Cost((Resource("NVIDIA H200"),), 1_440_000_000, 3.1, 12).text
         'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; 12 runs were there already'
         """
         words = []

@@ -56,7 +56,7 @@ class _TrialWalk:
         if self.why is not None:
             return
         try:
-            self._through(piece, stop, progress)
+            self._walk_piece(piece, stop, progress)
         except OnebitError as error:
             self.fail(error, progress)
 
@@ -76,7 +76,7 @@ class _TrialWalk:
                 self.fail(error, progress)
         return Outcome(self._trial, self._tally, self._seconds, self._learner, self.why, measured=measured)
 
-    def _through(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
+    def _walk_piece(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
         data, trial = piece.tables.data, self._trial
         if self._learner is None:
             self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest_squared)
@@ -84,8 +84,8 @@ class _TrialWalk:
             self._learner.runtime.ledger.next_ids(rounds)
             different = rounds if piece.schedule.part.own_rows else min(rounds, data.rows)
             self._learner.runtime.model.refuse_unstorable(different)
-        learner, schedule = self._learner, _as_named(self._learner, data, piece.schedule)
-        rows, kept, steps, done = piece.tables.rows(learner), self._kept_for(schedule), schedule.steps, 0
+        learner, schedule = self._learner, _renumber_classes(self._learner, data, piece.schedule)
+        rows, kept, steps, done = piece.tables.rows(learner), self._choices_of(schedule), schedule.steps, 0
         tally = self._tally._replace(marks=self._tally.marks - schedule.offset)
         while done < steps and not stop.is_set():
             until = min(steps, done + self._chunk)
@@ -100,7 +100,7 @@ class _TrialWalk:
             self._told = reached
         learner.runtime.finish_walk(schedule)
 
-    def _kept_for(self, schedule: Schedule) -> NDArray[np.float64]:
+    def _choices_of(self, schedule: Schedule) -> NDArray[np.float64]:
         """Room for the choices of a part, with those of the rounds that wait."""
         waiting, kept, before = schedule.part.waiting, schedule.choices, self._before
         if len(schedule.events):
@@ -110,7 +110,7 @@ class _TrialWalk:
         return kept
 
 
-def _as_named(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:
+def _renumber_classes(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:
     """The schedule with the classes as the learner numbers them; those that it alone has are worth nothing."""
     if data.classes == learner.classes:
         return schedule

@@ -119,14 +119,14 @@ class SharedData:
     def _schedule(self) -> Schedule:
         return self.stream.schedule(self._tables.data, self.seed)
 
-    def made(self) -> tuple[Tables, Schedule]:
+    def load(self) -> tuple[Tables, Schedule]:
         with self._lock:
             return self._tables, self._schedule
 
     def pieces(self) -> Iterator[Piece]:
         """The same, one piece after the other, which count rounds from 0; all is one piece where it is held."""
         if not self.in_pieces:
-            yield Piece(*self.made())
+            yield Piece(*self.load())
             return
         held = None if self.stream.drawn_in_order else self._all_rows()
         for data, schedule in self.stream.pieces(self.seed, None if held is None else held.data):
@@ -164,18 +164,18 @@ def require_room(streams: Iterable[Stream], threads: int) -> None:
         many = f", {at_once} runs of it at a time" if at_once > 1 and own else ""
         require_memory(
             shared + at_once * own,
-            f"{stream.name} with {stream.rounds:,} rounds{many}, {_why(stream)}",
-            _instead(stream, at_once > 1 and own > 0),
+            f"{stream.name} with {stream.rounds:,} rounds{many}, {_describe_need(stream)}",
+            _suggest_less(stream, at_once > 1 and own > 0),
         )
 
 
-def _why(stream: Stream) -> str:
+def _describe_need(stream: Stream) -> str:
     if stream.source.columns and not stream.drawn_in_order:
         return "whose rows must all be there at once,"
     return "whose feedback comes late," if stream.delay is not None else "whose rows are shuffled,"
 
 
-def _instead(stream: Stream, fewer_at_a_time: bool) -> str:
+def _suggest_less(stream: Stream, fewer_at_a_time: bool) -> str:
     ways = ["fewer rounds"]
     if stream.source.columns and not stream.drawn_in_order:
         ways.append("fresh rows in the order in which they are drawn")

@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from onebit.contract.steps import Variant
 from onebit.rules.epabf import EPABF, MovedClasses, Update
 from onebit.theory.bound import LOOKED_AT, Bound
-from onebit.theory.comparators import PENALTIES, Comparator, best, compared, fit_path
+from onebit.theory.comparators import PENALTIES, Comparator, best, fit_path, make_comparator
 from onebit.theory.constraints import Numbers
 from onebit.theory.rounds import Rounds
 from onebit.theory.setting import Setting, Trace
@@ -114,7 +114,7 @@ def theorem5_as_read(longest: float, aggressiveness: float, kinds: int, count: i
 
 
 @dataclass(frozen=True)
-class Asked:
+class RunConstraints:
     """What the rounds of a run asked of the weights: the class played, a = 1[right]/P, ||x||^2, and which constraints there were."""
 
     played: NDArray[np.int64]
@@ -138,7 +138,7 @@ class Asked:
         return np.asarray((rise**2 + np.square(rest).sum(axis=1)) / self.squared)
 
 
-def asked(params: EPABF, trace: Trace, y: NDArray[np.int64], squared: Numbers) -> Asked:
+def read_constraints(params: EPABF, trace: Trace, y: NDArray[np.int64], squared: Numbers) -> RunConstraints:
     """What a run was asked; rows that are 0 teach nothing, and ask for nothing."""
     share = params.exploration / params.classes
     propensity = share + np.where(trace.played == trace.greedy, 1.0 - params.exploration, 0.0)
@@ -149,10 +149,12 @@ def asked(params: EPABF, trace: Trace, y: NDArray[np.int64], squared: Numbers) -
         mask &= ~(own & right[:, None])
         if params.wrong == MovedClasses.PLAYED:
             mask &= own | right[:, None]
-    return Asked(trace.played, np.where(right, 1.0 / propensity, 0.0), np.where(squared > 0.0, squared, 1.0), mask)
+    return RunConstraints(
+        trace.played, np.where(right, 1.0 / propensity, 0.0), np.where(squared > 0.0, squared, 1.0), mask
+    )
 
 
-def progress(params: EPABF, program: Asked, scores: Numbers) -> float:
+def progress(params: EPABF, program: RunConstraints, scores: Numbers) -> float:
     """The left side: how much nearer to any u without loss the steps have come, at least."""
     losses, n, a = program.losses(scores), program.squared, program.a
     if params.variant == Variant.PA_I:
@@ -162,7 +164,7 @@ def progress(params: EPABF, program: Asked, scores: Numbers) -> float:
     return float((np.square(losses).sum(axis=1) / (n * (1.0 + params.classes * a**2) + damping)).sum())
 
 
-def allowed(params: EPABF, program: Asked, U: Numbers, scores: Numbers) -> float:
+def allowed(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers) -> float:
     """The right side for a classifier U with these scores."""
     losses, norm, C = program.losses(scores), float(np.linalg.norm(U)), params.aggressiveness
     if params.variant == Variant.PA_I:
@@ -180,7 +182,7 @@ def losses_of_a_run(setting: Setting) -> Bound:
     params, trace = setting.record, setting.traces[0]
     count = len(trace.played)
     X, y, squared = setting.rounds.X[:count], setting.rounds.y[:count], setting.rounds.squared[:count]
-    program = asked(params, trace, y, squared)
+    program = read_constraints(params, trace, y, squared)
 
     def loss(U: Numbers) -> tuple[float, Numbers]:
         losses = program.losses(np.asarray(X @ U.T))
@@ -269,7 +271,7 @@ def leading(rounds: Rounds) -> list[Comparator]:
 
     start = np.zeros((rounds.kinds, rounds.X.shape[1]))
     fits = fit_path(loss, start, [penalty * rounds.longest**2 for penalty in PENALTIES])
-    return [compared(U, rounds) for U in fits]
+    return [make_comparator(U, rounds) for U in fits]
 
 
 def mistakes(setting: Setting) -> Bound:

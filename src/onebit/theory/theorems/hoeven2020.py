@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from onebit.experiments.report import Band, Curves, Series
 from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants
 from onebit.theory.bound import LOOKED_AT, Bound
-from onebit.theory.comparators import Comparator, best, fit_in_ball, nothing
+from onebit.theory.comparators import Comparator, best, fit_in_ball, zero_comparator
 from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting
 
@@ -58,12 +58,12 @@ def gaptron(setting: Setting) -> list[Bound]:
     penalty, loss = 1.0 / params.rate, LOSSES[int(params.loss)]
     radius = math.inf if math.isnan(params.radius) else params.radius
     chosen = best(
-        [fit_in_ball(loss, setting.rounds, penalty, radius), nothing(setting.rounds)],
+        [fit_in_ball(loss, setting.rounds, penalty, radius), zero_comparator(setting.rounds)],
         lambda one: _sum(params, one, setting),
         radius,
     )
     found = [_lemma1(setting, params, chosen)]
-    if planned(params):
+    if has_planned_rates(params):
         found.append(
             _full(setting, params, chosen)
             if params.setting == FeedbackSetting.FULL
@@ -72,7 +72,7 @@ def gaptron(setting: Setting) -> list[Bound]:
     return found
 
 
-def planned(params: Gaptron) -> bool:
+def has_planned_rates(params: Gaptron) -> bool:
     """Whether rate and exploration are those of the theorems."""
     if math.isnan(params.max_norm) or (
         params.setting == FeedbackSetting.BANDIT and (math.isnan(params.radius) or math.isnan(params.horizon))

@@ -61,7 +61,7 @@ def perceptron(setting: Setting) -> list[Bound]:
 def separable(setting: Setting) -> list[Bound]:
     """Theorems 1 and 2 of the thesis, in a kernel's space where there is one."""
     separated = setting.margin("weak", setting.kernel)
-    value = whole(2.0 * (separated.R / separated.margin) ** 2) if separated.separable else math.inf
+    value = floor_value(2.0 * (separated.R / separated.margin) ** 2) if separated.separable else math.inf
     why = "" if separated.separable else "the rows are not separable: nothing is promised"
     numbers = {"R": separated.R, "margin": separated.margin}
     found = [
@@ -90,10 +90,10 @@ def separable(setting: Setting) -> list[Bound]:
     return found
 
 
-def whole(value: float) -> float:
+def floor_value(value: float) -> float:
     """The whole number below, with room for the rounding of a margin that a solver found.
 
-    >>> whole(7.9), whole(7.9999999)
+    >>> floor_value(7.9), floor_value(7.9999999)
     (7.0, 8.0)
     """
     return float(math.floor(value * (1.0 + 1e-6)))

@@ -22,7 +22,7 @@ from onebit.errors import InputError, brief
 from onebit.theory.bound import Bound
 from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting
-from onebit.theory.theorems.perceptron import whole
+from onebit.theory.theorems.perceptron import floor_value
 
 PAPER = "Prompak 2017"
 RATIONAL = ("rational", "rational:shorten")
@@ -68,7 +68,7 @@ def bandit_perceptron(setting: Setting) -> list[Bound]:
 def _theorem3(setting: Setting) -> Bound:
     strong = setting.margin("strong", setting.kernel)
     kinds = setting.rounds.kinds
-    value = (kinds - 1) * whole(4.0 * (strong.R / strong.margin) ** 2) if strong.separable else math.inf
+    value = (kinds - 1) * floor_value(4.0 * (strong.R / strong.margin) ** 2) if strong.separable else math.inf
     space = f", in the space of the kernel {setting.kernel}" if setting.kernel else ""
     return Bound(
         "Theorem 3",
@@ -114,7 +114,7 @@ def log_margin_weak(kinds: int, margin: float) -> float:
     >>> round(math.exp(log_margin_weak(2, 1.0)), 9) == round(752 ** -1.0 / (2 * math.sqrt(2)), 9)
     True
     """
-    _checked(kinds, margin)
+    _require_margin(kinds, margin)
     degree = _ceiling_log2(2 * kinds - 2) * math.ceil(math.sqrt(2.0 / margin))
     first = (
         -0.5 * degree * math.log(376.0 * degree) - math.log(2.0 * math.sqrt(kinds))
@@ -131,7 +131,7 @@ def log_margin_weak(kinds: int, margin: float) -> float:
 
 def log_margin_group(groups: int, margin: float, divisor: int) -> float:
     """The natural logarithm of the margin of Theorem 6; the divisor under its root is L as printed, K as it must be."""
-    _checked(max(2, groups), margin)
+    _require_margin(max(2, groups), margin)
     degree = _ceiling_log2(2 * groups + 2) * math.ceil(math.sqrt(2.0 / margin))
     return -0.5 * degree * math.log(840.0 * degree) - math.log(9.0 * math.sqrt(divisor))
 
@@ -141,7 +141,7 @@ def _ceiling_log2(number: int) -> int:
     return (number - 1).bit_length()
 
 
-def _checked(kinds: int, margin: float) -> None:
+def _require_margin(kinds: int, margin: float) -> None:
     if kinds < 2 or not margin > 0.0:
         raise InputError(
             f"the margin is {brief(margin)} with {kinds} classes, but must be above 0, with at least 2 classes"

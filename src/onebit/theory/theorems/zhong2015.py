@@ -47,7 +47,7 @@ class Draw:
     propensity: float  # of the true label
 
 
-def drawn(params: PAB, scores: Numbers, squared: float, truth: int, key: np.uint64, number: int) -> Draw:
+def draw_step(params: PAB, scores: Numbers, squared: float, truth: int, key: np.uint64, number: int) -> Draw:
     """What the rule itself draws and steps."""
     work, memory = np.zeros((2, params.classes)), np.zeros(3)
     choice = RULE.decide(params, RuleInput(memory, scores, squared, Draws(key, number, DECIDING), work))
@@ -81,7 +81,7 @@ class Measured:
     across: list[float]  # the largest part of U1 that is no multiple of PA-II, by D: one number
 
 
-def measured(setting: Setting, rounds: NDArray[np.int64], draws: int) -> Measured:
+def measure_rounds(setting: Setting, rounds: NDArray[np.int64], draws: int) -> Measured:
     """Every round drawn so often, with the scores that the first run had in it."""
     params, trace, key = setting.record, setting.traces[0], seed_key(setting.seed)
     found: list[list[list[float]]] = [[[] for _ in range(draws)] for _ in range(5)]
@@ -91,7 +91,7 @@ def measured(setting: Setting, rounds: NDArray[np.int64], draws: int) -> Measure
             scores, truth = trace.scores[index], int(setting.rounds.y[index])
             squared = float(setting.rounds.squared[index])
             for number in range(draws):
-                one = drawn(params, scores, squared, truth, key, index * draws + number)
+                one = draw_step(params, scores, squared, truth, key, index * draws + number)
                 length, D, weight = float(one.aim @ one.aim), one.divisor, params.rho or 1.0
                 along = float(one.first @ one.aim) / length if length else 0.0
                 product = float(one.first @ one.second) * D**2
@@ -178,7 +178,7 @@ class _Sort:
 
     @cached_property
     def measured(self) -> Measured:
-        return measured(self.setting, self.rounds, self.draws)
+        return measure_rounds(self.setting, self.rounds, self.draws)
 
     def bound(self, name: str, kind: str) -> Bound:
         """A statement with what was measured for it."""

@@ -458,7 +458,7 @@ def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
     streamed = onebit.stream("synsep9", rounds=120)
 
     def kind(name: str, seed: int = 0, rounds: int = 120, **options: Any) -> Hashable:
-        return gpu_module.kind_of(Trial(make_entry(name, options), onebit.stream("synsep9", rounds=rounds), seed))
+        return gpu_module.speed_kind(Trial(make_entry(name, options), onebit.stream("synsep9", rounds=rounds), seed))
 
     assert streamed.key == onebit.stream("synsep9", rounds=120).key
     one = kind("conservative-ova")
@@ -534,7 +534,7 @@ def test_a_gpu_pays_where_it_is_done_first(kernels: int, runs: int, rounds: int,
 @pytest.mark.usefixtures("rules_as_before")
 def test_a_kernel_that_is_there_need_not_be_built() -> None:
     some = of_kinds(2, 768, 100_000)
-    kinds = [gpu_module.kind_of(one) for one in some]
+    kinds = [gpu_module.speed_kind(one) for one in some]
     assert [gpu_module.pays(some, 16, built) for built in ((), kinds[:1], kinds)] == [False, False, True]
 
 

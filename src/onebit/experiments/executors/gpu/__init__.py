@@ -106,7 +106,7 @@ class GpuExecutor:
                 if self._only_if_it_pays and not pays(alike, self._threads.threads, self._built):
                     self._leave(alike, "few rounds", announce=False)
                     continue
-                self._built |= {kind_of(trial) for trial in {id(trial.entry): trial for trial in alike}.values()}
+                self._built |= {speed_kind(trial) for trial in {id(trial.entry): trial for trial in alike}.values()}
                 with closing(StreamScheduler(alike, self._leave, builder).records(progress)) as records:
                     for record in records:
                         self._used = True
@@ -126,7 +126,7 @@ class GpuExecutor:
         """Nothing was started that goes on."""
 
 
-def kind_of(trial: Trial) -> Hashable:
+def speed_kind(trial: Trial) -> Hashable:
     """What says how fast a trial runs: the stream, the rule, the codes among its parameters, the bias. Numbers change little."""
     entry, rule = trial.entry, trial.entry.rule
     codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
@@ -144,7 +144,7 @@ def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ())
     Kernels are built and run one after the other, and each takes at least as long as one replicate for all its rounds.
     """
     rounds = trials[0].stream.rounds
-    counts = Counter((kind_of(trial), cost_family(trial.entry.rule)) for trial in trials)
+    counts = Counter((speed_kind(trial), cost_family(trial.entry.rule)) for trial in trials)
     on_gpu = KERNEL_S * sum(kind not in built for kind, _ in counts)
     for (_, family), count in counts.items():
         on_gpu += -(-count // FITTED[family].together) * rounds / FITTED[family].replicate

@@ -23,7 +23,7 @@ LOG = logging.getLogger("onebit.experiments")
 Kernel = tuple[Shape, Layout]
 
 
-def buildable(kernel: Kernel) -> bool:
+def can_build(kernel: Kernel) -> bool:
     """Whether another process can build it for this one: it knows the rule by its name, and kernels can be kept."""
     shape, layout = kernel
     kept = kept_for(shape, layout) if is_known(shape.rule) else None
@@ -40,8 +40,8 @@ class KernelBuilder:
 
     def build(self, kernels: Iterable[Kernel]) -> None:
         """Have those built that are not there yet."""
-        new = [one for one in dict.fromkeys(kernels) if one not in self._coming and buildable(one)]
-        self._coming |= {one: self._pool.submit(self._built, one) for one in new}
+        new = [one for one in dict.fromkeys(kernels) if one not in self._coming and can_build(one)]
+        self._coming |= {one: self._pool.submit(self._build_elsewhere, one) for one in new}
         if new:
             LOG.info("building %d kernels for the GPU", len(new), extra={"event": "compiling"})
 
@@ -56,7 +56,7 @@ class KernelBuilder:
         self._processes.close()
         self._pool.shutdown(cancel_futures=True)
 
-    def _built(self, kernel: Kernel) -> None:
+    def _build_elsewhere(self, kernel: Kernel) -> None:
         shape, layout = kernel
         what = f"a kernel of {shape.rule.title} for the GPU"
         self._processes.call(build_known, shape.rule.name, shape[1:], layout, what=what)

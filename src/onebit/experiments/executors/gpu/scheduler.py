@@ -107,13 +107,13 @@ class StreamScheduler:
                 return
         with ThreadPoolExecutor(cores()) as pool:
             try:
-                making = {seeds[0]: pool.submit(self._ready, seeds[0], first)}
-                making |= {seed: pool.submit(self._ready, seed) for seed in seeds[1:fitting]}
+                making = {seeds[0]: pool.submit(self._prepare_seed, seeds[0], first)}
+                making |= {seed: pool.submit(self._prepare_seed, seed) for seed in seeds[1:fitting]}
                 at_once = min(fitting, self._seeds_wanted(cases))
                 for begin in range(0, len(seeds), at_once):
                     ready = {seed: making.pop(seed).result() for seed in seeds[begin : begin + at_once]}
                     following = seeds[begin + at_once : begin + 2 * at_once]
-                    making |= {seed: pool.submit(self._ready, seed) for seed in following if seed not in making}
+                    making |= {seed: pool.submit(self._prepare_seed, seed) for seed in following if seed not in making}
                     yield from self._run_seeds(ready, progress)
                     ready.clear()
             finally:
@@ -131,14 +131,14 @@ class StreamScheduler:
     def _seed(self, seed: int) -> _Seed | None:
         """The rows of a seed as they are; None where they are refused or named, of which threads say more."""
         try:
-            tables, schedule = SharedData(self._by_seed[seed][0], self._fixed).made()
+            tables, schedule = SharedData(self._by_seed[seed][0], self._fixed).load()
             features = Features()
             features.settle(tables.data.X)
         except OnebitError:
             return None
         return None if features.named else _Seed(tables, features, schedule)
 
-    def _ready(self, seed: int, found: _Seed | None = None) -> _Ready | None:
+    def _prepare_seed(self, seed: int, found: _Seed | None = None) -> _Ready | None:
         """The rows of a seed as the device takes them; None where they are refused."""
         found = found or self._seed(seed)
         if found is None:
@@ -201,7 +201,7 @@ class StreamScheduler:
                 leave([trial], f"{rule.name} keeps variances, and rows are sparse")
                 continue
             try:
-                learner, shape, layout = self._beginning(trial, of)
+                learner, shape, layout = self._begin(trial, of)
             except OnebitError:  # of which threads say more
                 leave([trial], LEARNER)
                 continue
@@ -210,7 +210,7 @@ class StreamScheduler:
                 continue
             yield _Case(trial, learner, shape, layout)
 
-    def _beginning(self, trial: Trial, of: _Seed) -> tuple[Learner, Shape, Layout | None]:
+    def _begin(self, trial: Trial, of: _Seed) -> tuple[Learner, Shape, Layout | None]:
         """The learner that a trial begins with, which for most rules differs from seed to seed in its key alone, and its kernel."""
         planned = trial.entry.rule.plan is not None
         key = id(trial.entry), trial.seed if planned else None
@@ -283,7 +283,7 @@ class StreamScheduler:
             try:
                 before: tuple[Sequence[_Case], Future[Counts]] | None = None
                 for cases in waves:
-                    walked = pool.submit(self._walked, cases, schedules, positions, report)
+                    walked = pool.submit(self._walk_wave, cases, schedules, positions, report)
                     if before is not None:
                         yield from self._records(*before, schedules, progress)
                     before = cases, walked
@@ -295,20 +295,22 @@ class StreamScheduler:
     def _schedules(self, bias: bool, ready: Sequence[_Ready]) -> DeviceSchedules:
         """The rows and schedules of these seeds; of rows that all seeds share only the schedules are sent each time."""
         if self._shared is None:
-            device_rows = self._sent([one.values for one in ready], bias)
+            device_rows = self._send_tables([one.values for one in ready], bias)
             return DeviceSchedules(device_rows, [(table, one.seed.schedule) for table, one in enumerate(ready)])
         if bias not in self._device_rows:
-            self._device_rows[bias] = self._sent([self._shared], bias)
+            self._device_rows[bias] = self._send_tables([self._shared], bias)
         return DeviceSchedules(self._device_rows[bias], [(0, one.seed.schedule) for one in ready])
 
-    def _sent(self, tables: Sequence[NDArray[np.float32] | SparseRows], bias: bool) -> DeviceRows | DeviceSparseRows:
+    def _send_tables(
+        self, tables: Sequence[NDArray[np.float32] | SparseRows], bias: bool
+    ) -> DeviceRows | DeviceSparseRows:
         """Tables on the device; all have the form of the first."""
         sparse = [table for table in tables if isinstance(table, SparseRows)]
         if sparse:
             return DeviceSparseRows(sparse, bias)
         return DeviceRows([table for table in tables if isinstance(table, np.ndarray)], bias, self._strides[bias])
 
-    def _walked(
+    def _walk_wave(
         self, cases: Sequence[_Case], schedules: DeviceSchedules, positions: Mapping[int, int], progress: Progress
     ) -> Counts:
         """How cases of one kernel did."""
