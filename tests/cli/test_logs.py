@@ -15,8 +15,7 @@ import onebit
 from onebit.cli import main
 from onebit.offpolicy import Round, evaluate, read_log, train
 from onebit.service.inputs import encode_indices
-from onebit.service.maintenance.log_reader import LogReader
-from onebit.service.maintenance.replay import rounds_of
+from onebit.service.maintenance.log_reader import LogReader, rounds_of
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.service.service import Service
 from onebit.service.store.queries import Event
@@ -435,7 +434,7 @@ def test_ctrl_c_saves_nothing(call: Call, folder: Path, tmp_path: Path, monkeypa
         yield from list(rounds_of(where, task))[:50]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onebit.service.maintenance.replay.rounds_of", stopped)
+    monkeypatch.setattr("onebit.service.maintenance.log_reader.rounds_of", stopped)
     code, out, err = call("replay", str(folder), "places", "--learner", "bpa", "--out", str(tmp_path / "out"))
     assert (code, out, err) == (130, "", "onebit: stopped\n")
     assert list(tmp_path.iterdir()) == []

@@ -15,8 +15,7 @@ from onebit.learner.learner import Learner
 from onebit.service.core import learner_thread
 from onebit.service.core.follower import LogFollower
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError, RequestError
-from onebit.service.maintenance.log_reader import LogReader
-from onebit.service.maintenance.replay import rounds_of
+from onebit.service.maintenance.log_reader import LogReader, rounds_of
 from onebit.service.requests import FeedbackRequest, NewLearner
 from onebit.service.service import Service
 from tests.service.driving import (

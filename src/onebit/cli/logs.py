@@ -118,7 +118,7 @@ def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
         if getattr(chosen, name) not in (None, False):
             raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
     with open_task_log(chosen) as (reader, task):
-        from onebit.service.maintenance.replay import rounds_of
+        from onebit.service.maintenance.log_reader import rounds_of
         from onebit.service.task import build_learner
 
         learner = build_learner(learner_settings(chosen), task.classes, task.inputs)

@@ -40,12 +40,10 @@ class Month(NamedTuple):
 
     @property
     def next(self) -> Month:
-        """The one after it."""
         return Month(self.year + self.month // 12, self.month % 12 + 1)
 
     @property
     def begins(self) -> float:
-        """When it begins."""
         return datetime(self.year, self.month, 1, tzinfo=UTC).timestamp()
 
     def __str__(self) -> str:

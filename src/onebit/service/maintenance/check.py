@@ -56,7 +56,6 @@ class Report:
 
     @property
     def fine(self) -> bool:
-        """Whether there is no fault."""
         return not self.faults
 
     def counted(self) -> str:
@@ -65,7 +64,6 @@ class Report:
         return ", ".join(f"{name}: {count}" for name, count in counts.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
         return {
             "folder": self.folder,
             "fine": self.fine,

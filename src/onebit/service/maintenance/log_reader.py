@@ -1,16 +1,21 @@
-"""The log of a folder or a database, for commands: all of a task, as it was when the log was opened."""
+"""The log of a folder or a database, for commands: all of a task, as it was when the log was opened, and its rounds for `onebit.offpolicy`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from onebit.errors import InputError, brief, nearest
+from onebit.offpolicy import Evaluation, Round, evaluate
+from onebit.service.inputs import decode_numbers
 from onebit.service.store.base import store_at
 from onebit.service.store.errors import in_words_of_input
 from onebit.service.store.queries import Event, GenerationCount, Logged, TaskChange, check_events
 from onebit.service.store.reader import PAGE
-from onebit.service.task import TaskInfo
+from onebit.service.task import TaskInfo, build_learner, resolve_floor
 
 
 class LogReader:
@@ -33,12 +38,7 @@ class LogReader:
         self.close()
 
     def close(self) -> None:
-        """Let go of it."""
         self._reader.close()
-
-    def tasks(self) -> list[TaskInfo]:
-        """All tasks, deleted ones too, in the order in which they were created."""
-        return self._reader.tasks(self._end)[0]
 
     def task(self, name: str) -> TaskInfo:
         """The task of a name; of several the one that is not deleted, or the newest."""
@@ -93,3 +93,58 @@ class LogReader:
             check_events(info.expected, page, len(info.classes))
             yield from page
             after = page[-1].seq if page else after
+
+
+def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
+    """Yield the rounds of a task: each decision with the feedback that counts, in the order in which feedback came.
+
+    So the task's own learner heard it: the last word on a decision stands in the place of the first. Feedback that was late or withdrawn does not
+    count; silence that means right or wrong does. In shadow mode a round has what was shown, with the probability that the caller gave for it. What a
+    task in log-only mode heard, and did not learn, counts too. Where the delay depends on the answer, as with silence at a deadline, so does the order
+    of the rounds: for a learner that learns on the way the intervals of `onebit.offpolicy` then do not hold strictly.
+    """
+    for event in log.events(task):
+        if not event.counts:
+            continue
+        label, propensity = event.played
+        found = event.candidates
+        probabilities = None
+        if event.shown is None:
+            probabilities = np.zeros(len(task.classes))  # a class that came later could not be shown
+            known = decode_numbers(event.decision.probabilities)
+            probabilities[: len(known)] = known
+        yield Round(
+            id=event.decision.id,
+            x=task.inputs.stack([event.x])[0],
+            label=task.classes[label],
+            right=bool(event.right) if event.reward is None else None,
+            propensity=propensity,
+            probabilities=probabilities,
+            among=None if found is None else [task.classes[place] for place in found],
+            complete=bool(event.decision.complete),
+            reward=event.reward,
+            truth=None if event.truth is None else task.classes[event.truth],
+        )
+
+
+def evaluation(
+    log: LogReader, task: TaskInfo, learner: str, parameters: dict[str, Any], floor: float | None, seed: int
+) -> Evaluation:
+    """What a learner would have scored on the log of a task, beside the task's own where that is another one."""
+    asked = {
+        "learner": learner,
+        "exploration_floor": resolve_floor(learner, floor),
+        "parameters": parameters,
+        "seed": seed,
+    }
+    own = {name: getattr(task, name) for name in asked} | {"seed": seed}
+    heard = log.count_heard(task)
+    if heard == 0:
+        raise InputError(f"task {task.name!r} has no feedback yet: its log says nothing")
+    return evaluate(
+        build_learner(asked, task.classes, task.inputs),
+        rounds_of(log, task),
+        present=None if own == asked else build_learner(own, task.classes, task.inputs),
+        seed=seed,
+        unanswered=log.count(task) - heard,
+    )

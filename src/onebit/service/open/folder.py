@@ -206,7 +206,6 @@ class OpenFolder:
     # --- plans of the core -----------------------------------------------------------------------------------------
 
     def current(self, served: ServedTask) -> ServedTask:
-        """Return a task as it is now."""
         return served
 
     def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:

@@ -28,8 +28,7 @@ from onebit.service.core.task_changes import given_in
 from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import Written, as_object, write
-from onebit.service.maintenance.log_reader import LogReader
-from onebit.service.maintenance.replay import evaluation
+from onebit.service.maintenance.log_reader import LogReader, evaluation
 from onebit.service.open.arguments import checked, parsed_terms, plain_input, refuse_no_id
 from onebit.service.requests import Change, FeedbackRequest, NewLearner
 from onebit.service.store.errors import LogError

@@ -42,7 +42,6 @@ class Clock:
         self._offset = self._began - time.monotonic()
 
     def now(self) -> float:
-        """The time now."""
         return self._offset + time.monotonic()
 
     def made(self, seq: int, when: float) -> float:

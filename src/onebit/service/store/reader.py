@@ -74,7 +74,6 @@ class Reader:
         self._recent = recent  # with the last rows that this process has written, if it writes
 
     def close(self) -> None:
-        """Let go of the log."""
         self.database.close()
 
     def tasks(self, upto: int = NO_END) -> tuple[list[TaskInfo], list[DamagedTask]]:
@@ -174,11 +173,9 @@ class Reader:
 
     def found(self, info: TaskInfo, ids: Sequence[str]) -> list[FoundDecision]:
         """What must be known of the decisions with these ids, once for each feedback, or once where there is none."""
-        names = {f"id{index}": one for index, one in enumerate(ids)}
-        rows = self.database.rows(
-            f"{FOUND} WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)})",
-            {"task": info.number, "upto": NO_END, **names},
-        )
+        marks, names = _name_values(ids)
+        values = {"task": info.number, "upto": NO_END, **names}
+        rows = self.database.rows(f"{FOUND} WHERE d.task = :task AND d.id IN ({marks})", values)
         found = [read_with_decision(FoundDecision, DecisionHead, row) for row in rows]
         check_answered(info, found)
         return found
@@ -196,8 +193,9 @@ class Reader:
 
     def rows_of(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
         """The rows of the decisions with these ids."""
-        query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = ? AND id IN ({_marks(ids)})"
-        found = list(map(DecisionRow._make, self.database.rows(query, (info.number, *ids))))
+        marks, names = _name_values(ids)
+        query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = :task AND id IN ({marks})"
+        found = list(map(DecisionRow._make, self.database.rows(query, {"task": info.number, **names})))
         check_decisions(info, found)
         return found
 
@@ -225,7 +223,6 @@ class Reader:
         return int(rows[0][0]) if rows else None
 
     def decision(self, info: TaskInfo, identity: str) -> Logged | None:
-        """One decision by its id."""
         values = {"task": info.number, "id": identity, "upto": NO_END}
         found = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
         return found[0] if found else None
@@ -234,8 +231,8 @@ class Reader:
         """The decisions with these ids, in their order in the log."""
         found: list[Logged] = []
         for start in range(0, len(ids), PAGE):
-            names = {f"id{index}": one for index, one in enumerate(ids[start : start + PAGE])}
-            query = f"{DECISIONS} WHERE d.task = :task AND d.id IN ({', '.join(f':{name}' for name in names)}) ORDER BY d.seq"
+            marks, names = _name_values(ids[start : start + PAGE])
+            query = f"{DECISIONS} WHERE d.task = :task AND d.id IN ({marks}) ORDER BY d.seq"
             found += self._logged(info, query, {"task": info.number, "upto": NO_END, **names}, NO_END)
         return found
 
@@ -308,7 +305,6 @@ class Reader:
         return self.database.last_seq()
 
     def last_time(self) -> float:
-        """When the last row was added."""
         return self.database.last_time()
 
     def count(self, task: int, upto: int) -> int:
@@ -346,5 +342,7 @@ def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:
             return
 
 
-def _marks(values: Sequence[str]) -> str:
-    return ", ".join("?" * len(values))
+def _name_values(values: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Return the names of values in a query, separated by commas, and the values by name."""
+    names = {f"value{index}": value for index, value in enumerate(values)}
+    return ", ".join(f":{name}" for name in names), names

@@ -50,13 +50,11 @@ def real(low: float, high: float, wanted: str) -> Test:
 
 
 def one_of(*values: Any) -> Test:
-    """One of a few."""
     known = frozenset(values)
     return Test(known.issuperset, " or ".join(map(str, values)))
 
 
 def id_test() -> Test:
-    """Ids of decisions."""
 
     def holds(column: Sequence[Any]) -> bool:
         return set(map(type, column)) <= {str} and all(column) and max(map(len, column)) <= MAX_ID_LENGTH
@@ -104,7 +102,6 @@ def candidate_test(classes: int) -> Test:
 
 
 def is_utf8(value: bytes) -> bool:
-    """Whether it is a text."""
     try:
         value.decode()
     except UnicodeDecodeError:

@@ -87,7 +87,6 @@ class Submission(Ticket):
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
         return len(self.changes) + len(self.decisions) + len(self.feedback) + len(self.revisions)
 
     def number(self, last: int, now: float | None = None) -> int:
@@ -115,7 +114,6 @@ class Submission(Ticket):
         return last
 
     def rows(self) -> dict[str, list[Any]]:
-        """Return the rows by table."""
         return {
             "changes": self.changes,
             "decisions": [one.record for one in self.decisions],

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
@@ -28,7 +29,6 @@ from onebit.service.store.postgres.schema import (
     in_our_words,
     log_error,
 )
-from onebit.service.store.postgres.snapshots import POSITION
 from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.submission import Outcome, Submission
 
@@ -44,6 +44,7 @@ FORGOTTEN = (
     "SELECT wanted.task, wanted.id FROM unnest(%s::bigint[], %s::text[], %s::bytea[]) AS wanted (task, id, hash) "
     "JOIN forgotten ON (forgotten.task, forgotten.hash) = (wanted.task, wanted.hash)"
 )
+POSITION = "split_part(split_part(name, '-', 2), '.', 1)::bigint"  # of the log, in the name of a snapshot
 ORPHANS = (
     "SELECT seq FROM unnest(%s::bigint[]) AS wanted (seq) WHERE EXISTS (SELECT 1 FROM forgotten) "
     "AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = wanted.seq) UNION ALL "
@@ -257,26 +258,17 @@ class PostgresAppender:
             self._connection = None
 
 
+@dataclass
 class _Looked:
     """What was found under the lock; what is being written is added to it."""
 
-    def __init__(
-        self,
-        last: int,
-        last_change: int,
-        task_changes: dict[int, int],
-        lease: str,
-        ids: set[Row],
-        said: dict[int, set[tuple[str, int]]],
-        orphans: set[int],
-    ) -> None:
-        self.last = last  # where the log ends
-        self.last_change = last_change
-        self.task_changes = task_changes  # the seq of the last change of each task
-        self.lease = lease  # of the node that is the leader
-        self.ids = ids  # (task, id) that are taken, or were forgotten
-        self.orphans = orphans  # the seq of what something is said of, and is gone
-        self.said = said  # of decisions: by whom, and whether too late
+    last: int  # where the log ends
+    last_change: int
+    task_changes: dict[int, int]  # the seq of the last change of each task
+    lease: str  # of the node that is the leader
+    ids: set[Row]  # (task, id) that are taken, or were forgotten
+    said: dict[int, set[tuple[str, int]]]  # of decisions: by whom, and whether too late
+    orphans: set[int]  # the seq of what something is said of, and is gone
 
     def take(self, one: Submission, now: float) -> Outcome:
         """Number what can be written; else say why it cannot, since something that it was judged on is not so any more."""

@@ -159,7 +159,6 @@ class Fence(NamedTuple):
         return cls(PROTOCOL, platform_info()["cpu"])
 
     def __str__(self) -> str:
-        """For people."""
         return f"protocol {self.protocol} on {self.cpu}"
 
 

@@ -45,7 +45,6 @@ class TokenTable:
 
 
 def tokens_in(connection: psycopg.Connection) -> list[Token]:
-    """All tokens of the database."""
     rows = connection.execute("SELECT content FROM tokens")
     try:
         found = [Token.model_validate_json(content) for (content,) in rows]
@@ -75,7 +74,6 @@ class PostgresTokens(Tokens):
 
     @property
     def name(self) -> str:
-        """The address of the database."""
         return shown_address(self._address)
 
     def _look(self) -> None:

@@ -52,14 +52,10 @@ class SqliteStore:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.name = str(folder)
         self._path = folder / FILE
         self._lock: FolderLock | None = None
         self.cache = DecisionCache()
-
-    @property
-    def name(self) -> str:
-        """The path of the folder."""
-        return str(self._folder)
 
     def take(self) -> None:
         """Take the folder, which must be on a disk of this machine."""
