@@ -54,6 +54,33 @@ def test_what_is_held_is_what_the_log_has(tmp_path: Path) -> None:
     run(work())
 
 
+def test_what_is_in_the_log_and_not_held_yet_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A replay asks the log where it ends, and so knows of rows before the cache does."""
+
+    async def work() -> None:
+        async with service_in(tmp_path) as service:
+            await service.create(new_task(features=NUMBERS))
+            await said(service, 0, 6)
+            await followed(service)
+            held, disk = both(service, tmp_path)
+            compared, note_written = list[int](), service.store.cache.note_written
+
+            def compare_first(submissions: Any) -> None:
+                last = disk.last()
+                for after in range(last):
+                    assert read(held, service, after, last) == read(disk, service, after, last)
+                compared.append(last)
+                note_written(submissions)
+
+            monkeypatch.setattr(service.store.cache, "note_written", compare_first)
+            with closing(held), closing(disk):
+                await said(service, 6, 3)
+                await service.feedback("fruit", [hint("d8", True, revise=True)])
+            assert len(compared) == 3
+
+    run(work())
+
+
 def _more() -> Any:
     from onebit.service.requests import Change
 

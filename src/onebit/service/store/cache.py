@@ -134,11 +134,13 @@ class DecisionCache:
             self._bytes = 0
             self._since = {"decisions": last, "feedback": last}  # every row of these tables after that is held
             self._revised = last  # the last row that is a revision, as far as it is known
+            self._last = last  # the last row that was held; whoever reads the log may know of later ones
 
     def note_written(self, submissions: Iterable[Submission]) -> None:
         """Hold rows that are in the log now, in the place of the oldest. Called by the one who writes, before anybody hears of them."""
         with self._lock:
             for one in submissions:
+                self._last = one.last
                 if one.revisions:
                     self._revised = one.revisions[-1].row.seq
                 self._feedback.extend(one.feedback)
@@ -155,7 +157,7 @@ class DecisionCache:
     def played(self, task: int, after: int, upto: int, most: int) -> list[Played] | None:
         """Return the first of a task's decisions after a position; None where the log must be read."""
         with self._lock:
-            if after < self._since["decisions"]:
+            if after < self._since["decisions"] or upto > self._last:
                 return None
             found: list[DecisionRow] = []
             for row in (one.record for one in reversed(self._decisions)):
@@ -166,10 +168,13 @@ class DecisionCache:
         first = found[: -most - 1 : -1]
         return [Played(row.seq, row.time, row.label, row.greedy, row.confidence, row.sure) for row in first]
 
-    def events(self, of: Expected, after: int, upto: int, most: int) -> tuple[list[Event], bool] | None:
-        """Return the first of a task's feedbacks after a position with their decisions, and whether there may be more; None where the log must be read."""
+    def events(self, of: Expected, after: int, upto: int, most: int, revised: int) -> tuple[list[Event], bool] | None:
+        """Return the first of a task's feedbacks after a position with their decisions, and whether there may be more; None where the log must be read.
+
+        With the revisions up to another position.
+        """
         with self._lock:
-            if after < max(self._since["feedback"], self._revised):
+            if after < max(self._since["feedback"], self._revised) or max(upto, revised) > self._last:
                 return None
             given: list[GivenFeedback] = []
             for one in reversed(self._feedback):

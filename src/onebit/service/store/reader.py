@@ -150,7 +150,7 @@ class Reader:
 
         They say what the revisions up to a position (`revised`, or `upto`) have left. Which classes there were then is not known here.
         """
-        held = None if self._recent is None else self._recent.events(of, after, upto, most)
+        held = None if self._recent is None else self._recent.events(of, after, upto, most, revised or upto)
         if held is not None:
             return held
         more = False
