@@ -112,7 +112,7 @@ def replayed_state(address: str, task: str = "fruit") -> State:
     store = PostgresStore(address)
     with contextlib.closing(store.reader()) as reader:
         info = next(one for one in reader.tasks()[0] if one.name == task and one.deleted is None)
-        follower = LogFollower.begun(info.expected, Nothing(), reader, reader.last())  # type: ignore[arg-type]
+        follower = LogFollower.start(info.expected, Nothing(), reader, reader.last())  # type: ignore[arg-type]
         follower.follow(reader, reader.last())
         return state_of(follower.replicas.resting)
 

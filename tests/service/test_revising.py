@@ -308,14 +308,14 @@ def test_the_old_one_serves_until_the_new_one_is_there(where: Where, monkeypatch
     """Decisions are made and learnt meanwhile, and the queue says that something is missing."""
     held = asyncio.Event()
     loop: list[asyncio.AbstractEventLoop] = []
-    begun = LogFollower.begun.__func__  # type: ignore[attr-defined]
+    start = LogFollower.start.__func__  # type: ignore[attr-defined]
 
     def slow(cls: type[LogFollower], *given: Any) -> LogFollower:
         if loop:
             asyncio.run_coroutine_threadsafe(held.wait(), loop[0]).result()
-        return begun(cls, *given)  # type: ignore[no-any-return]
+        return start(cls, *given)  # type: ignore[no-any-return]
 
-    monkeypatch.setattr(LogFollower, "begun", classmethod(slow))
+    monkeypatch.setattr(LogFollower, "start", classmethod(slow))
 
     async def work() -> None:
         async with service_in(where, snapshot_every=7) as service:
@@ -378,14 +378,14 @@ def test_a_revision_of_what_is_not_learnt_yet_needs_no_replay(where: Where, capl
 def test_snapshots_of_before_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are kept further and further apart, so that what is revised needs few of the rows before it; overtaken ones go."""
     begins: list[int] = []
-    begun = LogFollower.begun.__func__  # type: ignore[attr-defined]
+    start = LogFollower.start.__func__  # type: ignore[attr-defined]
 
     def noted(cls: type[LogFollower], *given: Any) -> LogFollower:
-        made: LogFollower = begun(cls, *given)
+        made: LogFollower = start(cls, *given)
         begins.append(made.position)
         return made
 
-    monkeypatch.setattr(LogFollower, "begun", classmethod(noted))
+    monkeypatch.setattr(LogFollower, "start", classmethod(noted))
     monkeypatch.setattr("onebit.service.core.learner_thread.WRITING_SHARE", 1e9)  # as often as may be
 
     def named() -> list[tuple[int, int]]:

@@ -92,7 +92,12 @@ def test_a_replay_after_a_revision_and_a_forget(tmp_path: Path, monkeypatch: pyt
                 assert await heard(service, "d7", False, revise=True) in ("revised", "duplicate")
                 await heard(service, "d0", False, revise=True)
                 await until(lambda: follower.revised_from is None and not follower.revising)
-                await service.forget("fruit", ForgetOrder([f"d{number}" for number in range(1_000)], None, False))
+                for first, unlearn in (
+                    (0, True),
+                    (2_000, False),
+                ):  # the one follows the log again, the other keeps a state
+                    ids = [f"d{number}" for number in range(first, first + 1_000)]
+                    await service.forget("fruit", ForgetOrder(ids, None, unlearn))
                 await decided(service, "after", [0.0] * WIDE["size"])
             return found
 

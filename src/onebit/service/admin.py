@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from onebit.errors import OnebitError
 from onebit.service.core.follower import LogFollower, quarantine
 from onebit.service.core.plan import finished
-from onebit.service.core.recovery import brought_up
+from onebit.service.core.recovery import bring_up_task
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.statistics import Statistics
-from onebit.service.core.task_changes import check_change, check_new, given_in, switch_of, task_of
+from onebit.service.core.task_changes import check_change, check_new, check_switch, make_task_info, requested_changes
 from onebit.service.core.threads import in_thread
 from onebit.service.core.training import Trainers
 from onebit.service.errors import ConflictError, NotFoundError
@@ -127,7 +127,7 @@ class Admin:
 
         def up() -> ServedTask:
             with closing(self._service.store.reader()) as reader:
-                return brought_up(
+                return bring_up_task(
                     info,
                     self._service.store,
                     reader,
@@ -168,7 +168,7 @@ class Admin:
             self._creating.pop(new.name, None)
 
     async def _create(self, new: NewTask, token: str | None) -> ServedTask:
-        info = task_of(new, self._next_task, self._service.clock.now())
+        info = make_task_info(new, self._next_task, self._service.clock.now())
         if info.items is not None:
             await in_thread(self._service.items.check, info.items, info.features, info.classes)
         await in_thread(check_new, info, self._service.settings.max_task_memory)
@@ -193,7 +193,7 @@ class Admin:
 
     async def change(self, served: ServedTask, change: Change, token: str | None) -> None:
         """Change a task; new classes are there when this returns."""
-        given = given_in(change)
+        given = requested_changes(change)
         if given:
             async with self.change_of(served) as assumptions:
                 await in_thread(check_change, served, change, self._service.settings.max_task_memory)
@@ -236,7 +236,7 @@ class Admin:
         async with self.change_of(served) as assumptions:
             if served.training is not None and served.training.error is None:
                 raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
-            asked = {**switch_of(served.info, new, self._service.settings.max_task_memory), "starts": 1}
+            asked = {**check_switch(served.info, new, self._service.settings.max_task_memory), "starts": 1}
             await self.log_change(served, assumptions, "changed", {"training": asked}, token)
             self.trainers.begin(served, asked, token)
 

@@ -20,10 +20,10 @@ from onebit.service.core.commit import CommitThread, GroupCommit
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.deadlines import sweep, sweep_for_ever
 from onebit.service.core.decide import PROBABILITIES_AT_ONCE, as_reply, decide
-from onebit.service.core.feedback import hear
+from onebit.service.core.feedback import record_feedback
 from onebit.service.core.plan import HeavyWork, Plan, Turn, run_plan
 from onebit.service.core.recovery import recover
-from onebit.service.core.served_task import ServedTask, shown
+from onebit.service.core.served_task import ServedTask, describe_task
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.core.threads import Progress, in_thread
 from onebit.service.errors import (
@@ -215,7 +215,7 @@ class Service(TaskViews):
 
     async def create(self, new: NewTask, token: str | None = None) -> Task:
         """Create a task, and compile what it needs. The id of the token with which it was asked for is in the log, here and below."""
-        return shown(await self._administer(lambda: self.admin.create(new, token)))
+        return describe_task(await self._administer(lambda: self.admin.create(new, token)))
 
     async def change(self, name: str, change: Change, token: str | None = None) -> Task:
         """Change a task; new classes are there when this returns."""
@@ -223,7 +223,7 @@ class Service(TaskViews):
         async def work() -> Task:
             served = self._find(name)
             await self.admin.change(served, change, token)
-            return shown(served)
+            return describe_task(served)
 
         return await self._administer(work)
 
@@ -237,7 +237,7 @@ class Service(TaskViews):
         async def work() -> Task:
             served = self.served.get(name) or self._find(name)
             await self.admin.delete(served, token)
-            return shown(served)
+            return describe_task(served)
 
         return await self._administer(work)
 
@@ -248,7 +248,7 @@ class Service(TaskViews):
             served = self._find(name)
             with self._reading(served):
                 await self.admin.switch(served, new, token)
-            return shown(served)
+            return describe_task(served)
 
         return await self._administer(work)
 
@@ -312,7 +312,7 @@ class Service(TaskViews):
     ) -> list[dict[str, Any]]:
         """Record whether decisions were right, what they were worth, or what would have been right, as `replies.FeedbackReply` has it."""
         self._refuse_many(len(requests))
-        answers = await self.run(name, lambda served: hear(self.core, served, requests, single))
+        answers = await self.run(name, lambda served: record_feedback(self.core, served, requests, single))
         return [
             {"id": one.id, "status": one.status} | ({"message": one.message} if one.message else {}) for one in answers
         ]

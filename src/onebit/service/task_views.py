@@ -10,7 +10,7 @@ from typing import Any
 from onebit.errors import OnebitError, truncate
 from onebit.service.core.feedback import refuse_forgotten
 from onebit.service.core.plan import HeavyWork
-from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
+from onebit.service.core.served_task import ServedTask, describe_task, summarize_classes, summarize_task
 from onebit.service.core.threads import in_thread
 from onebit.service.demo_data import DemoItems
 from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError, UnknownTaskError
@@ -53,7 +53,7 @@ class TaskViews:
 
     def tasks(self) -> list[Task]:
         """All tasks that are served."""
-        return [shown(self.served[name]) for name in self.task_names()]
+        return [describe_task(self.served[name]) for name in self.task_names()]
 
     def quarantined(self) -> list[dict[str, str]]:
         """The tasks that are quarantined, and why, as `replies.QuarantinedTask` has it."""
@@ -63,7 +63,7 @@ class TaskViews:
 
     def task(self, name: str) -> Task:
         """One task."""
-        return shown(self._find(name))
+        return describe_task(self._find(name))
 
     def classes(self, name: str) -> int:
         """How many classes a task has."""
@@ -104,11 +104,11 @@ class TaskViews:
 
     def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
         """So many classes of a task from one on, as `replies.ClassStats` has them."""
-        return classes_of(self._find(name), first, count)
+        return summarize_classes(self._find(name), first, count)
 
     def summary(self, name: str, window: int) -> dict[str, Any]:
         """The statistics without the classes, which may be many."""
-        return summary_of(self._find(name), window, self.clock.now())
+        return summarize_task(self._find(name), window, self.clock.now())
 
     async def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """Return the newest decisions of a task, or those before a seq, as `replies.LoggedDecision` has them; fewer where they are large."""

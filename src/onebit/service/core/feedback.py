@@ -94,7 +94,7 @@ class FeedbackSubmission(Submission):
         self.feedback.append(given)
 
 
-def hear(
+def record_feedback(
     core: ServingCore, served: ServedTask, requests: Sequence[FeedbackRequest], single: bool
 ) -> Plan[list[FeedbackOutcome]]:
     """Record what is said of decisions. A single request that is unknown or contradicts an earlier one is refused.

@@ -24,7 +24,7 @@ from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.statistics import Statistics
-from onebit.service.core.trainee import CHUNK, Revisions, Trainee, first_classes, learn_elsewhere
+from onebit.service.core.trainee import CHUNK, Revisions, Trainee, learn_logged, read_first_classes
 from onebit.service.store.queries import Event, Played, check_events
 from onebit.service.store.reader import Reader
 from onebit.service.store.row_checks import BadRecordError
@@ -90,7 +90,7 @@ class LogFollower:
         self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
 
     @classmethod
-    def begun(cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int, copies: int = 2) -> LogFollower:
+    def start(cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int, copies: int = 2) -> LogFollower:
         """From the newest good snapshot, from the state that is kept in the place of forgotten rows, or from the beginning."""
         info = reader.task(expected.task, last)
         if info is not None and info.forgotten_at:  # a snapshot from before has learnt what is not there any more
@@ -221,7 +221,7 @@ class LogFollower:
     def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
         """Return what teaches these events; it gives the number of those that were refused."""
         if not own:
-            return lambda learner: sum(not learn_elsewhere(learner, self.inputs, event) for event in events)
+            return lambda learner: sum(not learn_logged(learner, self.inputs, event) for event in events)
         if len(events) == 1 and self.replicas.copies == 1:  # for two, x is read once in a batch
             return lambda learner: self._learn_one(learner, events[0])
         rows = self.inputs.stack([event.x for event in events])
@@ -283,11 +283,11 @@ class LogFollower:
         """One that was trained elsewhere and kept, unless what it has learnt was revised since; else one that has learnt nothing."""
         trained = self.snapshots.trained(detail["generation"], reader)
         if trained is not None and trained.position <= seq:
-            kept = Trainee.taken_over(trained, self.expected)
+            kept = Trainee.from_snapshot(trained, self.expected)
             kept.revisions.hear(reader, self.revisions.horizon, kept.position)
             if kept.revisions.missed_from is None:
                 return kept
-        return Trainee(build_learner(detail, first_classes(reader, self.expected), self.inputs), self.expected)
+        return Trainee(build_learner(detail, read_first_classes(reader, self.expected), self.inputs), self.expected)
 
     def _change(self, seq: int, kind: str, detail: dict[str, Any]) -> None:
         if kind == "changed":

@@ -310,7 +310,7 @@ class Reviser:
         is revised next.
         """
         if follower.successor is None:
-            follower.successor = LogFollower.begun(
+            follower.successor = LogFollower.start(
                 follower.expected, follower.snapshots, reader, reader.last(), follower.replicas.copies
             )
         new = follower.successor

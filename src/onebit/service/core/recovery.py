@@ -64,7 +64,7 @@ def recover(
     appender = store.appender(committed)
     with closing(store.reader()) as reader:
         clock = store.clock(reader, appender.last)
-        warn_of(clock)
+        warn_of_clock(clock)
         last_change = reader.last_change()
         tasks, damaged = reader.tasks(last_change)
         for info in tasks:
@@ -73,7 +73,7 @@ def recover(
             try:
                 if info.name in served:
                     raise InputError(f"its name is that of task number {served[info.name].info.number} too")
-                task = brought_up(info, store, reader, appender.last, settings, items)
+                task = bring_up_task(info, store, reader, appender.last, settings, items)
             except LogError:  # the log, and not a record
                 raise
             except Exception as error:
@@ -91,7 +91,7 @@ def recover(
     return Recovered(appender, learner_thread, clock, next_task, last_change)
 
 
-def warn_of(clock: Clock) -> None:
+def warn_of_clock(clock: Clock) -> None:
     """Say so where the clock of the machine is behind the log."""
     if clock.behind > 1.0:
         then = (
@@ -114,7 +114,7 @@ def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, Ser
     aside[name] = task
 
 
-def brought_up(
+def bring_up_task(
     info: TaskInfo,
     store: Store,
     reader: Reader,
@@ -126,7 +126,7 @@ def brought_up(
     """A task with its learner, which has followed the log to its end."""
     began = time.perf_counter()
     snapshots = store.snapshots(info.number, settings.keep_snapshots)
-    follower = LogFollower.begun(info.expected, snapshots, reader, last, copies)
+    follower = LogFollower.start(info.expected, snapshots, reader, last, copies)
     since = follower.position
     follower.follow(reader, last)
     warm(follower.replicas.resting, info.inputs)

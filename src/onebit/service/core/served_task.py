@@ -54,7 +54,7 @@ class ServedTask:
         return self.follower.position >= seq or self.follower.failing is not None or self.info.deleted is not None
 
 
-def shown(served: ServedTask) -> Task:
+def describe_task(served: ServedTask) -> Task:
     """A task as it is now."""
     info, follower = served.info, served.follower
     return Task(
@@ -71,7 +71,7 @@ def shown(served: ServedTask) -> Task:
     )
 
 
-def summary_of(served: ServedTask, window: int, now: float) -> dict[str, Any]:
+def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any]:
     """The statistics of a task without those of its classes, which may be many, as `replies.Stats` has them."""
     info, follower = served.info, served.follower
     seen = follower.statistics.shown(window, now)
@@ -90,6 +90,6 @@ def summary_of(served: ServedTask, window: int, now: float) -> dict[str, Any]:
     }
 
 
-def classes_of(served: ServedTask, first: int, count: int) -> list[dict[str, Any]]:
+def summarize_classes(served: ServedTask, first: int, count: int) -> list[dict[str, Any]]:
     """So many classes of a task from one on, as `replies.ClassStats` has them."""
     return served.follower.statistics.by_class(served.info.classes, first, count)

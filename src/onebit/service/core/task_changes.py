@@ -24,7 +24,7 @@ from onebit.service.task import (
 from onebit.version import VERSION
 
 
-def task_of(new: NewTask, number: int, now: float) -> TaskInfo:
+def make_task_info(new: NewTask, number: int, now: float) -> TaskInfo:
     """A task as it is asked for, with this number. Whether a learner can be made for it is not looked at here."""
     check_sure_or_risk(new.sure, new.risk)
     if new.display is not None:
@@ -61,7 +61,7 @@ def check_new(info: TaskInfo, most_memory: int) -> None:
         check_memory(plain, len(info.classes), info.inputs, most_memory, "features")
 
 
-def switch_of(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, Any]:
+def check_switch(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, Any]:
     """Another learner for a task, as the change by which it takes over says it. Refused where none could be made, or it needs too much memory."""
     detail = {
         "generation": info.generation + 1,
@@ -78,7 +78,7 @@ def switch_of(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, An
     return detail
 
 
-def given_in(change: Change) -> dict[str, Any]:
+def requested_changes(change: Change) -> dict[str, Any]:
     """What a change asks for. Null, and no classes, change nothing; but a deadline of null is none, and so with bounds."""
     check_sure_or_risk(change.sure, change.risk)
     given = change.model_dump(exclude_unset=True)

@@ -70,7 +70,7 @@ class Trainee:
                 self._change(changes.pop(0).detail)
             check_events(self._expected, [event], len(self.learner.classes))
             if event.counts:
-                learn_elsewhere(self.learner, self._expected.inputs, event)
+                learn_logged(self.learner, self._expected.inputs, event)
         for change in changes:
             self._change(change.detail)
         self.done += len(events)
@@ -105,20 +105,20 @@ class Trainee:
         return packed_snapshot(Snapshot(self.learner, *where, mark, Statistics(len(self.learner.classes))))
 
     @classmethod
-    def taken_over(cls, trained: Snapshot, expected: Expected) -> Trainee:
+    def from_snapshot(cls, trained: Snapshot, expected: Expected) -> Trainee:
         """One that another node has trained."""
         made = cls(trained.learner, expected)
         made.position, made.revisions.horizon = trained.position, trained.revised
         return made
 
 
-def first_classes(reader: Reader, expected: Expected) -> list[ClassName]:
+def read_first_classes(reader: Reader, expected: Expected) -> list[ClassName]:
     """The classes with which a task began, and with which whatever is trained from its log begins."""
     classes: list[ClassName] = reader.changes(expected, 0, NO_END)[0].detail["classes"]
     return classes
 
 
-def learn_elsewhere(learner: Learner, inputs: Inputs, event: Event) -> bool:
+def learn_logged(learner: Learner, inputs: Inputs, event: Event) -> bool:
     """Learn from a decision of another learner; whether this one could."""
     label, propensity = event.played
     try:

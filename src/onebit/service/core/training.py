@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from onebit.errors import OnebitError
 from onebit.service.core.served_task import ServedTask, TrainingProgress
 from onebit.service.core.threads import in_thread
-from onebit.service.core.trainee import Trainee, first_classes
+from onebit.service.core.trainee import Trainee, read_first_classes
 from onebit.service.errors import ConflictError, NotFoundError, UnavailableError, UnfinishedError
 from onebit.service.store.errors import LogError, StaleError
 from onebit.service.task import TaskInfo, build_learner, require_candidate_support
@@ -188,7 +188,7 @@ class Trainers:
 
     def _new_trainee(self, detail: dict[str, Any], info: TaskInfo) -> Trainee:
         with closing(self._service.store.reader()) as reader:
-            classes = first_classes(reader, info.expected)
+            classes = read_first_classes(reader, info.expected)
         return Trainee(self._service.compiler.learner(detail, classes, info.inputs), info.expected)
 
     def _hand_over(self, served: ServedTask, trainee: Trainee, generation: int) -> None:

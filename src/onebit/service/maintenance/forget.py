@@ -50,7 +50,7 @@ def keeps_rows(learner: Learner) -> bool:
 def base_of(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base | None:
     """The state of the learner of a task at a position; None where rows are in it, unless it is to be kept in any case."""
     with closing(store.reader()) as reader:
-        follower = LogFollower.begun(info.expected, store.snapshots(info.number, 1), reader, last)
+        follower = LogFollower.start(info.expected, store.snapshots(info.number, 1), reader, last)
         follower.follow(reader, last)
         if not keep and keeps_rows(follower.replicas.resting):
             return None

@@ -21,11 +21,11 @@ from onebit.service.core.compiler import Compiler
 from onebit.service.core.deadlines import sweep
 from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.core.plan import Plan, run_plan_here
-from onebit.service.core.recovery import brought_up, warn_of
+from onebit.service.core.recovery import bring_up_task, warn_of_clock
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
-from onebit.service.core.task_changes import check_change, check_new, given_in, switch_of, task_of
-from onebit.service.core.trainee import Trainee, first_classes
+from onebit.service.core.task_changes import check_change, check_new, check_switch, make_task_info, requested_changes
+from onebit.service.core.trainee import Trainee, read_first_classes
 from onebit.service.demo_data import DemoItems
 from onebit.service.errors import ConflictError, InvalidError, RequestError, TaskQuarantinedError, UnavailableError
 from onebit.service.open.teaching import InlineTeacher
@@ -67,7 +67,7 @@ class OpenFolder:
             self.reader = self.store.reader()  # for whoever has the lock
             undo.callback(self.reader.close)
             self.clock = Clock(self.reader.last_time(), self.appender.last)
-            warn_of(self.clock)
+            warn_of_clock(self.clock)
             if soon:
                 self.appender.relax()
             undo.pop_all()
@@ -124,7 +124,7 @@ class OpenFolder:
         with self.whole():
             tasks, damaged = self.reader.tasks()
         number = 1 + max([*(task.number for task in tasks), *(task.number for task in damaged)], default=0)
-        info = task_of(new, number, self.clock.now())
+        info = make_task_info(new, number, self.clock.now())
         check_new(info, self.settings.max_task_memory)
         with blame_field("parameters"):
             Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
@@ -136,7 +136,7 @@ class OpenFolder:
         """Bring a task to the state that the log tells of, and serve it. Called by whoever opens it."""
         if info.number in self.teacher.tasks:
             raise InputError(f"task {info.name!r} of {self.where} is open in this process already: one task, one owner")
-        served = brought_up(info, self.store, reader, self.commits.last, self.settings, DemoItems(), copies=1)
+        served = bring_up_task(info, self.store, reader, self.commits.last, self.settings, DemoItems(), copies=1)
         with self.whole():
             # Rows of it that waited for the disk, since it was closed here before, are there only now.
             served.follower.follow(self.reader, self.commits.last)
@@ -263,7 +263,7 @@ class OpenFolder:
         """Write a change of a task, and make it: it holds when this returns."""
         with self.whole():
             check_change(served, change, self.settings.max_task_memory)
-            self._change_task(served, "changed", given_in(change))
+            self._change_task(served, "changed", requested_changes(change))
         self.flush()
 
     def switch(self, served: ServedTask, new: NewLearner) -> None:
@@ -282,9 +282,9 @@ class OpenFolder:
 
     def _switch(self, served: ServedTask, new: NewLearner) -> None:
         expected, inputs = served.info.expected, served.info.inputs
-        detail = switch_of(served.info, new, self.settings.max_task_memory)
+        detail = check_switch(served.info, new, self.settings.max_task_memory)
         with closing(self.store.reader()) as reader:
-            learner = Compiler(apart=False).learner(detail, first_classes(reader, expected), inputs)
+            learner = Compiler(apart=False).learner(detail, read_first_classes(reader, expected), inputs)
             trainee = Trainee(learner, expected)
             try:
                 deque(trainee.approach(reader, lambda: self.commits.last), maxlen=0)

@@ -21,7 +21,7 @@ except ImportError as _error:
     ) from None
 
 from onebit.contract.validation import ClassName, checked_classes, checked_count, is_encodable
-from onebit.service.core.task_changes import check_new, task_of
+from onebit.service.core.task_changes import check_new, make_task_info
 from onebit.service.errors import ConflictError
 from onebit.service.open.arguments import checked
 from onebit.service.open.folder import OpenFolder
@@ -146,7 +146,7 @@ def _refuse_for_nothing(settings: Settings, name: str | None, given: dict[str, A
     if not settings.data.exists():
         _refuse_incomplete(str(settings.data), name, [], given)
         new = _new(str(settings.data), settings.data, name, given)
-        check_new(task_of(new, 1, 0.0), settings.max_task_memory)
+        check_new(make_task_info(new, 1, 0.0), settings.max_task_memory)
 
 
 def _opened(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any]) -> OpenTask:

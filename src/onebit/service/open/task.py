@@ -22,9 +22,9 @@ from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Evaluation
 from onebit.rules import DEFAULT
 from onebit.service.core.decide import ProgramRequest, as_decision, decide
-from onebit.service.core.feedback import hear
-from onebit.service.core.served_task import ServedTask, classes_of, shown, summary_of
-from onebit.service.core.task_changes import given_in
+from onebit.service.core.feedback import record_feedback
+from onebit.service.core.served_task import ServedTask, describe_task, summarize_classes, summarize_task
+from onebit.service.core.task_changes import requested_changes
 from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedError, UnavailableError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import Written, as_object, write
@@ -98,7 +98,7 @@ class OpenTask:
     def info(self) -> dict[str, Any]:
         """The current state of the task, as the service shows it."""
         with self._whole():
-            return asdict(shown(self._served))
+            return asdict(describe_task(self._served))
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self._served.info.learner}"
@@ -204,8 +204,8 @@ class OpenTask:
         """Errors, rates, delays and classes, as in the service; the error is that of the last `window` feedbacks."""
         with self._whole():
             served = self._served
-            everything = summary_of(served, window, self._log.clock.now())
-            return {**everything, "classes": classes_of(served, 0, len(served.info.classes))}
+            everything = summarize_task(served, window, self._log.clock.now())
+            return {**everything, "classes": summarize_classes(served, 0, len(served.info.classes))}
 
     def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """The newest decisions of the log, or the newest before a `seq`."""
@@ -249,7 +249,7 @@ class OpenTask:
         """Change these settings of the task, and log the change: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk."""
         change = checked(Change, what)
         with self._reading():
-            if given_in(change):
+            if requested_changes(change):
                 self._log.change(self._task, change)
         return self.info()
 
@@ -309,7 +309,9 @@ class OpenTask:
     def _hear(self, requests: Sequence[FeedbackRequest], *, single: bool) -> list[Hearing]:
         with self._reading():
             core = self._log.core
-            answers = self._log.run(self._task, lambda served: hear(core, served, requests, single), learns=True)
+            answers = self._log.run(
+                self._task, lambda served: record_feedback(core, served, requests, single), learns=True
+            )
             return [Hearing(*one) for one in answers]  # type: ignore[arg-type]
 
     @contextlib.contextmanager

@@ -111,7 +111,7 @@ class InlineTeacher:
             old = served.follower
             info = self._reader.task(old.task, last)
             assert info is not None, "a task that is open is in the log"
-            new = LogFollower.begun(info.expected, old.snapshots, self._reader, last, copies=1)
+            new = LogFollower.start(info.expected, old.snapshots, self._reader, last, copies=1)
             new.follow(self._reader, last)
             old.left = True
             served.info, served.follower = info, new
