@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from onebit.checks.examples import refused
-from onebit.data import large
+from onebit.data import large, source_of
 from onebit.data.dataset import Csr, Dataset
 from tests.data.reading import read
 
@@ -254,3 +254,23 @@ def test_the_cache_is_made_of_plain_arrays_and_facts(tmp_path: Path, cache: Path
     assert sorted(path.name for path in folder.iterdir()) == ["X.npy", "facts.json", "y.npy"]
     assert np.load(folder / "X.npy").shape == (ROWS, 9)
     assert json.loads((folder / "facts.json").read_text())["classes"] == ["a", "b", "late"]
+
+
+def test_rows_that_a_user_has_mapped_are_prepared_each_by_itself(tmp_path: Path) -> None:
+    """Nothing is written beside the user's files, and files of one folder are told apart."""
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    for name, largest in (("a", 2.0), ("b", 4.0)):
+        np.save(folder / f"{name}.npy", np.array([[1.0, largest], [0.0, 1.0]]))
+        rows = np.load(folder / f"{name}.npy", mmap_mode="r")
+        data = source_of(rows, [0, 1], prepare="scale").make(2, 0)
+        assert data.X.tolist() == [[1.0 / largest, 1.0], [0.0, 1.0 / largest]]
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_prepared_rows_of_a_conversion_are_kept_beside_it(tmp_path: Path, cache: Path) -> None:
+    path = made(tmp_path, "t.svm")
+    first, again = (source_of(path, prepare="unit-norm").make(0, 0).X for _ in range(2))
+    assert isinstance(first.data, np.memmap)
+    assert np.array_equal(first.data, again.data)
+    assert len(folders(cache)) == 2

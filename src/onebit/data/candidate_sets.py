@@ -198,7 +198,13 @@ def names_in(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
     """
     given = cell.tolist() if isinstance(cell, np.ndarray | np.generic) else cell
     if isinstance(given, str):
-        given = _split(given, what, place)
+        if given.lstrip().startswith("["):
+            try:
+                given = list(json.loads(given))
+            except (ValueError, RecursionError) as error:
+                raise InputError(f"{what} is {brief(given)} in {place()}, which is no JSON list: {error}") from None
+        else:
+            given = [name for part in given.split("|") if (name := part.strip())]
     elif isinstance(given, int | float) and not isinstance(given, bool):
         given = [given]
     elif isinstance(given, Iterable) and not isinstance(given, bytes | dict):
@@ -214,15 +220,6 @@ def names_in(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
                 f"{what} has {brief(name)} in {place()}, but candidates are names of classes: whole numbers or strings"
             )
     return names
-
-
-def _split(text: str, what: str, place: Callable[[], str]) -> list[Any]:
-    if text.lstrip().startswith("["):
-        try:
-            return list(json.loads(text))
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{what} is {brief(text)} in {place()}, which is no JSON list: {error}") from None
-    return [name for part in text.split("|") if (name := part.strip())]
 
 
 def listed_candidates(

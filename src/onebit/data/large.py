@@ -115,9 +115,10 @@ def _folder(path: Path, how: object) -> Path:
 
 
 def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
-    """Return the rows after all steps, in memory if X is, mapped if X is mapped."""
-    home = _home(X)
-    if home is None or not steps:
+    """Return the rows after all steps: in memory, or mapped if X is mapped from a conversion in the cache."""
+    values = X.data if hasattr(X, "indptr") else X
+    home = Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
+    if home is None or home.parent.resolve() != cached_data().resolve() or not steps:
         return prepared(X, steps)
     # Beside the conversion, under a name that goes with it: a file that has changed takes both away.
     mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
@@ -131,9 +132,3 @@ def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
     if "X" in arrays:
         return arrays["X"]
     return Csr(**arrays, shape=tuple(json.loads(facts.read_text())["shape"]))
-
-
-def _home(X: Any) -> Path | None:
-    """Return the folder of the file that rows are mapped from, if they are."""
-    values = X.data if hasattr(X, "indptr") else X
-    return Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
