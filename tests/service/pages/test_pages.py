@@ -206,7 +206,7 @@ def test_a_task_is_made_changed_and_deleted(reader: Reader) -> None:
     assert "animals" in [task["name"] for task in reader.ask("GET", "/v1/tasks")["tasks"]]
     browser.click(named("#task-tools button", "Delete"))
     reader.send_form()
-    browser.until(f"{text_of('#news')} === 'animals is deleted.'")
+    browser.until(f"{text_of('#news')} === 'animals has been deleted.'")
     browser.until(f"!{shown('#task')} || {text_of('#task-name')} !== 'animals'")
     assert "animals" not in [task["name"] for task in reader.ask("GET", "/v1/tasks")["tasks"]]
 
@@ -332,8 +332,8 @@ def test_playing_with_a_text_and_what_cannot_be_played(reader: Reader) -> None:
     assert decision["label"] == browser.run(text_of("#guess"))
     assert browser.run("[...document.querySelectorAll('#chances .name')].map(e => e.textContent)") == NASTY
     browser.click(one("#why summary"))
-    browser.until(f"{text_of('#why')}.includes('not as it was when it decided')")
-    assert "Nothing in it speaks for either." in browser.run(text_of("#why"))
+    browser.until(f"{text_of('#why')}.includes('not as it was at the decision')")
+    assert "No feature favours either." in browser.run(text_of("#why"))
     browser.click(one("#right"))
     browser.until(f"{text_of('#said')} === 'Round 1: error 0.0 %.'")
     assert not browser.run(f"{one('#why details')}.open")
@@ -345,14 +345,14 @@ def test_playing_with_a_text_and_what_cannot_be_played(reader: Reader) -> None:
     names = "[...document.querySelectorAll('#last .why .name')].map(e => e.textContent)"
     browser.until(f"{names}.includes('rw')")
     assert sorted(browser.run(names))[-2:] == ["right", "rw"]  # words, and never markup
-    assert "the best of the others" in browser.run(text_of("#last .why"))
+    assert "the best of the other classes" in browser.run(text_of("#last .why"))
 
     reader.new_task("watched", features={"kind": "text"}, mode="shadow")
     reader.new_task("plain")
     for name, sentence in {
-        "watched": "needs the mode learn",
+        "watched": "only with a task in learn mode",
         "plain": "nothing to show",
-        "missing": "There is no task missing.",
+        "missing": "There is no task named missing.",
     }.items():
         reader.visit(f"/play/{name}")
         browser.until(f"{shown('#message')} && {text_of('#message')}.includes({json.dumps(sentence)})")
@@ -370,7 +370,7 @@ def test_the_dashboard_tells_what_the_service_heard(reader: Reader) -> None:
     reader.ask("POST", "/v1/tasks/many/feedback", hints)
     reader.visit("/#task=many")
     browser.until(f"{text_of('#error-now')} === '75.0 %'")
-    assert "30 wrong of 40 heard" in browser.run(text_of("#error-interval"))
+    assert "30 of 40 wrong" in browser.run(text_of("#error-interval"))
     browser.click(named("#windows button", "100"))
     browser.until(f"{one('#curve .plot')}.uplot.data[0].at(-1) === 40")
     assert browser.run(f"{one('#curve .plot')}.uplot.data[1].at(-1)") == 0.75
@@ -412,7 +412,7 @@ def test_the_dashboard_tells_how_sure_decisions_were_and_what_they_were_worth(re
     wrong = next(one for one in "ab" if one != decided[3]["label"])
     reader.visit("/#task=worth")
     browser.until(shown("#last .badges"))
-    browser.until(f"{text_of('#last .badges')}.includes('unsure: how sure it is, nobody knows yet')")
+    browser.until(f"{text_of('#last .badges')}.includes('unsure: confidence not known yet')")
     assert not browser.run(shown("#mean-reward"))
     hints = [
         {"id": "u0", "reward": 0.5},
@@ -421,12 +421,11 @@ def test_the_dashboard_tells_how_sure_decisions_were_and_what_they_were_worth(re
         {"id": "u3", "truth": wrong},
     ]
     reader.ask("POST", "/v1/tasks/worth/feedback", hints)
-    browser.until(f"{text_of('#mean-reward')} === 'Mean reward of the same 0.625, over all 0.625.'")
+    browser.until(f"{text_of('#mean-reward')} === 'Mean reward 0.625 in this window, 0.625 overall.'")
     browser.until(f"{text_of('#last .feedback')} === 'wrong, truth: {wrong}'")
-    assert browser.run("[...document.querySelectorAll('#last .feedback')].at(-1).textContent") == "worth 0.5"
+    assert browser.run("[...document.querySelectorAll('#last .feedback')].at(-1).textContent") == "reward 0.5"
     assert (
-        browser.run(text_of("#certainty-text"))
-        == "Sure of 0 of 4 decisions (0.0 %). None of these has been heard of yet."
+        browser.run(text_of("#certainty-text")) == "Sure of 0 of 4 decisions (0.0 %). None of these has feedback yet."
     )
     reader.ask("PATCH", "/v1/tasks/worth", {"sure": 0})
     reader.ask("POST", "/v1/tasks/worth/decide", {"id": "s", "x": [1, 2], "among": ["a"]})
@@ -443,7 +442,7 @@ def test_the_dashboard_tells_how_sure_decisions_were_and_what_they_were_worth(re
     browser.click(named("#task-tools button", "Settings"))
     reader.fill(sure="0.9", risk="")
     reader.send_form()
-    browser.until(f"{text_of('#task-facts')}.endsWith('sure from 90.0 % on')")
+    browser.until(f"{text_of('#task-facts')}.endsWith('sure from 90.0 %')")
     task = reader.ask("GET", "/v1/tasks/worth")
     assert (task["sure"], task["risk"]) == (0.9, None)
 
@@ -483,11 +482,11 @@ def test_in_shadow_mode_the_error_is_that_of_what_was_shown(reader: Reader) -> N
     reader.visit("/#task=beside")
     browser.until(f"{text_of('#error-now')} === '100.0 %'")
     assert browser.run(text_of("#error-title")) == "Error of what was shown"
-    assert browser.run(heads) == ["Class", "Decided", "Shown and heard", "Right when shown"]
+    assert browser.run(heads) == ["Class", "Decided", "Shown, with feedback", "Right when shown"]
     assert "error of what was shown" in browser.run(text_of("#task-list [aria-current]"))
     reader.ask("PATCH", "/v1/tasks/beside", {"mode": "learn"})
     browser.until(f"{text_of('#error-title')} === 'Error now'")
-    assert browser.run(heads) == ["Class", "Played", "Heard", "Right"]
+    assert browser.run(heads) == ["Class", "Played", "Feedback", "Right"]
 
 
 @needs_chromium
@@ -645,7 +644,7 @@ def test_the_dashboard_waits_while_hidden_and_comes_back_after_a_restart(service
         browser.run(hide % "false")
         browser.until(f"!!{one('#task-name')}")
         assert not browser.run(shown("#trouble"))
-    browser.until(f"{shown('#trouble')} && {text_of('#trouble')}.includes('does not answer. Next try in')")
+    browser.until(f"{shown('#trouble')} && {text_of('#trouble')}.includes('is not responding. Next attempt in')")
     with process_in(tmp_path, "--port", url.rpartition(":")[2]):
         browser.until(f"!{shown('#trouble')}")
         assert browser.requests

@@ -22,8 +22,8 @@ export const call = async (method, path, body) => {
     const text = await reply.text();
     value = text ? JSON.parse(text) : null;
   } catch (error) {
-    if (!reply) throw new Refused(0, { code: "unreachable", message: "The service does not answer." });
-    if (!(error instanceof SyntaxError)) throw new Refused(0, { code: "unreachable", message: "The answer broke off." });
+    if (!reply) throw new Refused(0, { code: "unreachable", message: "The service is not responding." });
+    if (!(error instanceof SyntaxError)) throw new Refused(0, { code: "unreachable", message: "The reply was cut off." });
   }
   if (reply.ok) return value;
   throw new Refused(reply.status, value?.error ?? { code: "unknown", message: `The service answered with status ${reply.status}.` });

@@ -61,7 +61,7 @@ const showAttention = (aside, warnings) => {
     items,
     ({ text }) => text,
     ({ name }) => {
-      const remove = () => deleteTask({ name }, () => news(`${name} is deleted.`));
+      const remove = () => deleteTask({ name }, () => news(`${name} has been deleted.`));
       const offered = name !== undefined && may(session, "admin", name);
       return make("li", {}, make("span", { dir: "auto" }), offered ? tool("Delete", async () => remove(), "small danger-text") : null);
     },
@@ -88,12 +88,12 @@ const tools = (task) => {
     all.push(make("a", { className: "button", href: `/play/${encodeURIComponent(task.name)}`, textContent: "Play" }));
   }
   if (may(session, "admin", task.name)) {
-    const saved = ({ name }) => news(`${name} is changed.`);
+    const saved = ({ name }) => news(`${name} has been changed.`);
     all.push(
       tool("Settings", async () => changeTask(now(), saved)),
       tool("Add classes", async () => addClasses(now(), saved)),
-      tool("Switch learner", () => switchLearner(now(), ({ name }) => news(`A new learner of ${name} is being trained.`))),
-      tool("Delete", async () => deleteTask(now(), ({ name }) => news(`${name} is deleted.`)), "danger-text"),
+      tool("Switch learner", () => switchLearner(now(), ({ name }) => news(`A new learner for ${name} is being trained.`))),
+      tool("Delete", async () => deleteTask(now(), ({ name }) => news(`${name} has been deleted.`)), "danger-text"),
     );
   }
   return all;
@@ -102,7 +102,7 @@ const tools = (task) => {
 const featuresText = ({ features }) =>
   features.kind === "numbers"
     ? `${count(features.size)} numbers`
-    : `${features.kind === "text" ? "text" : "names with numbers"}, hashed to ${features.hash_bits} bits`;
+    : `${features.kind === "text" ? "text" : "named numbers"}, hashed to ${features.hash_bits} bits`;
 
 const showTask = (task) => {
   const article = byId("task");
@@ -114,7 +114,7 @@ const showTask = (task) => {
   document.title = `${task.name} · onebit`;
   say(byId("task-name"), task.name);
   const deadline = task.deadline_s === null ? "no deadline" : `deadline ${task.deadline_s} s, silence means ${task.silence}`;
-  const sure = task.sure !== null ? ` · sure from ${percent(task.sure)} on` : task.risk !== null ? ` · risk ${percent(task.risk)}` : "";
+  const sure = task.sure !== null ? ` · sure from ${percent(task.sure)}` : task.risk !== null ? ` · risk ${percent(task.risk)}` : "";
   say(byId("task-facts"), `mode ${task.mode} · ${count(task.classes.length)} classes · ${featuresText(task)} · ${deadline}${sure}`);
   const { training } = task;
   byId("training").hidden = training === null;
@@ -150,14 +150,14 @@ const showNothing = () => {
       command(example(), "the command that creates a task"),
     );
   } else {
-    place.append(make("p", { textContent: "This token sees no task, and may not create one: that needs the scope admin for all tasks." }));
+    place.append(make("p", { textContent: "This token has access to no tasks and cannot create one: that needs the scope admin for all tasks." }));
   }
 };
 
 const startCreating = () =>
   createTask((task) => {
     location.hash = hashOf(task.name);
-    news(`${task.name} is created.`);
+    news(`${task.name} has been created.`);
   }).catch((error) => trouble(error, noTrouble, "Close"));
 
 // ---- every second ------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ if (session) {
   turn = poll(work, {
     every: EVERY_MS,
     works: noTrouble,
-    failed: (error, seconds) => trouble(error, () => turn(), "Try now", `Next try in ${seconds} s.`),
+    failed: (error, seconds) => trouble(error, () => turn(), "Try now", `Next attempt in ${seconds} s.`),
   });
   addEventListener("hashchange", () => {
     showList();

@@ -69,7 +69,7 @@ const tryIt = (path, parameters, names) => {
       const text = await response.text();
       reply.replaceChildren(make("p", { className: "note", textContent: `GET ${address}: status ${response.status}` }), make("pre", { tabIndex: 0, textContent: pretty(text) }));
     } catch {
-      reply.replaceChildren(make("p", { className: "problem", textContent: "The service does not answer." }));
+      reply.replaceChildren(make("p", { className: "problem", textContent: "The service is not responding." }));
     } finally {
       send.disabled = false;
     }

@@ -16,7 +16,7 @@ const PROBABILITIES = 3; // bars of one decision
 const COLUMNS = [
   { title: "Class", key: ({ name }) => String(name) },
   { title: "Played", inShadow: "Decided", key: ({ played }) => played },
-  { title: "Heard", inShadow: "Shown and heard", key: ({ heard }) => heard },
+  { title: "Feedback", inShadow: "Shown, with feedback", key: ({ heard }) => heard },
   { title: "Right", inShadow: "Right when shown", key: ({ right_rate }) => right_rate },
 ];
 
@@ -31,7 +31,7 @@ export class Figures {
       xName: "feedbacks",
       yName: "error",
       lines: [
-        { name: "over all", colour: "--curve-0", width: 2.5 },
+        { name: "all", colour: "--curve-0", width: 2.5 },
         { name: "last 50", colour: "--curve-1", dash: [6, 3], width: 1.5 },
       ],
       xText: (x, onAxis) => (onAxis ? count(x) : `after ${count(x)} ${x === 1 ? "feedback" : "feedbacks"}`),
@@ -50,7 +50,7 @@ export class Figures {
       xText: (x, onAxis) => (onAxis ? count(x) : `after ${count(x)} ${x === 1 ? "feedback" : "feedbacks"}`),
       yText: percentAxis,
       range: () => [0, 1],
-      empty: "None of them has been heard of yet.",
+      empty: "None of them has feedback yet.",
     });
     this.rates = new Chart(byId("rates"), {
       label: "Traffic",
@@ -114,7 +114,7 @@ export class Figures {
     this.nameAll(stats.mode === "shadow");
     this.showError(stats.window);
     byId("mean-reward").hidden = stats.rewards === 0;
-    say(byId("mean-reward"), `Mean reward of the same ${number(stats.window.mean_reward ?? 0)}, over all ${number(stats.mean_reward ?? 0)}.`);
+    say(byId("mean-reward"), `Mean reward ${number(stats.window.mean_reward ?? 0)} in this window, ${number(stats.mean_reward ?? 0)} overall.`);
     this.showDrift(stats.drift);
     this.showShadow(stats.shadow);
     this.showState(stats);
@@ -141,8 +141,8 @@ export class Figures {
 
   showError({ error, low, high, wrong, feedback }) {
     say(byId("error-now"), percent(error));
-    const interval = `95 % interval ${percent(low)} to ${percent(high)}; ${count(wrong)} wrong of ${count(feedback)} heard.`;
-    say(byId("error-interval"), error === null ? "Nothing heard yet." : interval);
+    const interval = `95 % interval ${percent(low)} to ${percent(high)}; ${count(wrong)} of ${count(feedback)} wrong.`;
+    say(byId("error-interval"), error === null ? "No feedback yet." : interval);
   }
 
   // How wrong the learner's own decisions would have been, while something else was shown.
@@ -154,7 +154,7 @@ export class Figures {
       ({ seq }) => seq,
       () => make("li"),
       (item, { time, feedback, since, usual, error }) =>
-        say(item, `${new Date(1000 * time).toLocaleString()}, after ${count(feedback)} feedbacks: ${percent(error)} of the last ${count(since)} were wrong, and ${percent(usual)} at most before.`),
+        say(item, `${new Date(1000 * time).toLocaleString()}, after ${count(feedback)} feedbacks: ${percent(error)} of the last ${count(since)} were wrong, at most ${percent(usual)} before.`),
     );
   }
 
@@ -163,7 +163,7 @@ export class Figures {
     if (shadow === null) return;
     const { rounds, error, low, high, missing } = shadow;
     const estimate = error === null ? "not known yet" : `about ${percent(error)}`;
-    const unseen = missing > 0 ? ` It would have played ${percent(missing)} on classes that are never shown.` : "";
+    const unseen = missing > 0 ? ` In ${percent(missing)} of the rounds it would have played classes that are never shown.` : "";
     say(byId("own-error"), `The learner's own error: ${estimate}, 95 % interval ${percent(low)} to ${percent(high)}, from ${count(rounds)} rounds.${unseen}`);
   }
 
@@ -172,7 +172,7 @@ export class Figures {
     byId("certainty").hidden = asked === 0;
     if (asked === 0) return;
     const share = `Sure of ${count(sure)} of ${count(asked)} decisions (${percent(answered)}).`;
-    const wrong = error === null ? " None of these has been heard of yet." : ` Of ${count(heard)} of these that were heard of, ${percent(error)} were wrong.`;
+    const wrong = error === null ? " None of these has feedback yet." : ` Of the ${count(heard)} of these with feedback, ${percent(error)} were wrong.`;
     say(byId("certainty-text"), `${share}${wrong}${riskText(risk, overshoot, error)}`);
     this.sureCurve.set([curve.feedback, certainty.answered_curve, certainty.error_curve]);
   }
@@ -183,7 +183,7 @@ export class Figures {
       ["Generation", count(stats.generation)],
       ["Learnt", count(stats.learnt)],
       ["Waiting to be learnt", count(stats.queue)],
-      ["Exploring", percent(stats.exploration.rate)],
+      ["Exploration", percent(stats.exploration.rate)],
       ["Decisions", `${count(stats.decisions)}, ${rate(stats.rates.decisions_per_s)} per second`],
       ["Feedback", `${count(stats.feedback)}, ${rate(stats.rates.feedback_per_s)} per second`],
       ["Late", count(stats.late)],
@@ -290,8 +290,8 @@ const lately = (feedback, error, span) => {
 // What became of the promise that at most the share `risk` of the sure decisions is wrong.
 const riskText = (risk, overshoot, error) => {
   if (risk === null || error === null) return "";
-  if (overshoot > 0) return ` The risk of ${percent(risk)} is not kept: the error is above it by ${percent(overshoot)} at least.`;
-  return error <= risk ? ` The risk of ${percent(risk)} is kept.` : ` That is above the risk of ${percent(risk)}, by no more than chance explains.`;
+  if (overshoot > 0) return ` The risk of ${percent(risk)} is not kept: the error exceeds it by at least ${percent(overshoot)}.`;
+  return error <= risk ? ` The risk of ${percent(risk)} is kept.` : ` That is above the risk of ${percent(risk)}, but by no more than chance explains.`;
 };
 
 const intervalBar = () =>
@@ -324,7 +324,7 @@ const decisionItem = (one, task) => {
 
 const showFeedback = (item, { right, late, source, shown, reward, truth, revised_time: revised }) => {
   const badge = item.querySelector(".feedback");
-  const heard = reward === null ? (right ? "right" : "wrong") : `worth ${number(reward)}`;
+  const heard = reward === null ? (right ? "right" : "wrong") : `reward ${number(reward)}`;
   const state = right !== null ? heard : revised === null ? "waiting" : "withdrawn";
   const more = [
     right === false && truth !== null ? `truth: ${shortened(truth, 30)}` : "",

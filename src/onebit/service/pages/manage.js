@@ -5,11 +5,11 @@ import { linesOf, openForm, parametersOf } from "./form.js";
 
 const MODES = [
   ["learn", "learn: decide and learn from the answers"],
-  ["shadow", "shadow: decide and log; the caller says what was really shown"],
+  ["shadow", "shadow: decide and log; the caller reports what was actually shown"],
   ["log-only", "log-only: decide and log, learn nothing"],
 ];
 const SILENCES = [
-  ["nothing", "nothing: it stays unknown"],
+  ["nothing", "nothing: the answer stays unknown"],
   ["wrong", "wrong"],
   ["right", "right"],
 ];
@@ -18,7 +18,7 @@ const deadlineField = (value) => ({
   label: "Deadline for feedback, in seconds",
   kind: "number",
   value: value ?? "",
-  hint: "Later feedback is kept but not learnt. Empty: no deadline.",
+  hint: "Later feedback is kept but not learnt from. Empty: no deadline.",
 });
 const silenceField = (value) => ({
   name: "silence",
@@ -53,7 +53,7 @@ const learnerFields = (learners, chosen) => {
     const head = make("tr", {}, ...["Name", "Default", "Range", "Meaning"].map((textContent) => make("th", { scope: "col", textContent })));
     const table = make("table", {}, make("thead", {}, head), body);
     const scroll = make("div", { className: "scroll", tabIndex: 0, role: "region", "aria-label": "Parameters" }, table);
-    about.append(make("details", {}, make("summary", { textContent: `Its ${learner.parameters.length} parameters` }), scroll));
+    about.append(make("details", {}, make("summary", { textContent: `${learner.parameters.length} parameters` }), scroll));
   };
   describe(chosen);
   return [
@@ -70,12 +70,12 @@ const learnerFields = (learners, chosen) => {
         return true;
       },
     },
-    { name: "parameters", label: "Parameters", kind: "lines", rows: 2, hint: "name=value, one a line. Empty: the usual ones." },
+    { name: "parameters", label: "Parameters", kind: "lines", rows: 2, hint: "name=value, one per line. Empty: the defaults." },
     {
       name: "exploration_floor",
       label: "Exploration floor",
       kind: "number",
-      hint: "The least share of rounds in which any class may be tried, 0 to 1. Empty: the usual one.",
+      hint: "The minimum share of rounds in which any class may be tried, 0 to 1. Empty: the default.",
     },
   ];
 };
@@ -98,39 +98,39 @@ export const createTask = async (done) => {
     title: "Create a task",
     button: "Create",
     fields: [
-      { name: "name", label: "Name", required: true, hint: "Letters, digits, dot, hyphen and underscore." },
-      { name: "classes", label: "Classes", kind: "lines", required: true, hint: "One a line, at least two." },
+      { name: "name", label: "Name", required: true, hint: "Letters, digits, dots, hyphens and underscores." },
+      { name: "classes", label: "Classes", kind: "lines", required: true, hint: "One per line, at least two." },
       {
         name: "kind",
-        label: "x is",
+        label: "Input x",
         kind: "choice",
         options: [
           ["numbers", "a list of numbers, always of the same length"],
-          ["dict", "an object of names and numbers"],
-          ["text", "a text"],
+          ["dict", "an object of named numbers"],
+          ["text", "text"],
         ],
         value: "numbers",
         answers: ["features"],
       },
-      { name: "size", label: "How many numbers", kind: "number", min: 1, step: 1, required: true, answers: ["features", "size"], shown: numbers },
+      { name: "size", label: "Number of values", kind: "number", min: 1, step: 1, required: true, answers: ["features", "size"], shown: numbers },
       {
         name: "hash_bits",
-        label: "Hashing, in bits",
+        label: "Hash bits",
         kind: "number",
         min: 1,
         max: 26,
         step: 1,
         value: 18,
         required: true,
-        hint: "Names or words share 2 to the power of this many columns.",
+        hint: "Names or words are hashed into 2 to this power columns.",
         answers: ["features", "hash_bits"],
         shown: (values) => !numbers(values),
       },
       { name: "image", label: "The numbers are the pixels of an image", kind: "check", answers: ["display"], shown: numbers },
       { name: "width", label: "Width in pixels", ...size, answers: ["display", "width"], shown: image },
       { name: "height", label: "Height in pixels", ...size, answers: ["display", "height"], shown: image },
-      { name: "lowest", label: "White is", kind: "number", value: 0, required: true, answers: ["display", "lowest"], shown: image },
-      { name: "highest", label: "Black is", kind: "number", value: 1, required: true, answers: ["display", "highest"], shown: image },
+      { name: "lowest", label: "Value of white", kind: "number", value: 0, required: true, answers: ["display", "lowest"], shown: image },
+      { name: "highest", label: "Value of black", kind: "number", value: 1, required: true, answers: ["display", "highest"], shown: image },
       ...learnerFields(learners, usual),
       { name: "mode", label: "Mode", kind: "choice", options: MODES, value: "learn" },
       deadlineField(null),
@@ -163,8 +163,8 @@ export const changeTask = (task, done) =>
       { name: "mode", label: "Mode", kind: "choice", options: MODES, value: task.mode },
       deadlineField(task.deadline_s),
       silenceField(task.silence),
-      { name: "sure", label: "Sure from", kind: "number", min: 0, max: 1, value: task.sure ?? "", hint: "The confidence from which a decision is sure, 0 to 1. Empty: none." },
-      { name: "risk", label: "Or risk", kind: "number", min: 0, max: 1, value: task.risk ?? "", hint: "The share of sure decisions that may be wrong: it chooses the confidence by itself." },
+      { name: "sure", label: "Sure from", kind: "number", min: 0, max: 1, value: task.sure ?? "", hint: "The minimum confidence of a sure decision, 0 to 1. Empty: none." },
+      { name: "risk", label: "Or risk", kind: "number", min: 0, max: 1, value: task.risk ?? "", hint: "The share of sure decisions that may be wrong; the confidence is chosen to keep it." },
     ],
     act: async (values) => {
       const [sure, risk] = [values.sure, values.risk].map(numberOrNull);
@@ -179,7 +179,7 @@ export const addClasses = (task, done) =>
     title: `Add classes to ${task.name}`,
     button: "Add",
     fields: [
-      { name: "add_classes", label: "New classes", kind: "lines", required: true, hint: "One a line. A class can be retired later, and keeps its place." },
+      { name: "add_classes", label: "New classes", kind: "lines", required: true, hint: "One per line. A class can be retired later; its index stays taken." },
     ],
     act: async (values) => done(await call("PATCH", taskPath(task.name), { add_classes: linesOf(values.add_classes) })),
   });
@@ -191,7 +191,7 @@ export const switchLearner = async (task, done) => {
     title: `Switch the learner of ${task.name}`,
     intro: make("p", {
       className: "note",
-      textContent: "The new learner is trained from the log while the old one goes on deciding, and takes over when it is trained.",
+      textContent: "The new learner is trained from the log while the old one keeps deciding, and takes over when its training is done.",
     }),
     button: "Train and switch",
     fields: learnerFields(learners, known ? task.learner : learners[0]?.name),
@@ -203,7 +203,7 @@ export const deleteTask = (task, done) =>
   openForm({
     title: `Delete ${shortened(task.name)}?`,
     intro: make("p", {
-      textContent: "It no longer decides and is no longer shown. Its rows stay in the log, and its name is free again.",
+      textContent: "The task stops deciding and disappears from this page. Its rows stay in the log, and its name is free again.",
     }),
     button: "Delete",
     danger: true,

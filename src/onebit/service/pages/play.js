@@ -61,7 +61,7 @@ class Game {
       xName: "rounds",
       yName: "error",
       lines: [
-        { name: "since the first round", colour: "--curve-0", width: 2.5 },
+        { name: "all rounds", colour: "--curve-0", width: 2.5 },
         { name: `last ${RECENT} rounds`, colour: "--curve-1", dash: [6, 3], width: 2 },
       ],
       xText: (x, onAxis) => (onAxis ? count(x) : `round ${count(x)}`),
@@ -166,7 +166,7 @@ class Game {
     if (this.source.hasTruth) say(byId("truth-text"), String(this.item.truth));
     say(byId("guess"), shortened(label, 200));
     byId("guess").className = String(label).length > LONG ? "long" : "";
-    const sure = `${confidenceText(confidence)}${unsure ? ", which is less than the task asks for" : ""}`;
+    const sure = `${confidenceText(confidence)}${unsure ? ", less than the task requires" : ""}`;
     say(byId("confidence"), `${sure[0].toUpperCase()}${sure.slice(1)}.`);
     const names = Object.keys(probabilities);
     const entries =
@@ -189,7 +189,7 @@ class Game {
     this.count(right ? 0 : 1);
     this.draw();
     this.answers.keep(this.wrongs);
-    const late = status === "late" ? " That was after the deadline, so it is not learnt." : "";
+    const late = status === "late" ? " That was after the deadline, so the learner does not use it." : "";
     say(byId("said"), `Round ${count(this.wrongs.length)}: error ${percent(this.over.at(-1))}.${late}`);
   }
 
@@ -203,7 +203,7 @@ class Game {
     let round = 0;
     while (this.running && round < AUTO_ROUNDS) {
       const next = pause(AUTO_MS);
-      say(byId("auto-text"), `The page is answering for you, from the true class of each item: round ${++round} of ${AUTO_ROUNDS}.`);
+      say(byId("auto-text"), `The page is answering for you, using the true class of each item: round ${++round} of ${AUTO_ROUNDS}.`);
       await this.tell(String(this.decision.label) === String(this.item.truth));
       await this.ask();
       await next;
@@ -211,8 +211,8 @@ class Game {
     this.running = false;
     byId("said").ariaLive = "polite";
     byId("chances").classList.remove("quick");
-    byId("auto").textContent = `Play ${AUTO_ROUNDS} rounds by itself`;
-    say(byId("auto-text"), `The page answered ${round} rounds for you. Now it is your turn again.`);
+    byId("auto").textContent = `Play ${AUTO_ROUNDS} rounds automatically`;
+    say(byId("auto-text"), `The page answered ${round} rounds for you. Now it is your turn.`);
     this.show();
     this.allow(true);
   }
@@ -224,14 +224,14 @@ const message = (text, ...more) => {
   byId("message").hidden = false;
 };
 
-const toDashboard = () => make("a", { className: "button", href: `/#${new URLSearchParams({ task: name })}`, textContent: "To the dashboard" });
+const toDashboard = () => make("a", { className: "button", href: `/#${new URLSearchParams({ task: name })}`, textContent: "Go to the dashboard" });
 
 const createDigits = () => {
   const label = "Create the task digits";
   const button = make("button", { type: "button", className: "primary", textContent: label });
   button.addEventListener("click", async () => {
     button.disabled = true;
-    button.textContent = "Creating it; the first time this takes up to half a minute";
+    button.textContent = "Creating it; the first time takes up to half a minute";
     try {
       await call("POST", "/v1/tasks", DIGITS);
       noTrouble();
@@ -248,17 +248,17 @@ const createDigits = () => {
 
 const missing = (session) => {
   const known = shortened(name);
-  if (name !== "digits") return message(`There is no task ${known}.`, toDashboard());
+  if (name !== "digits") return message(`There is no task named ${known}.`, toDashboard());
   if (!may(session, "admin", name)) {
-    return message("There is no task digits yet, and this token may not create it: that needs the scope admin.", toDashboard());
+    return message("The task digits does not exist yet, and this token cannot create it: that needs the scope admin.", toDashboard());
   }
-  return message("A learner that knows nothing sees handwritten digits and guesses. All you tell it is right or wrong.", createDigits());
+  return message("A learner that knows nothing looks at handwritten digits and guesses. You only tell it whether it is right or wrong.", createDigits());
 };
 
 const obstacle = (session, task) => {
-  if (!may(session, "decide", name) || !may(session, "feedback", name)) return "To play, a token needs the scopes decide and feedback.";
-  if (task.mode !== "learn") return `Play needs the mode learn; this task is in the mode ${task.mode}.`;
-  if (!showable(task)) return "There is nothing to show: this task decides on plain numbers.";
+  if (!may(session, "decide", name) || !may(session, "feedback", name)) return "Playing needs a token with the scopes decide and feedback.";
+  if (task.mode !== "learn") return `You can play only with a task in learn mode; this one is in ${task.mode} mode.`;
+  if (!showable(task)) return "There is nothing to show: the inputs of this task are plain numbers.";
   return null;
 };
 
@@ -268,8 +268,8 @@ const begin = async () => {
   if (!task) return missing(session);
   const problem = obstacle(session, task);
   if (problem) return message(problem, toDashboard());
-  const before = task.learnt ? ` It has learnt from ${count(task.learnt)} answers already.` : "";
-  byId("intro").textContent = `The learner (${task.learner}) is never told the class: it hears only whether its guess was right.${before}`;
+  const before = task.learnt ? ` It has already learnt from ${count(task.learnt)} answers.` : "";
+  byId("intro").textContent = `The learner (${task.learner}) is never told the class, only whether its guess was right.${before}`;
   await new Game(task).ask();
 };
 

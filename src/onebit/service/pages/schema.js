@@ -1,4 +1,4 @@
-// JSON schemas of the OpenAPI document, said for people, and an example for each.
+// JSON schemas of the OpenAPI document in words, and an example for each.
 import { make, prose } from "./dom.js";
 
 export const resolved = (root, schema) => {
@@ -23,11 +23,24 @@ export const typeOf = (root, schema) => {
   return { string: "text", integer: "whole number", boolean: "true or false" }[found.type] ?? found.type ?? "anything";
 };
 
+// "1 to 200 characters", "at least 2 entries", "0 to 1": the bounds of a length or of a number.
+const boundText = (low, high, unit) => {
+  if (low === undefined && high === undefined) return "";
+  const range = low === undefined ? `at most ${high}` : high === undefined ? `at least ${low}` : `${low} to ${high}`;
+  return `${range}${unit}`;
+};
+
 const limits = (root, schema) => {
   const all = [resolved(root, schema), ...(choices(resolved(root, schema)) ?? []).map((one) => resolved(root, one))];
-  const words = { minimum: "at least", maximum: "at most", exclusiveMinimum: "over", exclusiveMaximum: "under", minLength: "letters at least", maxLength: "letters at most", minItems: "entries at least", maxItems: "entries at most", pattern: "as" };
-  const found = all.flatMap((one) => Object.entries(words).filter(([key]) => key in one).map(([key, word]) => `${word} ${one[key]}`));
-  return [...new Set(found)].join(", ");
+  const found = all.flatMap((one) => [
+    boundText(one.minLength, one.maxLength, " characters"),
+    boundText(one.minItems, one.maxItems, " entries"),
+    boundText(one.minimum, one.maximum, ""),
+    "exclusiveMinimum" in one ? `above ${one.exclusiveMinimum}` : "",
+    "exclusiveMaximum" in one ? `below ${one.exclusiveMaximum}` : "",
+    one.pattern ? `matches ${one.pattern}` : "",
+  ]);
+  return [...new Set(found.filter(Boolean))].join(", ");
 };
 
 // All objects inside a schema that have named fields, the outermost first.
@@ -48,8 +61,8 @@ const table = (root, object, label) => {
   const body = make("tbody");
   for (const [name, schema] of Object.entries(object.properties)) {
     const required = object.required?.includes(name);
-    const usual = "default" in schema ? `usually ${JSON.stringify(schema.default)}` : "";
-    const notes = [schema.description, limits(root, schema), usual, required ? "" : "may be left out"].filter(Boolean).join("; ");
+    const preset = (schema.default ?? null) === null ? "" : `default ${JSON.stringify(schema.default)}`;
+    const notes = [schema.description, limits(root, schema), preset, required ? "" : "optional"].filter(Boolean).join("; ");
     body.append(
       make("tr", {}, make("th", { scope: "row" }, make("code", { textContent: name })), make("td", { textContent: typeOf(root, schema) }), make("td", {}, ...prose(notes))),
     );

@@ -65,7 +65,7 @@ export const shell = async (here) => {
 export const trouble = (error, act, label = "Try now", more = "") => {
   const strip = byId("trouble");
   const gone = error instanceof Refused && error.status === 401;
-  const sentence = gone ? "The service no longer takes this token." : `${error.message.replace(/([^.!?])$/, "$1.")} ${more}`;
+  const sentence = gone ? "The service no longer accepts this token." : `${error.message.replace(/([^.!?])$/, "$1.")} ${more}`;
   const button = make("button", { type: "button", className: "small", textContent: gone ? "Log in again" : label });
   button.addEventListener("click", gone ? () => location.reload() : act);
   strip.replaceChildren(make("span", { textContent: sentence }), button);

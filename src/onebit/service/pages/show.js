@@ -34,7 +34,7 @@ export const preview = (x, display) => {
 };
 
 // How probably a label is right, as the answers so far have it; nobody knows before the first.
-export const confidenceText = (confidence) => (confidence === null ? "how sure it is, nobody knows yet" : `${percent(confidence)} sure`);
+export const confidenceText = (confidence) => (confidence === null ? "confidence not known yet" : `${percent(confidence)} sure`);
 
 // The likeliest classes as [name, probability]; the one that was played is among them even where it is not likely.
 export const likeliest = (probabilities, label, most) => {

@@ -76,7 +76,7 @@ class Typed {
 
 class Texts extends Typed {
   constructor() {
-    super("Type or paste a text", []);
+    super("Type or paste text", []);
     this.area = make("textarea", { rows: 7, dir: "auto", "aria-labelledby": "item-title" });
     this.area.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.hand();

@@ -29,17 +29,17 @@ const rows = (found, task) => {
     const together = names.length > 1 ? ", which share a column" : "";
     return row(`${names.map((name) => called(name, task)).join(" + ")}${together}`, contribution, largest);
   });
-  if (constant !== 0) all.push(row("constant", constant, largest, "what no feature has to do with"));
-  if (left_out > 0) all.push(row(left_out === 1 ? "1 feature more" : `${count(left_out)} features more`, rest, largest));
+  if (constant !== 0) all.push(row("constant", constant, largest, "the part that depends on no feature"));
+  if (left_out > 0) all.push(row(left_out === 1 ? "1 more feature" : `${count(left_out)} more features`, rest, largest));
   return all;
 };
 
 const shown = (found, task) => {
-  const lead = found.lead === 0 ? "It is even with" : found.lead > 0 ? `It leads by ${number(found.lead)} over` : `It is ${number(-found.lead)} behind`;
-  const title = make("p", { className: "note" }, `${lead} `, make("strong", { dir: "auto", textContent: shortened(found.rival) }), ", the best of the others.");
-  const list = make("ol", { className: "probabilities", "aria-label": "What each feature adds to that" }, ...rows(found, task));
-  const silent = found.parts.length ? null : make("p", { className: "note", textContent: "Nothing in it speaks for either." });
-  const now = make("p", { className: "note", textContent: `To the learner as it is now (version ${found.version}), not as it was when it decided.` });
+  const lead = found.lead === 0 ? "It is tied with" : found.lead > 0 ? `It leads by ${number(found.lead)} over` : `It is ${number(-found.lead)} behind`;
+  const title = make("p", { className: "note" }, `${lead} `, make("strong", { dir: "auto", textContent: shortened(found.rival) }), ", the best of the other classes.");
+  const list = make("ol", { className: "probabilities", "aria-label": "Contribution of each feature" }, ...rows(found, task));
+  const silent = found.parts.length ? null : make("p", { className: "note", textContent: "No feature favours either." });
+  const now = make("p", { className: "note", textContent: `According to the learner as it is now (version ${found.version}), not as it was at the decision.` });
   return [title, silent, list, now].filter((one) => one !== null);
 };
 
