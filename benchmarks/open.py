@@ -26,7 +26,7 @@ import numpy as np
 import onebit
 from benchmarks.measuring import Table
 from onebit.service.store.sqlite.appender import INSERTS
-from onebit.service.store.sqlite.schema import created
+from onebit.service.store.sqlite.schema import open_or_create
 
 CLASSES, FEATURES = 10, 64
 PAIRS = {"soon": 512, "learner alone": 512, "always": 16, "insert into a table": 16, "insert into the log's table": 16}
@@ -134,7 +134,7 @@ def measure(options: argparse.Namespace) -> list[Table]:
         soon, always = task("soon"), task("always")
         plain = open_ones.enter_context(closing(sqlite3.connect(path / "plain.db", isolation_level=None)))
         (path / "log").mkdir()
-        log = open_ones.enter_context(closing(created(path / "log" / "onebit.db")))
+        log = open_ones.enter_context(closing(open_or_create(path / "log" / "onebit.db")))
         found = measure_turns(
             {
                 "soon": pairs_of(soon, make_rows()),

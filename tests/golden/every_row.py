@@ -23,7 +23,7 @@ from onebit.learner.model_file import platform_info
 from onebit.service.maintenance.forget import ForgetOrder
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.service.service import Service
-from onebit.service.store.postgres.schema import connected
+from onebit.service.store.postgres.schema import connect
 from onebit.service.store.sqlite.schema import FILE
 from tests.service.driving import service_in, states, until_silence
 from tests.service.postgres import IN_MEMORY, replace_rows, server
@@ -159,7 +159,7 @@ def write(folder: Path) -> None:
     with server(**IN_MEMORY) as one:
         address = one.log()
         asyncio.run(_run(address, postgres))
-        with connected(address) as connection:
+        with connect(address) as connection:
             connection.execute("DELETE FROM snapshots")
             tables = connection.execute(
                 "SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'"
@@ -171,7 +171,7 @@ def write(folder: Path) -> None:
 
 def restore(folder: Path, address: str) -> None:
     """Fill an empty log in PostgreSQL with the rows that were written."""
-    with connected(address) as connection:
+    with connect(address) as connection:
         for path in sorted(folder.glob("*.tsv")):
             replace_rows(connection, path.stem, [path.read_bytes()])
 

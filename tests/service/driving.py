@@ -32,9 +32,9 @@ from onebit.service.core.follower import LogFollower
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewTask
 from onebit.service.service import Service
 from onebit.service.settings import Settings
-from onebit.service.store.postgres.schema import connected
+from onebit.service.store.postgres.schema import connect
 from onebit.service.store.sqlite.appender import SqliteAppender
-from onebit.service.store.sqlite.schema import FILE, opened
+from onebit.service.store.sqlite.schema import FILE, connect_to_read
 from tests.service.postgres import held_up, image_of, rows_in
 
 PATIENCE_S = 180.0  # after which a test that hangs fails; a learner may have to be compiled first, on a busy machine
@@ -135,7 +135,7 @@ def rows_of(where: Where, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Rows of the log."""
     if isinstance(where, str):
         return rows_in(where, query, *values)
-    with closing(opened(where / FILE)) as connection:
+    with closing(connect_to_read(where / FILE)) as connection:
         return connection.execute(query, values).fetchall()
 
 
@@ -206,7 +206,7 @@ def remove_snapshots(where: Where, gone: Sequence[Path]) -> None:
     """Remove some of those that are there."""
     for path in gone:
         if isinstance(where, str):
-            with connected(where) as connection:
+            with connect(where) as connection:
                 connection.execute("DELETE FROM snapshots WHERE task = %s AND name = %s", path.parts[1:])
         else:
             path.unlink()
@@ -215,7 +215,7 @@ def remove_snapshots(where: Where, gone: Sequence[Path]) -> None:
 def without_snapshots(folder: AnyWhere) -> AnyWhere:
     """The same log, but all that is known must come from its rows."""
     if isinstance(folder, str):
-        with connected(folder) as connection:
+        with connect(folder) as connection:
             connection.execute("DELETE FROM snapshots")
         return folder
     shutil.rmtree(folder / "snapshots", ignore_errors=True)

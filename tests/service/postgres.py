@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from onebit.service.store.postgres.database import translated
-from onebit.service.store.postgres.schema import LOCKS, ORDERING, connected, made
+from onebit.service.store.postgres.schema import LOCKS, ORDERING, connect, create_tables
 
 PATIENCE_S = 60.0
 # A server whose machine does not fail, as nearly all tests have it: what is durable need not be on a disk.
@@ -115,7 +115,7 @@ class Server:
             there = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (TEMPLATE,)).fetchone()
             if there is None:
                 connection.execute(f"CREATE DATABASE {TEMPLATE}")
-                made(template)
+                create_tables(template)
         return _database(template, TEMPLATE)
 
     def kill(self) -> None:
@@ -163,13 +163,13 @@ def _database(beside: str, template: str) -> str:
 
 def rows_in(address: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Rows of the log, by SQL that all stores understand."""
-    with connected(address) as connection:
+    with connect(address) as connection:
         return connection.execute(translated(query), values).fetchall()
 
 
 def files_of(address: str) -> Path:
     """The folder with all files of a database as they are now; the journal, which is of the whole server, is elsewhere."""
-    with connected(address) as connection:
+    with connect(address) as connection:
         connection.execute("CHECKPOINT")
         (data,) = connection.execute("SHOW data_directory").fetchone()  # type: ignore[misc]
         (number,) = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()  # type: ignore[misc]
@@ -185,7 +185,7 @@ def image_of(address: str) -> str:
 
 def copy_log(source: str, target: str) -> None:
     """Replace all rows of the log at `target`, in one transaction, with those of the log at `source`."""
-    with connected(source) as old, connected(target) as new, old.transaction(), new.transaction():
+    with connect(source) as old, connect(target) as new, old.transaction(), new.transaction():
         old.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         tables = old.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = 'onebit'")
         for (table,) in tables.fetchall():
@@ -206,6 +206,6 @@ def replace_rows(connection: psycopg.Connection, table: str, content: Iterable[b
 @contextlib.contextmanager
 def held_up(address: str) -> Iterator[None]:
     """Somebody has the ordering lock meanwhile, and nobody else writes."""
-    with connected(address) as connection:
+    with connect(address) as connection:
         connection.execute("SELECT pg_advisory_lock(%s, %s)", (LOCKS, ORDERING))
         yield

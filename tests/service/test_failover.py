@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from onebit.service.errors import UnavailableError, UnfinishedError
-from onebit.service.store.postgres.schema import connected
+from onebit.service.store.postgres.schema import connect
 from tests.service.driving import decided, heard, new_task, outcome, run, until
 from tests.service.postgres import PROGRAMS, Server, _as_server, needs_postgres, rows_in, server
 from tests.service.test_nodes import nodes, numbers_in, replayed_state, settled_states
@@ -42,7 +42,7 @@ def test_a_synchronous_standby_takes_over() -> None:
         name = first_address.rpartition("/")[2]
         hosts = f"127.0.0.1:{first.port},127.0.0.1:{second.port}"
         address = f"postgresql://postgres@{hosts}/{name}?target_session_attrs=read-write"
-        with connected(first_address) as connection:
+        with connect(first_address) as connection:
             connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'second'")
             connection.execute("SELECT pg_reload_conf()")
             waiting = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
@@ -72,7 +72,7 @@ def test_a_synchronous_standby_takes_over() -> None:
             await asyncio.sleep(1.0)
             before = len(answers)
             await asyncio.to_thread(first.kill)  # for good
-            with connected(second.address("postgres")) as connection:
+            with connect(second.address("postgres")) as connection:
                 connection.execute("SELECT pg_promote()")
             await until(lambda: all(service.failing is None for service in services) and len(answers) > before + 8)
             ended = True

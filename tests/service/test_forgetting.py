@@ -24,7 +24,7 @@ from onebit.service.maintenance.forget import ForgetOrder, forget
 from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.requests import NewLearner
 from onebit.service.service import Service
-from onebit.service.store.postgres.schema import connected
+from onebit.service.store.postgres.schema import connect
 from onebit.service.store.sqlite.schema import FILE
 from tests.service.driving import (
     State,
@@ -125,7 +125,7 @@ def test_nothing_is_left_and_what_was_learnt_is_kept(where: Where) -> None:
 def test_the_statistics_of_a_server_have_no_samples_of_what_is_forgotten(where: Where) -> None:
     state_in(where, "banditron")
     if isinstance(where, str):
-        with connected(where) as connection:
+        with connect(where) as connection:
             connection.execute("ANALYZE")  # as the server does by itself now and then
     forget(where, "fruit", ForgetOrder([SECRET_ID], None, False))
     assert holds(where, SECRET, SECRET_ID) == []
@@ -292,8 +292,8 @@ def killed_at(folder: Path, statement: int, unlearn: bool) -> bool:
             connection.set_trace_callback(counted)
             return connection
 
-        appending_created = vars(appender)["created"]
-        vars(appender)["created"] = traced
+        appending_created = vars(appender)["open_or_create"]
+        vars(appender)["open_or_create"] = traced
         try:
             forget(folder, "fruit", ForgetOrder([SECRET_ID], None, unlearn))
         finally:

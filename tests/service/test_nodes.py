@@ -28,7 +28,7 @@ from onebit.service.service import Service
 from onebit.service.settings import Settings
 from onebit.service.store.postgres import appender, tail
 from onebit.service.store.postgres.database import translated
-from onebit.service.store.postgres.schema import LOCKS, ORDERING, Fence, connected
+from onebit.service.store.postgres.schema import LOCKS, ORDERING, Fence, connect
 from onebit.service.store.postgres.store import PostgresStore
 from onebit.service.store.rows import NAMES
 from tests.service.driving import (
@@ -315,7 +315,7 @@ def test_no_follower_passes_a_row_that_is_committed_later(postgres: Server) -> N
             ended = threading.Event()
 
             def slow() -> None:
-                with connected(address) as connection:
+                with connect(address) as connection:
                     for number in range(8):
                         with connection.transaction():
                             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
@@ -358,7 +358,7 @@ def test_a_node_that_stops_in_the_middle_of_a_transaction_does_not_hold_up_the_o
     async def work() -> None:
         async with node(address) as service:
             await service.create(new_task())
-            with connected(address) as frozen:
+            with connect(address) as frozen:
                 frozen.execute("SET idle_in_transaction_session_timeout TO '300ms'")
                 frozen.execute("BEGIN")
                 frozen.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
@@ -446,7 +446,7 @@ def test_nodes_of_another_kind_are_fenced_and_newer_ones_take_over_when_all_have
             async with node(address) as same:  # of another version, perhaps, but of one protocol: a rolling upgrade
                 await decided(same, "a")
             # One that was cut off while all others were replaced may not write any more.
-            with connected(address) as connection:
+            with connect(address) as connection:
                 connection.execute("UPDATE head SET protocol = protocol + 1")
             error = await outcome(decided(old, "b"))
             assert isinstance(error, UnavailableError)
@@ -474,14 +474,14 @@ def test_a_wait_for_a_standby_that_is_cancelled_is_unfinished(monkeypatch: pytes
             async with node(address) as service:
                 await service.create(new_task())
                 await decided(service, "a")
-                with connected(address) as connection:
+                with connect(address) as connection:
                     connection.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
                     connection.execute("SELECT pg_reload_conf()")
                 await asyncio.sleep(0.3)
                 error = await outcome(decided(service, "b"))
                 assert isinstance(error, UnfinishedError), repr(error)
                 assert "standby" in str(error) or "replication" in str(error)
-                with connected(address) as connection:
+                with connect(address) as connection:
                     connection.execute("ALTER SYSTEM RESET synchronous_standby_names")
                     connection.execute("SELECT pg_reload_conf()")
                 await until(lambda: service.failing is None)
@@ -498,12 +498,12 @@ def test_a_log_that_has_lost_rows_is_not_written_to(postgres: Server) -> None:
         async with node(address) as service:
             await service.create(new_task())
             await decided(service, "a")
-            with connected(address) as connection:  # as a standby that had not all of them
+            with connect(address) as connection:  # as a standby that had not all of them
                 connection.execute("UPDATE head SET seq = 1")
             error = await outcome(decided(service, "b"))
             assert isinstance(error, UnavailableError)
             assert "rows were lost" in str(error)
-            with connected(address) as connection:
+            with connect(address) as connection:
                 connection.execute("UPDATE head SET seq = 2")
 
     run(work())
@@ -530,7 +530,7 @@ def test_rows_cannot_be_changed(postgres: Server) -> None:
 
     run(work())
     for statement in ("UPDATE decisions SET label = 1", "DELETE FROM ids", "TRUNCATE changes"):
-        with connected(address) as connection, pytest.raises(psycopg.Error, match="only added to"):
+        with connect(address) as connection, pytest.raises(psycopg.Error, match="only added to"):
             connection.execute(statement)
 
 

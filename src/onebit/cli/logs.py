@@ -135,14 +135,14 @@ def open_task_log(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskI
     with needing_extra():
         from onebit.service.maintenance.log_reader import LogReader
         from onebit.service.store.base import is_address
-        from onebit.service.store.errors import in_words_of_input
+        from onebit.service.store.errors import as_input_errors
     if chosen.task is None and not is_address(chosen.folder) and not Path(chosen.folder).exists():
         raise InputError(f"there is no {chosen.folder}: name a log file, or the folder of a service and a task of it")
     if chosen.task is None:
         raise InputError(
             f"TASK is missing: {chosen.folder} is not a file that ends in .vw, .csv, .tsv or .parquet, and the log of a service has tasks"
         )
-    with LogReader(chosen.folder) as log, in_words_of_input(log.name):
+    with LogReader(chosen.folder) as log, as_input_errors(log.name):
         yield log, log.task(chosen.task)
 
 

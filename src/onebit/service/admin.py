@@ -25,7 +25,7 @@ from onebit.service.core.task_changes import check_change, check_new, check_swit
 from onebit.service.core.threads import in_thread
 from onebit.service.core.training import Trainers
 from onebit.service.errors import ConflictError, NotFoundError
-from onebit.service.maintenance.forget import ForgetOrder, taken_out, told
+from onebit.service.maintenance.forget import ForgetOrder, forget_in_service, told
 from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.store.base import Appender
 from onebit.service.store.errors import LogError, StaleError
@@ -249,7 +249,7 @@ class Admin:
                 )
             served.forgetting = True
             try:
-                found, base = await taken_out(self._service, self, served, asked, token)
+                found, base = await forget_in_service(self._service, self, served, asked, token)
             finally:
                 self._remember_nothing(served)
                 served.forgetting = False

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from onebit.service.errors import UnavailableError, UnfinishedError
-from onebit.service.store.postgres.schema import connected
+from onebit.service.store.postgres.schema import connect
 from tests.service.driving import PATIENCE_S, Client, Life, Nursery, decided, heard, new_task, outcome, run, until
 from tests.service.postgres import Server, needs_postgres, rows_in, server
 from tests.service.test_nodes import nodes, numbers_in, replayed_state, settled_states
@@ -190,7 +190,7 @@ async def check(cluster: Cluster, address: str) -> None:
     assert numbers_in(address) == list(range(1, last + 1))
     logged = {row[0]: row[1] for row in rows_in(address, "SELECT id, label FROM decisions")}
     assert logged == {identity: "abc".index(answer["label"]) for identity, answer in cluster.answers.items()}
-    with connected(address) as connection:
+    with connect(address) as connection:
         said = connection.execute(
             "SELECT d.id, f.right FROM feedback f JOIN decisions d ON d.seq = f.decision"
         ).fetchall()

@@ -22,7 +22,7 @@ from onebit.service.errors import UnavailableError, UnfinishedError
 from onebit.service.service import Service
 from onebit.service.settings import Settings
 from onebit.service.store.postgres import appender, database, tail
-from onebit.service.store.postgres.schema import connected
+from onebit.service.store.postgres.schema import connect
 from tests.service.driving import PATIENCE_S, Client, decided, heard, new_task, outcome, run, until
 from tests.service.postgres import Server, needs_postgres, rows_in
 from tests.service.test_nodes import node, numbers_in, replayed_state, settled_states
@@ -237,7 +237,7 @@ sys.exit(main(["serve", "--port", "0", "--log-format", "json", "--log", sys.argv
 def test_nodes_of_an_older_protocol_are_replaced(postgres: Server, tmp_path: Path) -> None:
     """A process of the older one serves until it is ended, beside which no newer one starts; and then it cannot come back."""
     address = postgres.log()
-    with connected(address) as connection:
+    with connect(address) as connection:
         connection.execute("UPDATE head SET protocol = protocol - 1")
 
     def started(name: str) -> tuple[subprocess.Popen[bytes], Path]:

@@ -29,7 +29,7 @@ from onebit.service.store.queries import Event, Played, check_events
 from onebit.service.store.reader import Reader
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.rows import NAMES, Expected, class_checks
-from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, snapshot_in
+from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, decode_snapshot
 from onebit.service.store.snapshots import packed as packed_snapshot
 from onebit.service.task import build_learner
 
@@ -96,7 +96,7 @@ class LogFollower:
         if info is not None and info.forgotten_at:  # a snapshot from before has learnt what is not there any more
             snapshots.remove_before(info.forgotten_at)
         kept = reader.base(expected.task) if info is not None and info.base else None
-        found = next(snapshots.good(reader, last), None) or (None if kept is None else snapshot_in(kept))
+        found = next(snapshots.good(reader, last), None) or (None if kept is None else decode_snapshot(kept))
         if found is None:
             seq, _, detail = reader.changes(expected, 0, last)[0]
             learner = build_learner(detail, detail["classes"], expected.inputs)

@@ -85,7 +85,7 @@ def check(where: Path | str, token_file: Path | None = None) -> Report:
     settings = Settings(data=Path() if address else Path(where), log=address, token_file=token_file)
     _check_tokens(store, settings, report)
     try:
-        report.version, faults = store.examined()
+        report.version, faults = store.find_faults()
         for fault in faults:
             report.add(*fault)
         with closing(store.reader()) as reader:
@@ -260,7 +260,7 @@ _CHECKS: dict[str, Any] = {"changes": _change, "decisions": _decision, "feedback
 
 def _check_snapshots(store: Store, tasks: Iterable[int], reader: Reader, report: Report) -> None:
     for task in tasks:
-        for where, fault in store.snapshots(task, 1).examined(reader):
+        for where, fault in store.snapshots(task, 1).find_faults(reader):
             if fault is None:
                 report.snapshots += 1
             else:

@@ -41,7 +41,7 @@ def copy(source: str, target: str) -> Copied:
             _refuse_forgotten_rows(reader)
             new.take()
             try:
-                copied = new.filled((table, _pages(reader, table, end)) for table in NAMES)
+                copied = new.fill((table, _pages(reader, table, end)) for table in NAMES)
                 with closing(new.reader()) as other:
                     _compare(reader, other, end)
                 tokens = _tokens(source).listed()

@@ -21,7 +21,7 @@ from onebit.service.errors import ConflictError, NotFoundError
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.store.base import Appender, Store, store_at
-from onebit.service.store.errors import StaleError, in_words_of_input
+from onebit.service.store.errors import StaleError, as_input_errors
 from onebit.service.store.forgetting import Base, Forgetting, Forgotten, UnseenRowsError
 from onebit.service.store.reader import Reader
 from onebit.service.task import TaskInfo
@@ -92,7 +92,7 @@ def forget(
     position it has seen the rows. Where other nodes write some meanwhile that are to be forgotten too, it is done again.
     """
     store = store_at(where)
-    with in_words_of_input(f"the log in {store.name}"):
+    with as_input_errors(f"the log in {store.name}"):
         with LogReader(where) as log:
             log.task(name)
         store.take()
@@ -140,7 +140,7 @@ def refuse_training(info: TaskInfo) -> None:
         raise ConflictError(f"{info.training['learner']} is being trained from the log: wait until it has taken over")
 
 
-async def taken_out(
+async def forget_in_service(
     service: Service, admin: Admin, served: ServedTask, asked: ForgetOrder, token: str | None
 ) -> tuple[Forgotten, Base | None]:
     """Take decisions out of the log of a service that runs, where nobody says anything of them here meanwhile."""

@@ -12,7 +12,7 @@ from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy import Evaluation, Round, evaluate
 from onebit.service.inputs import decode_numbers
 from onebit.service.store.base import store_at
-from onebit.service.store.errors import in_words_of_input
+from onebit.service.store.errors import as_input_errors
 from onebit.service.store.queries import Event, GenerationCount, Logged, TaskChange, check_events
 from onebit.service.store.reader import PAGE
 from onebit.service.task import TaskInfo, build_learner, resolve_floor
@@ -27,7 +27,7 @@ class LogReader:
     def __init__(self, folder: Path | str) -> None:
         store = store_at(folder)
         self.name = f"the log in {store.name}"
-        with in_words_of_input(self.name):
+        with as_input_errors(self.name):
             self._reader = store.reader()
             self._end = self._reader.last()
 

@@ -101,7 +101,7 @@ class Store(Protocol):
     def check(self) -> None:
         """Refuse a store of which something is missing, before anything in it is changed."""
 
-    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+    def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
         """Return the version of the tables, and all faults beside those of the rows: where, and what. Nothing is changed."""
 
     def release(self) -> None:
@@ -110,7 +110,7 @@ class Store(Protocol):
     def appender(self, committed: Callable[[int, Keys], None]) -> Appender:
         """Return what adds rows; the log is made if there is none. `committed` is told the last row and what is new."""
 
-    def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
         """Write the rows of another log, with their numbers, into this one, which must be empty: all or none. Return their counts by table."""
 
     def start(self) -> None:

@@ -45,7 +45,7 @@ class DamagedLogError(OnebitError):
 
 
 @contextmanager
-def in_words_of_input(name: str) -> Iterator[None]:
+def as_input_errors(name: str) -> Iterator[None]:
     """What cannot be done with a log meanwhile is refused in one sentence, for whoever has named it and can only try again."""
     try:
         yield

@@ -36,7 +36,7 @@ from onebit.service.store.queries import (
 )
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.rows import NAMES, DecisionHead, DecisionRow, Expected, RevisionRow, Row, plain_checks
-from onebit.service.store.task_history import DamagedTask, folded
+from onebit.service.store.task_history import DamagedTask, fold_changes
 from onebit.service.task import TaskInfo, read_detail
 
 Values = Sequence[Any] | Mapping[str, Any]
@@ -81,11 +81,11 @@ class Reader:
 
         And those whose changes cannot be read.
         """
-        return folded(self._stored_changes("seq <= ?", upto))
+        return fold_changes(self._stored_changes("seq <= ?", upto))
 
     def task(self, number: int, upto: int) -> TaskInfo | None:
         """A task as it was at a position of the log; None where it was not there, or where its changes cannot be read."""
-        return next(iter(folded(self._stored_changes("task = ? AND seq <= ?", number, upto))[0]), None)
+        return next(iter(fold_changes(self._stored_changes("task = ? AND seq <= ?", number, upto))[0]), None)
 
     def changes_after(self, seq: int) -> list[StoredChange]:
         """What was changed of all tasks after a position."""

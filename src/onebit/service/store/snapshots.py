@@ -20,7 +20,6 @@ from onebit.learner.state import dump_state, load_state
 from onebit.rules import rule_named
 from onebit.service.core.statistics import Statistics
 from onebit.service.store.reader import Mark, Reader
-from onebit.service.store.rows import NAMES
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.service")
@@ -112,8 +111,7 @@ def _checked(
     """A snapshot, whole and of this log."""
     with name_file_in_errors(where):
         found = _unpacked(manifest, arrays, age_s)
-    mark = found.mark + [None] * (len(NAMES) - len(found.mark))  # before version 3 of the log there were no revisions
-    if mark != reader.mark(task, found.position, found.revised):
+    if found.mark != reader.mark(task, found.position, found.revised):
         raise InputError(f"{where} is of another log, or of rows that this one has lost")
     then = reader.task(task, found.position)
     if then is None:
@@ -124,13 +122,13 @@ def _checked(
     return found
 
 
-def made_at(name: str) -> int:
+def row_in_name(name: str) -> int:
     """The row at which a snapshot of this name was made; 0 where it is no name of one."""
     match = _NAME.fullmatch(name)
     return int(match[3] or match[2]) if match else 0
 
 
-def snapshot_in(content: bytes) -> Snapshot:
+def decode_snapshot(content: bytes) -> Snapshot:
     """A snapshot of the bytes of a file, which the log has kept."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the learner goes on where it was, on whichever machine
@@ -142,7 +140,7 @@ def snapshot_in(content: bytes) -> Snapshot:
 def refuse_lost_rows(data: Path, last: int) -> None:
     """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
     for path in sorted(data.glob(f"{FOLDER}/*/*.onebit")):
-        if (made := made_at(path.name)) > last:
+        if (made := row_in_name(path.name)) > last:
             raise InputError(
                 f"the log in {data} ends at row {last}, and {path} was made at row {made}, so that rows were lost: restore the "
                 f"log from a backup, or move {data / FOLDER} elsewhere to go on without them"
@@ -284,7 +282,7 @@ class Snapshots:
             return found if found.mark == reader.mark(self._task, found.position, found.revised) else None
         return None
 
-    def examined(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
+    def find_faults(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
         """Where each of them is, and what is wrong with it, if anything is."""
         for name in sorted(filter(_is_snapshot, self._store.names())):
             where = self._store.where(name)

@@ -27,7 +27,7 @@ class DamagedTask(NamedTuple):
     deleted: bool
 
 
-def folded(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[DamagedTask]]:
+def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[DamagedTask]]:
     """All tasks, deleted ones too, in the order in which they were created, as their changes have left them."""
     found: dict[int, TaskInfo] = {}
     damaged: dict[int, DamagedTask] = {}

@@ -25,8 +25,8 @@ from onebit.service.store.postgres.schema import (
     ORDERING,
     SNAPSHOTS,
     Fence,
-    connected,
-    in_our_words,
+    as_log_errors,
+    connect,
     log_error,
 )
 from onebit.service.store.rows import ROW_TYPES, Row
@@ -95,7 +95,7 @@ class PostgresAppender:
             connection = self._connected()
             self._warnings.clear()
             watched.enter_context(self._watch.over(connection, PATIENCE_S + SILENCE_S))
-            now, looked = self._looked(connection, group)
+            now, looked = self._lock_and_look(connection, group)
             outcomes = [looked.take(one, now) for one in group]
             accepted = [one for one, refusal in zip(group, outcomes, strict=True) if refusal is None]
             with connection.pipeline():
@@ -128,7 +128,7 @@ class PostgresAppender:
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
         connection = self._connected()
-        with in_our_words(), connection.transaction():
+        with as_log_errors(), connection.transaction():
             return find_span(_Translated(connection), order)
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
@@ -136,7 +136,7 @@ class PostgresAppender:
         committing = False
         try:
             connection = self._connected()
-            now, looked = self._looked(connection, ())
+            now, looked = self._lock_and_look(connection, ())
             if known != looked.last_change:
                 raise STALE
             seq = looked.last + 1
@@ -157,7 +157,7 @@ class PostgresAppender:
     def erase(self) -> bool:
         """Leave nothing in the tables of what was forgotten; whether that is done. Where not, the next leader tries again."""
         try:
-            with connected(self._address) as connection:
+            with connect(self._address) as connection:
                 _erase(connection)
         except (psycopg.Error, LogError) as error:
             why = log_error(error) if isinstance(error, psycopg.Error) else error
@@ -175,7 +175,7 @@ class PostgresAppender:
     def close(self) -> None:
         self._give_up()
 
-    def _looked(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _Looked]:
+    def _lock_and_look(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _LockedView]:
         """Take the ordering lock, and look: what time it is, where the log ends, and what is there of what is to be written."""
         ids = [(one.task, decision.record.id) for one in group for decision in one.decisions]
         decisions = [given.decision.record.seq for one in group for given in one.feedback]
@@ -213,7 +213,7 @@ class PostgresAppender:
         self._told_time(now)
         ids_taken = {*(taken.fetchall() if taken else ()), *(gone.fetchall() if gone else ())}
         orphaned = {row[0] for row in orphans} if orphans else set()
-        looked = _Looked(seq, last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
+        looked = _LockedView(seq, last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
         for decision, source, late in said.fetchall() if said else ():
             looked.said.setdefault(decision, set()).add((source, late))
         return now, looked
@@ -234,14 +234,14 @@ class PostgresAppender:
 
     def _head(self) -> tuple[str, int, bytes]:
         connection = self._connected()
-        with in_our_words():
+        with as_log_errors():
             row = connection.execute("SELECT log, seq, key FROM head, erasure").fetchone()
         assert row is not None
         return str(row[0]), int(row[1]), bytes(row[2])
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = connected(self._address)
+            self._connection = connect(self._address)
             self._connection.add_notice_handler(self._notice)
             if self._soon:
                 self._connection.execute("SET synchronous_commit TO off")
@@ -259,7 +259,7 @@ class PostgresAppender:
 
 
 @dataclass
-class _Looked:
+class _LockedView:
     """What was found under the lock; what is being written is added to it."""
 
     last: int  # where the log ends

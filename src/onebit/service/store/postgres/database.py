@@ -16,7 +16,7 @@ from typing import TypeVar
 import psycopg
 
 from onebit.service.store.errors import LogError
-from onebit.service.store.postgres.schema import connected, in_our_words
+from onebit.service.store.postgres.schema import as_log_errors, connect
 from onebit.service.store.reader import Reader, Values
 from onebit.service.store.rows import Row
 
@@ -99,7 +99,7 @@ class PostgresDatabase:
     def __init__(self, address: str, watch: Watch | None = None) -> None:
         self._address = address
         self._watch = watch or Watch()  # of a command, which waits as long as whoever called it
-        self._connection: psycopg.Connection | None = connected(address)
+        self._connection: psycopg.Connection | None = connect(address)
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
         """The rows of a query, or what is taken of them: then they come one by one, since they may be large."""
@@ -114,7 +114,7 @@ class PostgresDatabase:
     def _rows(
         self, connection: psycopg.Connection, query: str, values: Values, taken: Callable[[Iterator[Row]], list[Row]]
     ) -> list[Row]:
-        with in_our_words(), self._watch.over(connection, SILENCE_S), connection.cursor() as cursor:
+        with as_log_errors(), self._watch.over(connection, SILENCE_S), connection.cursor() as cursor:
             if taken is list:
                 return cursor.execute(translated(query), values).fetchall()
             rows = cursor.stream(translated(query), values)
@@ -136,7 +136,7 @@ class PostgresDatabase:
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed or self._connection.broken:
-            self._connection = connected(self._address)
+            self._connection = connect(self._address)
         return self._connection
 
 

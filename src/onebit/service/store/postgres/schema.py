@@ -162,7 +162,7 @@ class Fence(NamedTuple):
         return f"protocol {self.protocol} on {self.cpu}"
 
 
-def shown_address(address: str) -> str:
+def public_address(address: str) -> str:
     """The address without what is secret, for people."""
     try:
         parts = conninfo_to_dict(address)
@@ -172,10 +172,10 @@ def shown_address(address: str) -> str:
     return f"postgresql://{parts.get('host', '')}{port}/{parts.get('dbname', '')}"
 
 
-def connected(address: str) -> psycopg.Connection:
+def connect(address: str) -> psycopg.Connection:
     """A connection to the database, each statement of which is a transaction unless it says BEGIN."""
     given = conninfo_to_dict(address)
-    with in_our_words():
+    with as_log_errors():
         connection = psycopg.connect(
             make_conninfo(address, **{name: value for name, value in USUAL.items() if name not in given}),
             autocommit=True,
@@ -188,12 +188,12 @@ def connected(address: str) -> psycopg.Connection:
     return connection
 
 
-def made(address: str) -> None:
+def create_tables(address: str) -> None:
     """Make the tables where there are none; refuse what is no log, or a newer one."""
-    with connected(address) as connection, in_our_words():
+    with connect(address) as connection, as_log_errors():
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
-            raise InputError(f"{shown_address(address)} has the encoding {encoding}, but must have UTF8")
+            raise InputError(f"{public_address(address)} has the encoding {encoding}, but must have UTF8")
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, MAKING))
             if _version(connection, address) == 0:
@@ -207,9 +207,9 @@ def made(address: str) -> None:
 
 def refuse_unknown(address: str) -> None:
     """Refuse a database in which there is no log of this version."""
-    with connected(address) as connection, in_our_words():
+    with connect(address) as connection, as_log_errors():
         if _version(connection, address) == 0:
-            raise InputError(f"{shown_address(address)} has no log of `onebit serve`")
+            raise InputError(f"{public_address(address)} has no log of `onebit serve`")
 
 
 def _version(connection: psycopg.Connection, address: str) -> int:
@@ -219,7 +219,7 @@ def _version(connection: psycopg.Connection, address: str) -> int:
     row = connection.execute("SELECT version FROM onebit.head").fetchone()
     if row is None or row[0] > VERSION:
         what = "has no head" if row is None else f"was written by a newer onebit: its tables have version {row[0]}"
-        raise InputError(f"the log in {shown_address(address)} {what}, and {VERSION} is known")
+        raise InputError(f"the log in {public_address(address)} {what}, and {VERSION} is known")
     return int(row[0])
 
 
@@ -235,7 +235,7 @@ def log_error(error: psycopg.Error, *, unknown: bool = False) -> LogError:
 
 
 @contextmanager
-def in_our_words() -> Iterator[None]:
+def as_log_errors() -> Iterator[None]:
     """What PostgreSQL raises meanwhile is a `LogError`."""
     try:
         yield

@@ -14,7 +14,7 @@ from onebit.learner.model_file import Arrays, decode, encode
 from onebit.service.settings import Settings
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import Clock, DatabaseClock
-from onebit.service.store.errors import in_words_of_input
+from onebit.service.store.errors import as_input_errors
 from onebit.service.store.postgres.appender import PostgresAppender
 from onebit.service.store.postgres.database import PostgresDatabase, ThreadedInquiry, Watch
 from onebit.service.store.postgres.schema import (
@@ -23,17 +23,17 @@ from onebit.service.store.postgres.schema import (
     ORDERING,
     SNAPSHOTS,
     Fence,
-    connected,
-    in_our_words,
-    made,
+    as_log_errors,
+    connect,
+    create_tables,
+    public_address,
     refuse_unknown,
-    shown_address,
 )
 from onebit.service.store.postgres.tail import Tail
 from onebit.service.store.postgres.tokens import PostgresTokens, TokenTable
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, ROW_TYPES, Row
-from onebit.service.store.snapshots import Snapshots, made_at
+from onebit.service.store.snapshots import Snapshots, row_in_name
 from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
 
@@ -64,12 +64,12 @@ class PostgresSnapshots:
         self._task = task
 
     def names(self) -> list[str]:
-        with connected(self._address) as connection, in_our_words():
+        with connect(self._address) as connection, as_log_errors():
             rows = connection.execute("SELECT DISTINCT name FROM snapshots WHERE task = %s", (self._task,))
             return [str(row[0]) for row in rows]
 
     def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
-        with connected(self._address) as connection, in_our_words():
+        with connect(self._address) as connection, as_log_errors():
             rows = connection.execute(
                 "SELECT content, extract(epoch FROM clock_timestamp()) - made FROM snapshots "
                 "WHERE task = %s AND name = %s ORDER BY part",
@@ -81,7 +81,7 @@ class PostgresSnapshots:
 
     def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
         content = encode(manifest, arrays)
-        with connected(self._address) as connection, in_our_words(), connection.transaction():
+        with connect(self._address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, SNAPSHOTS))
             row = connection.execute(LAST_FORGOTTEN, (self._task,)).fetchone()
             if row is not None and int(name.split("-")[1].partition(".")[0]) < (row[0] or 0):
@@ -95,7 +95,7 @@ class PostgresSnapshots:
         return self.where(name)
 
     def remove(self, names: Iterable[str]) -> None:
-        with connected(self._address) as connection, in_our_words():
+        with connect(self._address) as connection, as_log_errors():
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = ANY(%s)", (self._task, list(names)))
 
     def put_aside(self, name: str) -> None:
@@ -114,7 +114,7 @@ class PostgresStore:
     def __init__(self, address: str, soon: bool = False) -> None:
         self.address = address
         self._soon = soon  # whether this node replies before its rows are on the disk of the database
-        self.name = shown_address(address)
+        self.name = public_address(address)
         self.cache = DecisionCache()
         self._tokens = TokenTable()
         self._clock = DatabaseClock()
@@ -138,11 +138,11 @@ class PostgresStore:
     def take(self) -> None:
         """Make the tables where there are none, and join the nodes, which must be of one kind."""
         try:
-            with in_words_of_input(self.name):
-                made(self.address)
-                self._presence = connected(self.address)
+            with as_input_errors(self.name):
+                create_tables(self.address)
+                self._presence = connect(self.address)
                 self._join(self._presence)
-                with in_our_words():
+                with as_log_errors():
                     self._tokens.look(self._presence)
         except BaseException:
             self.release()
@@ -151,7 +151,7 @@ class PostgresStore:
     def _join(self, connection: psycopg.Connection) -> None:
         """Have a connection say, while it lasts, that there is a node of this kind; refused beside nodes of another."""
         mine = Fence.of_this()
-        with in_our_words(), connection.transaction():
+        with as_log_errors(), connection.transaction():
             row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()
             assert row is not None
             theirs = Fence(*row)
@@ -168,22 +168,22 @@ class PostgresStore:
 
     def check(self) -> None:
         """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
-        with connected(self.address) as connection, in_our_words():
+        with connect(self.address) as connection, as_log_errors():
             row = connection.execute("SELECT seq FROM head").fetchone()
             names = connection.execute("SELECT DISTINCT task, name FROM snapshots").fetchall()
         assert row is not None
         for task, name in names:
-            if made_at(name) > row[0]:
+            if row_in_name(name) > row[0]:
                 raise InputError(
-                    f"the log in {self.name} ends at row {row[0]}, and the snapshot {task}/{name} was made at row {made_at(name)}, so that "
+                    f"the log in {self.name} ends at row {row[0]}, and the snapshot {task}/{name} was made at row {row_in_name(name)}, so that "
                     "rows were lost: restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
                 )
 
-    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+    def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
         """The version of the tables, and where they contradict each other."""
-        with in_words_of_input(self.name):
+        with as_input_errors(self.name):
             refuse_unknown(self.address)
-        with connected(self.address) as connection, in_our_words(), connection.transaction():
+        with connect(self.address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others write meanwhile
             row = connection.execute("SELECT version FROM head").fetchone()
             assert row is not None
@@ -226,13 +226,13 @@ class PostgresStore:
 
     def flush(self) -> None:
         """Have everything that was committed on the disk of the database: what is written last is there after all before it."""
-        with connected(self.address) as connection, in_our_words():
+        with connect(self.address) as connection, as_log_errors():
             connection.execute("UPDATE head SET beats = beats + 1")
 
-    def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
         counts: dict[str, int] = {}
         seq, time = 0, 0.0
-        with connected(self.address) as connection, in_our_words(), connection.transaction():
+        with connect(self.address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
             found = connection.execute("SELECT seq FROM head").fetchone()

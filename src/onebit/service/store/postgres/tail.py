@@ -20,7 +20,7 @@ import psycopg
 from onebit.errors import OnebitError
 from onebit.service.store.errors import LogError
 from onebit.service.store.postgres.database import Watch
-from onebit.service.store.postgres.schema import CHANNEL, connected, log_error
+from onebit.service.store.postgres.schema import CHANNEL, connect, log_error
 from onebit.service.store.rows import NAMES
 from onebit.service.store.submission import Keys
 
@@ -153,7 +153,7 @@ class Tail:
             self._connection = None
 
     def _listen(self) -> None:
-        self._connection = connection = connected(self._address)
+        self._connection = connection = connect(self._address)
         with self._watch.over(connection, SILENCE_S):
             self._join(connection)
             connection.execute("SET synchronous_commit TO off")  # a lease need not outlast the server

@@ -12,8 +12,8 @@ import psycopg
 from pydantic import ValidationError
 
 from onebit.errors import InputError
-from onebit.service.store.errors import in_words_of_input
-from onebit.service.store.postgres.schema import connected, in_our_words, made, shown_address
+from onebit.service.store.errors import as_input_errors
+from onebit.service.store.postgres.schema import as_log_errors, connect, create_tables, public_address
 from onebit.service.tokens import Token, Tokens
 
 LEASE_S = 5.0  # for which tokens that were looked at are good; a node that hears nothing lets nobody in after that
@@ -40,11 +40,11 @@ class TokenTable:
         row = connection.execute("SELECT tokens, closed FROM head").fetchone()
         assert row is not None
         if self.known is None or self.known.version != row[0]:
-            self.known = TokenList(row[0], row[1], tokens_in(connection))
+            self.known = TokenList(row[0], row[1], read_tokens(connection))
         self.looked = began
 
 
-def tokens_in(connection: psycopg.Connection) -> list[Token]:
+def read_tokens(connection: psycopg.Connection) -> list[Token]:
     rows = connection.execute("SELECT content FROM tokens")
     try:
         found = [Token.model_validate_json(content) for (content,) in rows]
@@ -67,14 +67,14 @@ class PostgresTokens(Tokens):
 
     def load(self) -> None:
         """Read them now."""
-        with in_words_of_input(self.name):
-            made(self._address)
-            with connected(self._address) as connection, in_our_words():
+        with as_input_errors(self.name):
+            create_tables(self._address)
+            with connect(self._address) as connection, as_log_errors():
                 self._table.look(connection)
 
     @property
     def name(self) -> str:
-        return shown_address(self._address)
+        return public_address(self._address)
 
     def _look(self) -> None:
         known = self._table.known
@@ -89,7 +89,7 @@ class PostgresTokens(Tokens):
 
     def _read(self) -> list[Token]:
         if self._changing is not None:
-            return tokens_in(self._changing)
+            return read_tokens(self._changing)
         with self._locked():
             return self._read()
 
@@ -105,9 +105,9 @@ class PostgresTokens(Tokens):
     @contextmanager
     def _locked(self) -> Iterator[None]:
         """One transaction, in which nobody else changes them."""
-        with in_words_of_input(self.name):
-            made(self._address)
-            with connected(self._address) as connection, in_our_words(), connection.transaction():
+        with as_input_errors(self.name):
+            create_tables(self._address)
+            with connect(self._address) as connection, as_log_errors(), connection.transaction():
                 connection.execute("SELECT 1 FROM head FOR UPDATE")
                 self._changing = connection
                 try:

@@ -23,7 +23,14 @@ from onebit.service.store.errors import ForeignWriteError, LogError
 from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, find_span, take_out
 from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, Row
 from onebit.service.store.sqlite.packing import pack_numbers, pack_probabilities
-from onebit.service.store.sqlite.schema import PACKED_COLUMNS, created, in_our_words, last_seq, reason, writable
+from onebit.service.store.sqlite.schema import (
+    PACKED_COLUMNS,
+    as_log_errors,
+    connect_to_write,
+    last_seq,
+    open_or_create,
+    reason,
+)
 from onebit.service.store.submission import Keys, Outcome, Submission, count_rows
 
 LOG = logging.getLogger("onebit.service")
@@ -55,8 +62,8 @@ class SqliteAppender:
         self._path = path
         self._committed = committed
         self._cache = cache or DecisionCache()
-        with in_our_words():
-            self.connection = created(path)
+        with as_log_errors():
+            self.connection = open_or_create(path)
             self._service = secrets.token_hex(16)
             self._last = self._taken()
             self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
@@ -137,7 +144,7 @@ class SqliteAppender:
             os.close(journal)
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
-        with in_our_words():
+        with as_log_errors():
             self.connection.execute("PRAGMA temp_store = MEMORY")
             return find_span(self.connection, order)
 
@@ -216,7 +223,7 @@ class SqliteAppender:
             with contextlib.suppress(sqlite3.Error):
                 self.connection.close()
             with contextlib.suppress(sqlite3.Error, OnebitError):
-                self.connection = writable(self._path)
+                self.connection = connect_to_write(self._path)
 
 
 @contextlib.contextmanager
@@ -262,11 +269,11 @@ def _packed(rows: Sequence[Row]) -> Iterator[Sequence[Any]]:
         yield kept
 
 
-def filled(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+def fill_log(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
     """Make a log of rows that have their numbers, in one transaction; how many there are, by table. Where that fails, there is no log."""
     counts: dict[str, int] = {}
     try:
-        with in_our_words(), contextlib.closing(created(path)) as connection:
+        with as_log_errors(), contextlib.closing(open_or_create(path)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             for table, pages in tables:
                 counts[table] = 0

@@ -102,16 +102,16 @@ _COLUMNS_AS_READ = ", ".join(
 _AS_READ = f"CREATE TEMP VIEW decisions AS SELECT {_COLUMNS_AS_READ} FROM main.decisions;"
 
 
-def created(path: Path) -> sqlite3.Connection:
+def open_or_create(path: Path) -> sqlite3.Connection:
     """A connection that writes to a log that is there, or is made now: as a whole, so that a crash leaves no half of it."""
     if not path.exists() or path.stat().st_size == 0:
         with closing(sqlite3.connect(":memory:")) as new:
             new.executescript(SCHEMA)
             write_atomically(path, new.serialize())
-    return writable(path)
+    return connect_to_write(path)
 
 
-def writable(path: Path) -> sqlite3.Connection:
+def connect_to_write(path: Path) -> sqlite3.Connection:
     """A connection that writes to a log."""
     connection = _connected(path, "rw")
     try:
@@ -124,7 +124,7 @@ def writable(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def opened(path: Path) -> sqlite3.Connection:
+def connect_to_read(path: Path) -> sqlite3.Connection:
     """A connection that only reads; the file must be there."""
     if not path.is_file():
         folder = path.parent
@@ -244,7 +244,7 @@ def log_error(error: sqlite3.Error) -> LogError:
 
 
 @contextmanager
-def in_our_words() -> Iterator[None]:
+def as_log_errors() -> Iterator[None]:
     """What SQLite raises meanwhile is a `LogError`."""
     try:
         yield
@@ -256,7 +256,7 @@ class SqliteDatabase:
     """A connection that reads the file."""
 
     def __init__(self, path: Path) -> None:
-        self.connection = opened(path)
+        self.connection = connect_to_read(path)
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
         try:
@@ -266,17 +266,17 @@ class SqliteDatabase:
                 raise log_error(error) from error
         self.connection.text_factory = _text  # which takes its time
         try:
-            with in_our_words():
+            with as_log_errors():
                 return taken(self.connection.execute(query, values))
         finally:
             self.connection.text_factory = str
 
     def last_seq(self) -> int:
-        with in_our_words():
+        with as_log_errors():
             return last_seq(self.connection)
 
     def last_time(self) -> float:
-        with in_our_words():
+        with as_log_errors():
             return last_time(self.connection)
 
     def close(self) -> None:

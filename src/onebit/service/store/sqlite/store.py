@@ -16,10 +16,10 @@ from onebit.service.store.reader import Reader
 from onebit.service.store.rows import Row
 from onebit.service.store.snapshots import FOLDER as SNAPSHOTS
 from onebit.service.store.snapshots import SnapshotFolder, Snapshots, refuse_lost_rows
-from onebit.service.store.sqlite.appender import SqliteAppender, filled
+from onebit.service.store.sqlite.appender import SqliteAppender, fill_log
 from onebit.service.store.sqlite.files import check_files, refuse_remains
 from onebit.service.store.sqlite.folder import FolderLock, refuse_network
-from onebit.service.store.sqlite.schema import FILE, VERSION, SqliteDatabase, in_our_words, opened
+from onebit.service.store.sqlite.schema import FILE, VERSION, SqliteDatabase, as_log_errors, connect_to_read
 from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
 
@@ -69,10 +69,10 @@ class SqliteStore:
             with closing(self.reader()) as reader:
                 refuse_lost_rows(self._folder, reader.last())
 
-    def examined(self) -> tuple[int, list[tuple[str, str]]]:
+    def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
         """The version of the database, and what SQLite finds wrong with it; and what lies among the snapshots that is none."""
         refuse_remains(self._path, self._folder / SNAPSHOTS)
-        with closing(opened(self._path)) as connection, in_our_words():
+        with closing(connect_to_read(self._path)) as connection, as_log_errors():
             found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
         faults = [] if found == ["ok"] else [(FILE, " ".join(line.split())) for line in found]
         strays = (path for path in self._folder.glob(f"{SNAPSHOTS}/*/*.onebit") if not path.parent.name.isdecimal())
@@ -96,10 +96,10 @@ class SqliteStore:
             match_folder_owner(one, self._folder)
         return appender
 
-    def filled(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
         if self._path.exists():
             raise InputError(f"{self._folder} has a log already: give a folder in which there is none")
-        return filled(self._path, tables)
+        return fill_log(self._path, tables)
 
     def start(self) -> None:
         """Nobody else writes."""
