@@ -8,7 +8,6 @@ from math import isnan
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels, candidates_at, is_complete_at, pack_candidates
 from onebit.contract.parameters import Real, checked_flag
@@ -80,42 +79,45 @@ def _one_a_row(among: object) -> bool:
     return kinds == {False}
 
 
-def build_decisions(
+def build_decision(
     runtime: Runtime,
-    ids: Sequence[int | str],
-    kept: Sequence[Kept],
-    choices: NDArray[np.float64],
+    identity: int | str,
+    kept: Kept,
+    choice: Sequence[float],
     terms: DecisionTerms = PLAIN_TERMS,
+    row: int = 0,
+) -> Decision:
+    """Build a decision from the numbers of the choice that the loop has made; `row` is its place among those of the terms."""
+    label, greedy, weight, note, second_note, propensity, raw, confidence, sure, *chances = choice
+    classes = runtime.names.names
+    among, complete = (None, False) if terms is PLAIN_TERMS else _candidates(runtime, terms, row)
+    probabilities = dict(zip(classes, chances))  # noqa: B905 - `strict` takes two thirds as long again
+    if 0.0 in chances:
+        probabilities = {name: chance for name, chance in probabilities.items() if chance > 0.0}
+    return Decision(
+        identity,
+        classes[int(label)],
+        propensity,
+        classes[int(greedy)],
+        weight,
+        (note, second_note),
+        kept,
+        runtime.ledger.moment,
+        runtime.identity,
+        among,
+        complete,
+        probabilities,
+        raw,
+        None if isnan(confidence) else confidence,
+        None if isnan(sure) else sure,
+    )
+
+
+def build_decisions(
+    runtime: Runtime, ids: Sequence[int | str], kept: Sequence[Kept], choices: list[list[float]], terms: DecisionTerms
 ) -> list[Decision]:
-    """Build decisions from the numbers of the choices that the loop has made, row by row."""
-    classes, identity, moment = runtime.names.names, runtime.identity, runtime.ledger.moment
-    decisions = []
-    for row, choice in enumerate(choices.tolist()):
-        label, greedy, weight, note, second_note, propensity, raw, confidence, sure, *chances = choice
-        among, complete = (None, False) if terms is PLAIN_TERMS else _candidates(runtime, terms, row)
-        probabilities = dict(zip(classes, chances))  # noqa: B905 - `strict` takes two thirds as long again
-        if 0.0 in chances:
-            probabilities = {name: chance for name, chance in probabilities.items() if chance > 0.0}
-        decisions.append(
-            Decision(
-                ids[row],
-                classes[int(label)],
-                propensity,
-                classes[int(greedy)],
-                weight,
-                (note, second_note),
-                kept[row],
-                moment,
-                identity,
-                among,
-                complete,
-                probabilities,
-                raw,
-                None if isnan(confidence) else confidence,
-                None if isnan(sure) else sure,
-            )
-        )
-    return decisions
+    rows = enumerate(zip(ids, kept, choices, strict=True))
+    return [build_decision(runtime, *values, terms, row) for row, values in rows]
 
 
 def logged_decision(
@@ -133,7 +135,7 @@ def logged_decision(
     terms = parse_terms(runtime, among, complete)
     checked = checked_id(runtime.ledger.next_id if identity is None else identity)
     kept, _ = runtime.decide_one(x, checked, terms)
-    (decision,) = build_decisions(runtime, [checked], [kept], runtime.model.choice, terms)
+    decision = build_decision(runtime, checked, kept, runtime.model.choice[0].tolist(), terms)
     if decision.among is not None and label not in decision.among:
         raise InputError(f"label is {brief(label)}, which is none of the candidates")
     if decision.among is not None and len(decision.among) == 1 and weight < 1.0:

@@ -26,7 +26,7 @@ from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
 from onebit.learner import inspection
-from onebit.learner.decide import Among, build_decisions, logged_decision, parse_terms
+from onebit.learner.decide import Among, build_decision, build_decisions, logged_decision, parse_terms
 from onebit.learner.decision import Decision
 from onebit.learner.feedback import learn_answer, parse_answers
 from onebit.learner.inspection import Explanation, explain
@@ -93,7 +93,7 @@ class Learner:
             kept, _ = runtime.decide_one(x, identity, terms)
             if id is None:
                 runtime.ledger.next_id += 1
-            return build_decisions(runtime, (identity,), (kept,), runtime.model.choice, terms)[0]
+            return build_decision(runtime, identity, kept, runtime.model.choice[0].tolist(), terms)
 
     def decide_many(
         self,
@@ -119,7 +119,7 @@ class Learner:
             terms = parse_terms(runtime, among, complete, sure, risk, len(kept))
             choices = runtime.choices(rows, given, engine.CHOICE_COLUMNS + len(runtime.classes), terms)
             runtime.ledger.next_id += len(kept) if ids is None else 0
-            return build_decisions(runtime, given, kept, choices, terms)
+            return build_decisions(runtime, given, kept, choices.tolist(), terms)
 
     def from_log(
         self,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,15 +16,13 @@ from onebit.contract.candidates import Labels, repack_list
 from onebit.contract.draws import CORRECTING, TEACHING
 from onebit.contract.rule import LEARNT
 from onebit.engine import stream as engine
+from onebit.engine.arguments import LaidOutLoop
 from onebit.engine.compile import loop_for
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
 from onebit.features.rows import Row, Rows, as_rows, convert_stretch, filled_cells, one_row
 from onebit.learner.model import Model
-
-if TYPE_CHECKING:
-    from onebit.engine.arguments import LaidOutLoop
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
 STEPS = 50  # taken one by one before it pays to lay out the arguments of the loop
@@ -119,8 +117,6 @@ def _lay_out(model: Model, row: Row) -> LaidOutLoop | None:
         return None
     if not isinstance(model.loop, CompiledLoop):  # as where Numba was asked not to compile
         return None
-    from onebit.engine.arguments import LaidOutLoop
-
     arguments = {
         "params": model.params,
         "space": model.space,

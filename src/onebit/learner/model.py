@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from onebit.contract.memory import require_memory
 from onebit.contract.options import Options
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
-from onebit.engine.arguments import place_apart
+from onebit.engine.arguments import LaidOutLoop, place_apart
 from onebit.engine.compile import loop_for
 from onebit.engine.generic import needs_room
 from onebit.engine.schedule import NOTHING
@@ -31,9 +31,6 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.layout import refuse_unlike
 from onebit.spaces.routing import MOST_BYTES, Routing
 from onebit.spaces.sparse import SparseRows
-
-if TYPE_CHECKING:
-    from onebit.engine.arguments import LaidOutLoop
 
 _WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # by the loop, between one call and the next
 
