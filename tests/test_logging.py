@@ -51,7 +51,7 @@ def test_a_program_sees_nothing_unless_it_asks() -> None:
 )
 def test_whoever_waits_at_a_terminal_is_told_what_for(terminal: bool, asked: str, said: str) -> None:
     """Unless the program says where its log goes."""
-    program = f"import logging, sys, onebit\n{asked}\nfrom onebit.engine.compile import _say\n_say('compiling Banditron, once')"
+    program = f"import logging, sys, onebit\n{asked}\nfrom onebit.engine.compile import _announce_work\n_announce_work('compiling Banditron, once')"
     shown, given = pty.openpty() if terminal else os.pipe()
     with os.fdopen(given, "wb"):
         subprocess.run([sys.executable, "-c", program], stderr=given, check=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import onebit
-from onebit.auto.dense import arrays
+from onebit.auto.dense import scoring
 from onebit.auto.dense.views import MEAN
 from onebit.checks.examples import refused, state
 from onebit.learner.learner import Learner, copy_learner
@@ -71,7 +71,7 @@ def test_check(name: str, options: dict[str, Any], check: str, whole: bool) -> N
 def test_compiled_rule_equals_its_oracle(
     name: str, options: dict[str, Any], classes: int, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(arrays, "MOST_WAVES", 24)  # what the twin does takes the square of it
+    monkeypatch.setattr(scoring, "MOST_WAVES", 24)  # what the twin does takes the square of it
     assert_equals_its_oracle(name, options, classes, late)
 
 

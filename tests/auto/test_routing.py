@@ -31,7 +31,7 @@ from onebit.rules import registry
 from onebit.service.inputs import Inputs
 from onebit.service.task import warm
 from onebit.sklearn import BanditClassifier
-from onebit.spaces.routing import FILLED, LEAST_SPARSE, MOST_DENSE, ROWS, Routing, form_for
+from onebit.spaces.choose import FILLED, LEAST_SPARSE, MOST_DENSE, ROWS, Routing, form_for
 from tests.auto.streams import Array, topics
 from tests.every_rule.cases import SEED, WALKED, assert_walks_rows_as_it_steps
 from tests.service.driving import replayed, run

@@ -227,8 +227,7 @@ def test_the_parts_of_numba_that_are_its_own_are_where_they_were() -> None:
     assert callable(Lower.create_cpython_wrapper), "Numba has moved the wrapper that engine.native_entry replaces"
     assert isinstance(NativeLowering.lowering_class, property), "Numba has moved what engine.native_entry lowers with"
     lowering = inspect.getsource(Lower)
-    own = ("_singly_assigned_vars", "_blk_local_varmap", "def alloca_lltype(", "def storevar(", "def lower_setitem(")
-    for name in (*own, "def lower_getitem(self, resty, expr, value, index, signature)"):
+    for name in ("_singly_assigned_vars", "_blk_local_varmap", "def alloca_lltype(", "def storevar("):
         assert name in lowering, f"Numba has moved {name} of Lower, which engine.shortcuts uses"
     assert "self._alloca_var(" in inspect.getsource(Lower.getvar), (
         "Numba no longer makes room for a variable on first use"

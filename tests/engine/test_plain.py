@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.engine.plain import PlainLoop
+from onebit.engine.compile import PlainLoop
 from onebit.spaces.dense import DenseRows
 from tests.slow import ON_DEMAND
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onebit.auto.dense import arrays
+from onebit.auto.dense import scoring
 
 from .auto_members import HALF, ColumnStatistics, Found, SlowBasis, SlowClusters, SlowLinear, SlowWaves
 from .auto_shaped import SlowShaped
@@ -81,7 +81,7 @@ class Oracle(SlowTwin):
         R = self.basis.number
         self.shaped = SlowShaped(classes, R, dtype, classes * R**2 > 2**19)
         full = classes * (features + 1) ** 2 <= 1e6
-        D = min(arrays.MOST_WAVES, int(math.sqrt(5e5 / classes))) if classes <= 50 else 0
+        D = min(scoring.MOST_WAVES, int(math.sqrt(5e5 / classes))) if classes <= 50 else 0
         generator = np.random.default_rng(seed)
         self.narrow = features <= 128
         self.waves = SlowWaves(features, D if full else 0, dtype, generator)

@@ -15,7 +15,7 @@ from onebit.learner import loop_calls, model
 from onebit.service.core import compiler
 from onebit.service.inputs import Inputs
 from onebit.service.task import build_learner, check_learner, warm
-from onebit.spaces.routing import LEAST_SPARSE
+from onebit.spaces.choose import LEAST_SPARSE
 
 CLASSES: list[Any] = ["a", "b", "c"]
 Loops = set[tuple[str, str]]

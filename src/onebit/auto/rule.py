@@ -64,8 +64,8 @@ def decide(params: Auto, given: RuleInput) -> Choice:
 def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Hand on what was heard; 0 says that everything learnt so far is forgotten."""
     memory, right = given.memory, revealed == choice.label
-    remember(memory, choice, right)
-    hear(params, choice.label, right, given.reward, step)
+    count_exploration(memory, choice, right)
+    write_feedback(params, choice.label, right, given.reward, step)
     # By all classes: sets of different sizes would make one error look like several.
     if change_detector.detects(memory, DETECTOR, params.all_classes, not right):
         memory[RESTARTS] += 1.0
@@ -73,7 +73,7 @@ def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: V
     return 1.0
 
 
-def remember(memory: Vector, choice: Choice, right: bool) -> None:
+def count_exploration(memory: Vector, choice: Choice, right: bool) -> None:
     """Keep account of exploration, for `describe`."""
     explores = 1.0 if choice.label != choice.greedy else 0.0
     memory[EXPLORED] += explores
@@ -83,7 +83,7 @@ def remember(memory: Vector, choice: Choice, right: bool) -> None:
         memory[HOPED] += choice.note
 
 
-def hear(params: Auto, label: int, right: bool, reward: float, step: Vector) -> None:
+def write_feedback(params: Auto, label: int, right: bool, reward: float, step: Vector) -> None:
     """Write down what was heard for the space: of which classes, about which label, and what.
 
     A reward between right and wrong is what members are weighed by and regressions aim at; `right`, which is true with that probability, is what
@@ -104,7 +104,7 @@ def probabilities(params: Auto, given: RuleInput, out: Vector) -> None:
 
 def teach(params: Auto, given: RuleInput, label: int, step: Vector) -> float:
     """With the label known: as if it had been played."""
-    hear(params, label, True, 1.0, step)
+    write_feedback(params, label, True, 1.0, step)
     return 1.0
 
 
@@ -120,10 +120,10 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
         out[place], out[count + place] = belief, hope
         if total < 1.0:
             among = belief / total if total > 0.0 else 1.0 / count
-            out[place], out[count + place] = among, raised_alike(among, belief, hope)
+            out[place], out[count + place] = among, raise_alike(among, belief, hope)
 
 
-def raised_alike(among: float, belief: float, hope: float) -> float:
+def raise_alike(among: float, belief: float, hope: float) -> float:
     """A belief among few classes, its odds raised as much as those among all are."""
     odds, before = hope * (1.0 - belief), belief * (1.0 - hope)
     if not odds > before:

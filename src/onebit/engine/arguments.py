@@ -1,14 +1,12 @@
 """The arguments of a loop: handed over as words, with arrays that lie apart in memory.
 
-A number is a word, and an array is the address of NumPy's own record of it, whose first fields (the data, the number of axes, the
-lengths and the strides) have been where they are since NumPy 1.0 and are read by every extension module. A tuple is the words of its
-parts. So handing over an array costs no more than naming it, and machine code needs nothing of Python to take it apart. Behind the last
-there are two words for what is kept from call to call (`engine.native_entry`).
+A number is a word, an array the address of NumPy's own record of it, whose first fields (the data, the number of axes, the lengths and the
+strides) have been where they are since NumPy 1.0, and a tuple the words of its parts. So machine code needs nothing of Python to take them apart. Behind
+the last there are two words for what is kept from call to call (`engine.native_entry`).
 
-Arrays that machine code writes to lie apart from all others. A loop that sums along with what it writes has two forms: in vectors, and one
-after the other for the case that what it writes may be what it reads next. Which of them runs is decided by addresses, and where few numbers
-are to be summed an array that lies right behind another counts as that case. The two sum in another order. So two learners that had learnt
-the same could differ in their last bits, by where their arrays happened to be. With a gap around every array it is always the same form.
+A loop that sums along with what it writes has two forms, in vectors and one number after the other, which sum in another order. Addresses decide
+which of them runs: an array right behind another counts as one that may overlap it. With a gap around every array that is written to it
+is always the same form, so that learners that have learnt the same do not differ in their last bits.
 """
 
 from __future__ import annotations
@@ -38,7 +36,7 @@ LARGE = 2**20  # bytes from which on an array has pages of its own
 
 
 def packer(names: Sequence[str], prototype: Sequence[Any]) -> Callable[..., bytes]:
-    """A function of arguments that are like these: their words, one after the other."""
+    """Return a function that packs arguments like these into words."""
     leaves = [leaf for name, value in zip(names, prototype, strict=True) for leaf in _leaves(name, value)]
     pack = struct.Struct("".join(letter for _, letter in leaves)).pack
     # Written out, since walking through the arguments of every call would take three times as long.
@@ -47,20 +45,20 @@ def packer(names: Sequence[str], prototype: Sequence[Any]) -> Callable[..., byte
 
 
 def room_of(value: Any) -> int:
-    """How many words compiled code takes for an argument that it keeps, at most: of an array its data, its size and two numbers for each axis, and two that it does not need."""
+    """Return how many words compiled code needs at most to keep an argument: of an array five, and two for each axis."""
     if isinstance(value, tuple):
         return sum(map(room_of, value))
     return 5 + 2 * value.ndim if isinstance(value, np.ndarray) else 1
 
 
 def word_of(name: str, names: Sequence[str], prototype: Sequence[Any]) -> int:
-    """Which word an argument is, or begins with."""
+    """Return the number of the word that an argument is, or begins with."""
     before = zip(names[: names.index(name)], prototype, strict=False)
     return sum(1 for earlier, value in before for _ in _leaves(earlier, value))
 
 
 def _leaves(expression: str, value: Any) -> Iterator[tuple[str, str]]:
-    """How each word of an argument is reached, and its letter in the language of `struct`."""
+    """Yield for each word of an argument how it is reached, and its letter in the language of `struct`."""
     if isinstance(value, tuple):
         for place, part in enumerate(value):
             yield from _leaves(f"{expression}[{place}]", part)
@@ -97,7 +95,6 @@ class LaidOutLoop:
         self._referred = loop, arguments, room  # they live as long as there are addresses of them
 
     def decide(self, values: int, columns: int, starts: int, identity: int, mode: int) -> int:
-        """Decide on a row."""
         words, row = self._words, self._row
         words[row] = values
         if columns:
@@ -122,7 +119,7 @@ class LaidOutLoop:
 
 
 def described(value: Any) -> Any:
-    """All that decides what machine code an argument needs: types, and how arrays lie in memory."""
+    """Return all that decides what machine code an argument needs: types, and how arrays lie in memory."""
     if isinstance(value, tuple):
         kind = type(value)
         parts = [described(part) for part in value]
@@ -152,7 +149,7 @@ def _place_apart(value: Any, done: dict[int, NDArray[Any]]) -> Any:
 
 
 def _stays(array: NDArray[Any]) -> bool:
-    """Whether an array lies apart already, or is large, empty, or a part of something else."""
+    """Return True if an array lies apart already, or is large, empty, or a part of something else."""
     if array.nbytes == 0 or array.nbytes > LARGE or not array.flags.c_contiguous:
         return True
     around = array.base

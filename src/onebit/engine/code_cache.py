@@ -12,10 +12,14 @@ import re
 import shutil
 import tempfile
 import time
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 import platformdirs
+
+from onebit.contract.files import write_atomically
+from onebit.errors import InputError
 
 UNUSED_S = 60 * 24 * 3600.0  # 60 days without a process that looked for code there
 _MARK_BYTES = 32  # of the hash of the code, in front of it
@@ -24,12 +28,12 @@ _NAME = re.compile(r"[0-9a-f]{24}")  # as `fingerprint` makes them; nothing else
 
 
 def root() -> Path:
-    """The folder of all of them."""
+    """Return the folder of all folders of machine code."""
     return Path(os.environ.get("ONEBIT_CACHE") or platformdirs.user_cache_dir("onebit"))
 
 
 def folder_for(name: str, inner: str) -> Path | None:
-    """A folder that can be written to, or None. Asking for it counts as using it."""
+    """Return a folder that can be written to, or None. Asking for it counts as using it."""
     folder = root() / name / inner
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -42,12 +46,12 @@ def folder_for(name: str, inner: str) -> Path | None:
 
 
 def holds_code(folder: Path | None) -> bool:
-    """Whether machine code is in a folder: an object file, or what Numba keeps itself (`engine.plain`)."""
+    """Return True if machine code is in a folder: an object file, or what Numba keeps itself (`PlainLoop`)."""
     return folder is not None and ((folder / LOOP).is_file() or any(folder.glob("**/*.nbi")))
 
 
 def kept_code(folder: Path | None, file: str = LOOP) -> bytes | None:
-    """The machine code in a folder; None where there is none, or where the file is not what was written."""
+    """Return the machine code in a folder; None where there is none, or where the file is not what was written."""
     if folder is None:
         return None
     try:
@@ -59,17 +63,10 @@ def kept_code(folder: Path | None, file: str = LOOP) -> bytes | None:
 
 
 def keep_code(folder: Path | None, code: bytes, file: str = LOOP) -> None:
-    """Write machine code into a folder, whole or not at all: others may be reading or writing there. Where that fails it is made again next time."""
-    if folder is None:
-        return
-    try:
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as written:
-            written.write(_mark(code) + code)
-        path = Path(written.name)
-        path.chmod(0o644)  # as other files: what one user has compiled, another may read
-        path.replace(folder / file)
-    except OSError:
-        return
+    """Write machine code into a folder: others may be reading or writing there. Where that fails it is made again next time."""
+    if folder is not None:
+        with suppress(InputError):
+            write_atomically(folder / file, _mark(code) + code)
 
 
 def _mark(code: bytes) -> bytes:

@@ -1,9 +1,8 @@
 """Compiles the loop once for each pair of rule and space, and keeps the machine code between processes.
 
 Each pair has its own folder in the user's cache, named by a hash of all the code that goes into it and of all that makes machine code
-of it: nothing stale is ever found there, a rule in a user's own file can be edited or deleted without harm to the others, and the
-package folder may be read-only. `ONEBIT_CACHE` names another folder than the user's cache. Numba is imported where something is to be
-compiled, and not where it is found (`engine.machine_code`). With a version of Numba that is not known all is compiled by `engine.plain`.
+of it: nothing stale is ever found there. Numba is imported where something is to be compiled, and not where it is found (`engine.machine_code`).
+With a version of Numba that is not known (`PlainLoop`) everything works and decides the same; compiling takes several times as long, and a step from Python too.
 
 Machine code trusts its callers: they pass exactly the types of `_prototype`, contiguous arrays of the dtypes given there.
 """
@@ -15,11 +14,12 @@ import logging
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,7 +35,9 @@ from onebit.engine.stream import CHOICE_COLUMNS, Tally, lessons, stream
 from onebit.errors import InputError, clean_lines
 from onebit.rules import registry, rule_named
 from onebit.spaces import kernel
-from onebit.spaces.routing import form_for
+from onebit.spaces.choose import form_for
+from onebit.spaces.dense import DenseRows
+from onebit.spaces.sparse import SparseRows
 
 if TYPE_CHECKING:
     from onebit.engine.processes import CompilingProcesses
@@ -49,6 +51,8 @@ _CAUSE = re.compile(
     r"unify|Unknown attribute|Untyped|not defined|[Uu]nsupported|not support|No conversion|Invalid use|only support"
 )
 
+_PLAIN_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+
 _lock = threading.RLock()  # of Numba, which compiles one thing at a time
 _loops: dict[tuple[Any, ...], Loop] = {}
 # Whoever needs a loop that another thread is getting waits for it.
@@ -57,7 +61,7 @@ _helpers: ContextVar[CompilingProcesses | None] = ContextVar("helpers", default=
 
 
 def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
-    """The compiled loop for a rule and a space (an instance, for its type and dtype); compiled or loaded on first use."""
+    """Return the loop for a rule and a space (an instance, for its type and dtype), compiled or loaded on first use."""
     key = (loop, rule.record, form_of(space), str(space.weights.dtype))
     if key not in _loops:
         with _of_loops.setdefault(key, threading.Lock()):
@@ -68,7 +72,7 @@ def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Numba makes millions of objects and no garbage to speak of: looking for it takes a tenth to a fifth of the time."""
+    """Collect no garbage: Numba makes millions of objects and little garbage, and looking for it takes a tenth to a fifth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -79,7 +83,7 @@ def _collector_paused() -> Iterator[None]:
 
 
 def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Path | None:
-    """Where the machine code for this pair is kept, or None where it cannot be: no file to come from, no folder to write to."""
+    """Return the folder for the machine code of this pair; None if it has no file to come from, or no folder to write to."""
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     functions = [loop, *rule_functions(rule, loop), *space_functions(type(space))]
@@ -90,7 +94,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
 
 @cache
 def code_mark(rule: Rule) -> str:
-    """A hash of all code that a run with this rule goes through: what it gave holds while this is the same."""
+    """Return a hash of all code that a run with this rule goes through: its results hold while this is the same."""
     spaces = _spaces_of(rule)
     of_spaces = [function for space in spaces for function in space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *rule_functions(rule, stream), *of_spaces]
@@ -100,13 +104,13 @@ def code_mark(rule: Rule) -> str:
 
 
 def _spaces_of(rule: Rule) -> list[type[Any]]:
-    """The spaces that a learner with this rule may have: a rule that brings its own has those of its package, others the common ones."""
+    """Return the spaces that a learner with this rule may have: those of the package of a composite rule, else the common ones."""
     home = kernel.__package__ if rule.composite is None else rule.record.__module__.rpartition(".")[0]
     return [space for space in generic.SPACES if f"{space.__module__}.".startswith(f"{home}." if home else "")]
 
 
 def is_compiled(rule: Rule, space: Any) -> bool:
-    """Whether using this pair now costs no compilation."""
+    """Return True if using this pair now costs no compilation."""
     return holds_code(cache_folder(rule, space))
 
 
@@ -119,13 +123,13 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
         return _plain_loop(rule, space, loop, folder, what)
     code = kept_code(folder)
     if code is None:
-        _say(f"compiling {what}, once")
+        _announce_work(f"compiling {what}, once")
         prune(root())
-        code = _made(rule, space, loop, folder, what)
+        code = _compile_or_call(rule, space, loop, folder, what)
     return CompiledLoop(code, what, _argument_names(loop), _prototype(rule, space, loop))
 
 
-def _say(what: str) -> None:
+def _announce_work(what: str) -> None:
     """Log it, and say it to whoever waits at a prompt or a terminal, if the program has not set up where its log goes."""
     LOG.info("%s", what, extra={"event": "compiling"})
     handlers = (*logging.getLogger("onebit").handlers, *logging.getLogger().handlers)
@@ -136,28 +140,26 @@ def _say(what: str) -> None:
 
 def _plain_loop(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> Loop:
     """Compile by what Numba documents, or load what was compiled so."""
-    from onebit.engine.plain import PlainLoop
-
     if not holds_code(folder):
-        _say(f"compiling {what}, once, by plain Numba {numba_version()}, which takes longer")
+        _announce_work(f"compiling {what}, once, by plain Numba {numba_version()}, which takes longer")
         prune(root())
-    with _lock, _collector_paused(), _explaining(rule):
+    with _lock, _collector_paused(), _errors_explained(rule):
         announce(rule, type(space), loop)
         return PlainLoop(loop, _prototype(rule, space, loop), folder)
 
 
-def _made(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
-    """Machine code: from another process where this one is compiling already and has helpers, else from this one."""
+def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
+    """Return machine code: from another process where this one is compiling already and has helpers, else from this one."""
     helpers = helpers_for(rule)
     if helpers is None or folder is None:
-        return _made_here(rule, space, loop, folder)
+        return _compile_here(rule, space, loop, folder)
     if _lock.acquire(blocking=False):
         try:
-            return _made_here(rule, space, loop, folder)
+            return _compile_here(rule, space, loop, folder)
         finally:
             _lock.release()
     compile_elsewhere(helpers, rule, space, what, loop)
-    return kept_code(folder) or _made_here(rule, space, loop, folder)
+    return kept_code(folder) or _compile_here(rule, space, loop, folder)
 
 
 @contextmanager
@@ -199,8 +201,8 @@ def _with_tiny_arrays(value: Any) -> Any:
     return value._make(map(_with_tiny_arrays, value)) if hasattr(value, "_make") else value
 
 
-def _made_here(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None) -> bytes:
-    """Machine code, compiled in this process and kept."""
+def _compile_here(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None) -> bytes:
+    """Compile in this process, and keep the machine code."""
     with _lock, _collector_paused():
         code = _machine_code(rule, space, loop)
     keep_code(folder, code)
@@ -208,7 +210,6 @@ def _made_here(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | 
 
 
 def _machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:
-    """Compile."""
     import numba
 
     from onebit.engine.linking import LoopCompiler
@@ -217,14 +218,14 @@ def _machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:
     announce(rule, type(space), loop)
     dispatcher: Any = numba.njit(pipeline_class=LoopCompiler, **OPTIONS)(loop)
     signature = _signature(rule, space, loop)
-    with _explaining(rule), operators_resolved_once():
+    with _errors_explained(rule), operators_resolved_once():
         dispatcher.compile(signature)
     return dispatcher.overloads[signature].library.machine_code  # type: ignore[no-any-return]
 
 
 @contextmanager
-def _explaining(rule: Rule) -> Iterator[None]:
-    """Turn what the compiler says of a rule into one sentence."""
+def _errors_explained(rule: Rule) -> Iterator[None]:
+    """Turn an error of the compiler into one sentence about the rule."""
     from numba import NumbaError
 
     try:
@@ -238,7 +239,7 @@ def _argument_names(loop: Callable[..., int]) -> tuple[str, ...]:
 
 
 def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
-    """The types of the loop's arguments; where the parts of a space are called, it is handed to them by reference."""
+    """Return the types of the loop's arguments; a space whose functions are called is handed over by reference."""
     import numba
 
     from onebit.engine.linking import is_called
@@ -253,7 +254,7 @@ def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
 
 
 def _gist(message: str, rule: Rule) -> str:
-    """What a rule's author needs of a compiler's pages: the cause, and the last line of their own file that it speaks of."""
+    """Return what a rule's author needs of a compiler's pages: the cause, and the last line of their own file in it."""
     lines = clean_lines(message)
     cause = next((line for line in lines if _CAUSE.search(line)), lines[0])
     if "unify" in cause and "Choice" in cause:
@@ -264,7 +265,6 @@ def _gist(message: str, rule: Rule) -> str:
 
 
 def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
-    """Arguments of the loop, for their types."""
     record = rule.record(*(kind(0) for kind in rule.kinds.values()))
     integers, vector = np.zeros(1, dtype=np.int64), np.zeros(1)
     floats = np.zeros((1, CHOICE_COLUMNS))
@@ -281,3 +281,53 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
 def form_of(space: Any) -> str:
     """Return the kind of a space in words, which tells the machine code for one from that for another: `diagonal dense`."""
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(space).__name__).strip()
+
+
+# --- with a version of Numba whose internals the engine does not know: by what Numba documents alone --------------------
+
+
+class PlainLoop:
+    """A loop compiled by Numba, called like the function that it was made of."""
+
+    def __init__(self, loop: Callable[..., int], prototype: Sequence[Any], folder: Path | None) -> None:
+        """Compile, or load from the folder; arguments have the types of the prototype."""
+        import numba
+
+        self._kinds = [type(value) for value in prototype]
+        signature = tuple(map(numba.typeof, self._as_compiled(prototype)))
+        if folder is None:
+            self._enter: Callable[..., int] = numba.njit(signature, **_PLAIN_OPTIONS)(loop)
+        else:
+            self._enter = numba.njit(signature, cache=True, **_PLAIN_OPTIONS)(_in_folder(loop, folder))
+
+    def __call__(self, *arguments: Any) -> int:
+        return self._enter(*self._as_compiled(arguments))
+
+    def _as_compiled(self, arguments: Sequence[Any]) -> list[Any]:
+        """Return arguments of the types that were compiled for: rows are never written, other arrays may be."""
+        return [_fitted(kind, value) for kind, value in zip(self._kinds, arguments, strict=True)]
+
+
+def _in_folder(function: Callable[..., Any], folder: Path) -> Callable[..., Any]:
+    """Return a copy of a function that seems to stand in a file in the folder: beside that file Numba keeps machine code."""
+    file = folder / f"{function.__name__}.py"
+    if not file.is_file():  # whose time and size Numba compares
+        file.touch()
+    code = function.__code__.replace(co_filename=str(file))
+    return FunctionType(code, function.__globals__, function.__name__)
+
+
+def _fitted(kind: type[Any], value: Any) -> Any:
+    if kind in (DenseRows, SparseRows):
+        return kind(*map(_read_only, value))
+    if isinstance(value, np.ndarray):
+        return value if value.flags.writeable else value.copy()
+    return value if isinstance(value, tuple) else kind(value)
+
+
+def _read_only(part: Any) -> Any:
+    if not isinstance(part, np.ndarray):
+        return part
+    view = part.view()
+    view.flags.writeable = False
+    return view

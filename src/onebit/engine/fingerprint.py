@@ -110,7 +110,6 @@ _MODULES = (
     "machine_code",
     "native_entry",
     "overloads",
-    "plain",
     "references",
     "shortcuts",
     "arguments",

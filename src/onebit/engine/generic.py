@@ -100,7 +100,7 @@ def follow_norm(params: Any, space: Any, given: RuleInput, step: Vector, scale: 
     added = added_norm(given.scores, given.scores.shape[0], given.sq_norm, step, scale)
     memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + moved(space))
     if memory[LEARNT] % REFRESH == 0.0:
-        memory[NORM] = refreshed_norm(space, memory[NORM])
+        memory[NORM] = refresh_norm(space, memory[NORM])
 
 
 def added_norm(scores: Vector, heads: int, sq_norm: float, step: Vector, scale: float) -> float:
@@ -184,6 +184,6 @@ def moved(space: Any) -> float:
     return float(_of_space(space, "moved")(space))
 
 
-def refreshed_norm(space: Any, kept: float) -> float:
+def refresh_norm(space: Any, kept: float) -> float:
     """Return ||W||^2, summed afresh where that is cheap."""
-    return float(_of_space(space, "refreshed_norm")(space, kept))
+    return float(_of_space(space, "refresh_norm")(space, kept))

@@ -37,41 +37,30 @@ class LanesModel(models.PrimitiveModel):  # type: ignore[misc]
         super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), LANES))
 
 
-@infer_global(lanes.load)
-class _Load(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(Lanes(args[0].dtype), args[0], types.intp)
+# The types of what each operation takes and gives, by the types of its arguments.
+_SIGNATURES: dict[Callable[..., Any], Callable[..., Any]] = {
+    lanes.load: lambda array, index: signature(Lanes(array.dtype), array, types.intp),
+    lanes.put: lambda array, index, value: signature(types.none, array, types.intp, Lanes(array.dtype)),
+    lanes.spread: lambda number: signature(Lanes(number), number),
+    lanes.total: lambda value: signature(value.dtype, value),
+    lanes.plus: lambda one, other: signature(one, one, other),
+    lanes.fused: lambda one, other, more: signature(one, one, other, more),
+    lanes.totals: lambda first, second: signature(first.dtype, first, second),
+}
 
 
-@infer_global(lanes.put)
-class _Put(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(types.none, args[0], types.intp, Lanes(args[0].dtype))
+def _announce(function: Callable[..., Any], types_of: Callable[..., Any]) -> None:
+    """Tell Numba the types of an operation."""
+
+    class Template(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, args: Any, kws: Any) -> Any:
+            return types_of(*args)
+
+    infer_global(function)(Template)
 
 
-@infer_global(lanes.spread)
-class _Spread(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(Lanes(args[0]), args[0])
-
-
-@infer_global(lanes.total)
-class _Total(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(args[0].dtype, args[0])
-
-
-@infer_global(lanes.plus)
-@infer_global(lanes.fused)
-class _Elementwise(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(args[0], *args)
-
-
-@infer_global(lanes.totals)
-class _Totals(AbstractTemplate):  # type: ignore[misc]
-    def generic(self, args: Any, kws: Any) -> Any:
-        return signature(args[0].dtype, *args)
+for _function, _types_of in _SIGNATURES.items():
+    _announce(_function, _types_of)
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:

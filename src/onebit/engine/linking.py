@@ -26,7 +26,7 @@ from numba.core.errors import LoweringError
 from numba.core.targetconfig import ConfigStack
 
 from onebit.engine.native_entry import NativeLoweringWithEntry
-from onebit.engine.shortcuts import few_passes, is_own
+from onebit.engine.shortcuts import few_passes
 
 _OF_PYTHON = ("Py", "_Py", "NRT_")  # what functions that make objects are called
 
@@ -168,7 +168,8 @@ class PartCompiler(Compiler):  # type: ignore[misc]
             self.state.library = kind(codegen, function.__qualname__)
         else:
             self.state.library = RawPartLibrary(codegen, function.__qualname__, called=is_called(function))
-        return [few_passes()] if is_own(function.__module__) else super().define_pipelines()
+        is_own = function.__module__.startswith("onebit.")
+        return [few_passes()] if is_own else super().define_pipelines()
 
 
 class LoopCompiler(Compiler):  # type: ignore[misc]

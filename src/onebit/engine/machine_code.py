@@ -31,14 +31,12 @@ class CompiledLoop:
         self.pack: Callable[..., bytes] = packer(names, prototype)
 
     def __call__(self, *arguments: Any) -> int:
-        """Walk, as the function does."""
         walked: int = self.enter(self.pack(*arguments) + NOTHING_KEPT)
         if walked <= MISFIT:
             raise OnebitError(_explained(walked, self.title))
         return walked
 
     def word_of(self, name: str) -> int:
-        """Which word an argument is."""
         return word_of(name, self.names, self.prototype)
 
 

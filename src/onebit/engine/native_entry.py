@@ -1,10 +1,8 @@
-"""How machine code takes its arguments from words (`engine.arguments`): in the place of the wrapper that Numba would write for Python.
+"""How machine code takes its arguments from words (`engine.arguments`), in the place of the wrapper that Numba would write for Python.
 
-Numba's own asks Python for every part of every argument, and turns what was raised into an exception. Of the space of `auto`, which is
-a hundred arrays, that was a tenth of all there was to compile.
-
-Behind the words of the arguments there are two more: an address at which a space that is handed over by reference is kept from call to call, or 0, and whether
-it has been written there. To take a hundred arrays apart for every row takes longer than a small round.
+Numba's own asks Python for every part of every argument: for the space of `auto`, which is a hundred arrays, that was a tenth of all there was to
+compile. Behind the words of the arguments there are two more: an address at which a space that is handed over by reference is kept from call to
+call, or 0, and whether it has been written there. To take a hundred arrays apart for every row takes longer than a small round.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ class LoweringWithEntry(ShortLowering):
     """The lowering of a loop, which writes the entry where it would write a wrapper."""
 
     def create_cpython_wrapper(self, release_gil: bool = False) -> None:
-        """Write the entry."""
         module = self.library.create_ir_module(ENTRY)
         entry = ir.Function(module, ir.FunctionType(_WORD, [_WORD.as_pointer()]), ENTRY)
         builder = ir.IRBuilder(entry.append_basic_block())
@@ -53,7 +50,6 @@ class NativeLoweringWithEntry(NativeShortLowering):
 
     @property
     def lowering_class(self) -> type[ShortLowering]:
-        """What lowers it."""
         return LoweringWithEntry
 
 
@@ -70,7 +66,6 @@ class _GivenWords:
         )  # nothing was kept by a call before
 
     def note_kept(self) -> None:
-        """Say that the space has been written, where it is kept."""
         with self._builder.if_then(self._keeps):
             self._builder.store(_WORD(1), self._written)
 
@@ -113,7 +108,6 @@ class _GivenWords:
                 self._builder.store(self.value(part), where)
 
     def _array(self, kind: Any) -> Any:
-        """The next argument, an array."""
         self._taken += 1
         return _array_in(self._context, self._builder, kind, self._record(self._taken - 1))
 
@@ -134,7 +128,6 @@ class _GivenWords:
         self._taken += 1
 
     def _record(self, index: int) -> Any:
-        """NumPy's record of an array."""
         return self._builder.inttoptr(self._word(index), _BYTE.as_pointer())
 
     def _next(self) -> Any:
@@ -172,7 +165,6 @@ def _numbers(builder: Any, record: Any, offset: int, count: int) -> list[Any]:
 
 
 def _leaves(kinds: Iterable[Any]) -> Iterator[Any]:
-    """The types of the words."""
     for kind in kinds:
         whole = kind.value if isinstance(kind, Reference) else kind
         if isinstance(whole, BaseTuple):

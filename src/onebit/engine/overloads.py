@@ -26,7 +26,7 @@ PART_OPTIONS: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True, "no_cpy
 _GENERIC_RULE = tuple(getattr(generic, name) for name in generic.RULE_FUNCTIONS)
 _GENERIC_SPACE = (
     *(generic.score, generic.hope, generic.absorb),
-    *(generic.needs_room, generic.moved, generic.refreshed_norm),
+    *(generic.needs_room, generic.moved, generic.refresh_norm),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
 GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
@@ -71,29 +71,24 @@ def announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
 
 
 def _space_resolver(function: Callable[..., Any], in_order: bool) -> Callable[..., Any]:
-    """What Numba asks when it meets a generic name: the type of the space says whose function it is, if its sums are taken so."""
+    """Return what Numba asks when it meets a generic name: the function of the space's type, if its sums are taken so."""
 
     def resolve(*arguments: Any) -> Callable[..., Any] | None:
         space = getattr(arguments[0], "instance_class", None)
-        if space is None or _in_order(space, function.__name__) is not in_order:
+        if space is None or (function.__name__ in getattr(generic.SPACES[space], "IN_ORDER", ())) is not in_order:
             return None
         return generic.space_function(space, function.__name__)  # type: ignore[no-any-return]
 
     return resolve
 
 
-def _in_order(space: type[Any], name: str) -> bool:
-    """Whether the sums of a function of a space are taken in the order in which they are written, and not in any."""
-    return name in getattr(generic.SPACES[space], "IN_ORDER", ())
-
-
 def orders(space: type[Any]) -> tuple[object, ...]:
-    """In which order the sums of a space are taken, for a fingerprint."""
+    """Return in which order the sums of a space are taken, for a fingerprint."""
     return sorted(FAST), sorted(IN_ORDER), getattr(generic.SPACES[space], "IN_ORDER", ())
 
 
 def _rule_resolver(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same of a name whose function is the rule's."""
+    """Return the same for a name whose function is the rule's."""
 
     def resolve(*arguments: Any) -> Callable[..., Any] | None:
         record = getattr(arguments[0], "instance_class", None)

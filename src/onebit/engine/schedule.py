@@ -64,7 +64,6 @@ class Schedule(NamedTuple):
 
     @property
     def steps(self) -> int:
-        """How many steps the loop takes."""
         return len(self.events) or len(self.labels)
 
     @property
@@ -74,11 +73,9 @@ class Schedule(NamedTuple):
         return np.zeros((len(self.labels) if keeps else 0, CHOICE_COLUMNS))
 
     def round_of(self, step: int) -> int:
-        """The round of a step."""
         return int(self.events[step]) // EVENT if len(self.events) else step
 
     def row(self, step: int, rows: int) -> int:
-        """The row of a step."""
         now = self.round_of(step)
         return int(self.order[now]) if len(self.order) else now % rows
 

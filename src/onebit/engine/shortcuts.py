@@ -1,11 +1,10 @@
 """Ways in which Numba compiles the functions of a loop sooner, with the same machine code in the end.
 
 Numba looks in every function for closures, `with`, `raise` and literal arguments, ends the life of every variable by a statement of its own,
-writes the record of an array to memory wherever it is indexed, and works out anew at every `a + b` which of some dozens of definitions is meant.
-The functions of onebit have none of the former and count no references; array elements are read and written in place, and built-in operators
-mean the same every time. A rule in a user's own file goes through all of Numba's passes.
+and works out anew at every `a + b` which of some dozens of definitions is meant. The functions of onebit have none of the former and count no
+references, and built-in operators mean the same every time. A rule in a user's own file goes through all of Numba's passes.
 
-All of this, and all that `docs/reference/dependencies.md` names beside it, is used only with versions that are known (`engine.fingerprint`).
+All of this is used only with versions of Numba that are known (`engine.fingerprint`).
 """
 
 from __future__ import annotations
@@ -14,17 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.lowering import Lower
 from numba.core.typed_passes import NativeLowering, NoPythonBackend, NopythonTypeInference, PreLowerStripPhis
-from numba.core.types import Array, BaseTuple, Integer  # type: ignore[attr-defined]
 from numba.core.types.functions import BaseFunction
 from numba.core.untyped_passes import FixupArgs, GenericRewrites, IRProcessing, ReconstructSSA, TranslateByteCode
-from numba.np.arrayobj import load_item, store_item
 
-_PACKAGE = f"{__package__.partition('.')[0]}."
 _BEFORE_LOWERING = (
     *(TranslateByteCode, FixupArgs, IRProcessing, GenericRewrites),
     *(ReconstructSSA, NopythonTypeInference, PreLowerStripPhis),
@@ -45,48 +40,6 @@ class ShortLowering(Lower):  # type: ignore[misc]
         """Allocate a variable. Numba asks LLVM how many bytes it takes, for debuggers."""
         return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
 
-    def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
-        """Read from an array."""
-        place = self._element(value, index)
-        if place is None:
-            return super().lower_getitem(resty, expr, value, index, signature)
-        array = self.typeof(value.name)
-        element = load_item(self.context, self.builder, array, place)
-        return self.context.cast(self.builder, element, array.dtype, resty)
-
-    def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
-        """Write to an array."""
-        place = self._element(target_var, index_var)
-        if place is None:
-            return super().lower_setitem(target_var, index_var, value_var, signature)
-        array, kind = self.typeof(target_var.name), self.typeof(value_var.name)
-        value = self.context.cast(self.builder, self.loadvar(value_var.name), kind, array.dtype)
-        return store_item(self.context, self.builder, array, value, place)
-
-    def _element(self, value: Any, index: Any) -> Any:
-        """Return the address of a single element, or None if it is not one of a contiguous array; a negative index counts from the end."""
-        builder, array, kind = self.builder, self.typeof(value.name), self.typeof(index.name)
-        kinds = tuple(kind) if isinstance(kind, BaseTuple) else (kind,)
-        if not isinstance(array, Array) or array.layout != "C" or len(kinds) != array.ndim:
-            return None
-        if not all(isinstance(axis, Integer) for axis in kinds):
-            return None
-        model, record, given = (
-            self.context.data_model_manager[array],
-            self.loadvar(value.name),
-            self.loadvar(index.name),
-        )
-        lengths = cgutils.unpack_tuple(builder, model.get(builder, record, "shape"))
-        numbers = cgutils.unpack_tuple(builder, given) if isinstance(kind, BaseTuple) else [given]
-        offset = None
-        for axis, number, length in zip(kinds, numbers, lengths, strict=True):
-            place = self.context.cast(builder, number, axis, types.intp if axis.signed else types.uintp)
-            if axis.signed and not (isinstance(place, ir.Constant) and place.constant >= 0):
-                is_negative = builder.icmp_signed("<", place, place.type(0))
-                place = builder.select(is_negative, builder.add(place, length), place)
-            offset = place if offset is None else builder.add(builder.mul(offset, length), place)
-        return builder.gep(model.get(builder, record, "data"), [offset])
-
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class NativeShortLowering(NativeLowering):  # type: ignore[misc]
@@ -94,7 +47,6 @@ class NativeShortLowering(NativeLowering):  # type: ignore[misc]
 
     @property
     def lowering_class(self) -> type[Lower]:
-        """Return the class that lowers it."""
         return ShortLowering
 
 
@@ -105,11 +57,6 @@ def few_passes(lowering: type[Any] = NativeShortLowering) -> PassManager:
         passes.add_pass(step, step.__name__)
     passes.finalize()
     return passes
-
-
-def is_own(module: str) -> bool:
-    """Return True if a function of this module is onebit's."""
-    return module.startswith(_PACKAGE)
 
 
 @contextmanager

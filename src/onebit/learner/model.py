@@ -26,10 +26,9 @@ from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, OnebitWarning, OutOfMemoryError, brief
 from onebit.features.features import Features
 from onebit.features.rows import Row, Rows, convert_rows, filled_cells, squared_lengths
-from onebit.spaces.choose import SLACK, Arrays, Blueprint, Form, SpaceChoice
+from onebit.spaces.choose import MOST_BYTES, SLACK, Arrays, Blueprint, Form, Routing, SpaceChoice
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.layout import refuse_unlike
-from onebit.spaces.routing import MOST_BYTES, Routing
 from onebit.spaces.sparse import SparseRows
 
 _WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # by the loop, between one call and the next

@@ -20,9 +20,8 @@ from onebit.learner.ledger import COUNTS
 from onebit.learner.model_file import FORMAT, Arrays, platform_info
 from onebit.learner.runtime import Runtime
 from onebit.rules import chosen_rules, rule_named
-from onebit.spaces.choose import KernelChoice
+from onebit.spaces.choose import ROWS, KernelChoice, Routing
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
-from onebit.spaces.routing import ROWS, Routing
 from onebit.version import VERSION, is_version
 
 # The options that a manifest has under their own names. Those of a kernel have an object of their own, and those of features too, as they turned out.

@@ -34,7 +34,7 @@ from onebit.service.requests import (
 from onebit.service.requests import ClassName as ShownClass
 from onebit.service.store.row_checks import detail_in
 from onebit.service.store.rows import Expected
-from onebit.spaces.routing import ROWS
+from onebit.spaces.choose import ROWS
 from onebit.version import VERSION, is_version
 
 MAX_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns

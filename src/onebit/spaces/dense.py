@@ -27,7 +27,6 @@ class DenseRows(NamedTuple):
 
     @property
     def height(self) -> int:
-        """How many there are."""
         return len(self.values)
 
 
@@ -38,20 +37,16 @@ class DenseSpace(Space):
 
     @staticmethod
     def example_rows(dtype: Any) -> DenseRows:
-        """Rows as they are scored, for their types."""
         return DenseRows(np.zeros((1, 1), dtype=dtype))
 
     @property
     def room(self: Any) -> tuple[int, int]:
-        """How many heads and features there is room for."""
         return self.weights.shape[0], self.weights.shape[1] - self.bias
 
     def matrix(self: Any) -> Any:
-        """The weights themselves, heads by features, the bias last."""
         return self.weights * self.weights.dtype.type(self.scale[0])
 
     def contributions(self: Any, rows: DenseRows, contrast: Contrast) -> Contributions:
-        """What each value of the one row adds to a contrast of heads."""
         weights = sum(self.scale[0] * weight * self.weights[head].astype(np.float64) for head, weight in contrast)
         x = rows.values[0]
         return Contributions(weights[: len(x)] * x, float(weights[-1]) if self.bias else 0.0)
@@ -72,16 +67,13 @@ class Dense(DenseArrays, DenseSpace):
 
     @classmethod
     def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Dense:
-        """All weights 0."""
         return cls(np.zeros((heads, features + bias), dtype=dtype), np.ones(1), int(bias))
 
     def fresh(self, heads: int, features: int) -> Dense:
-        """All weights 0."""
         return Dense.empty(heads, features, bool(self.bias), self.weights.dtype)
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:
-        """What the arrays are."""
         arrays = {"weights": ArraySpec((heads, features + bias), dtype), "scale": SCALE}
         return SpaceLayout.of(arrays, Dense.SAVED, width=heads)
 

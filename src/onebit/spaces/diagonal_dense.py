@@ -15,7 +15,7 @@ from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.space import ball_factor, shrunk, stepped
+from onebit.spaces.space import ball_factor, shrink_variance, step_weight
 
 
 class DiagonalDenseArrays(NamedTuple):
@@ -40,23 +40,20 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
 
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalDense:
-        """All weights 0, all variances as they start."""
         weights = np.zeros((heads, features + bias), dtype=dtype)
         variances = np.full((1 if order.shared else heads, features + bias), order.start, dtype=dtype)
         ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
         return cls(weights, variances, np.array([1.0, 0.0]), *ways, float(order.start), float(order.radius))
 
     def fresh(self, heads: int, features: int) -> DiagonalDense:
-        """All weights 0, all variances as they start."""
         order = Order(self.start, bool(self.sums), not self.own, root=bool(self.root), radius=self.radius)
         return DiagonalDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
-        """What the arrays are; rules take the roots of variances."""
         arrays = {
             "weights": ArraySpec((heads, features + bias), dtype),
-            "variances": ArraySpec((1 if order.shared else heads, features + bias), dtype, 0.0),
+            "variances": ArraySpec((1 if order.shared else heads, features + bias), dtype, 0.0),  # rules take roots
             "scale": BALL_SCALE,
         }
         return SpaceLayout.of(arrays, DiagonalDense.SAVED, width=2 * heads)
@@ -152,8 +149,8 @@ def _follow(space: DiagonalDense, x: NDArray[Any], head: int, step: float, amoun
         value = float(x[feature]) if feature < width else 1.0
         if value != 0.0:
             before, variance = float(vector[feature]), float(spread[feature])
-            new = shrunk(variance, amount, value)
-            after = stepped(before, variance, new, step * value, space.sums, space.root)
+            new = shrink_variance(variance, amount, value)
+            after = step_weight(before, variance, new, step * value, space.sums, space.root)
             vector[feature] = after
             space.scale[1] += after * after - before * before
             if settles:

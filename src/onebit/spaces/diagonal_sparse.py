@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Vector
 from onebit.spaces.layout import BALL_SCALE, ArraySpec, SpaceLayout
-from onebit.spaces.space import ball_factor, shrunk, stepped
+from onebit.spaces.space import ball_factor, shrink_variance, step_weight
 from onebit.spaces.sparse import SparseRows, SparseSpace
 
 
@@ -38,14 +38,12 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
 
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalSparse:
-        """All weights 0, all variances as they start."""
         cells = np.zeros((bias + features, heads + (1 if order.shared else heads)), dtype=dtype)
         cells[:, heads:] = order.start
         ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
         return cls(cells, np.array([1.0, 0.0]), heads, *ways, float(order.start), float(order.radius))
 
     def grown(self, heads: int, features: int) -> DiagonalSparse:
-        """A copy with room for more heads and features; the new ones know nothing."""
         cells = np.zeros((self.bias + features, heads + (heads if self.own else 1)), dtype=self.weights.dtype)
         cells[:, heads:] = self.start
         known = len(self.weights)
@@ -55,18 +53,15 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
-        """What the arrays are."""
         cells = (bias + features, heads + (1 if order.shared else heads))
         arrays = {"weights": ArraySpec(cells, dtype), "scale": BALL_SCALE}
         return SpaceLayout.of(arrays, DiagonalSparse.SAVED, width=2 * heads)
 
     @property
     def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
         return self.heads, len(self.weights) - self.bias
 
     def matrix(self) -> Any:
-        """The weights themselves, heads by features, the bias last."""
         weights = self.weights[:, : self.heads].T
         return np.roll(weights, -self.bias, axis=1) * weights.dtype.type(self.scale[0])
 
@@ -118,13 +113,12 @@ def absorb(space: DiagonalSparse, rows: SparseRows, row: int, coefficients: Vect
 
 
 def _follow(space: DiagonalSparse, column: int, value: float, head: int, step: float, amount: float) -> None:
-    """Move one weight and its variance."""
     if value == 0.0:
         return
     cell, heads = space.weights[column], space.heads
     before, variance = float(cell[head]), float(cell[heads + head * space.own])
-    new = shrunk(variance, amount, value)
-    after = stepped(before, variance, new, step * value, space.sums, space.root)
+    new = shrink_variance(variance, amount, value)
+    after = step_weight(before, variance, new, step * value, space.sums, space.root)
     cell[head] = after
     space.scale[1] += after * after - before * before
     if space.own == 1 or head == heads - 1:  # shared variances move once, after the last head

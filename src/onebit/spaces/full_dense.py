@@ -43,22 +43,18 @@ class FullDense(FullDenseArrays, DenseSpace):
 
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> FullDense:
-        """All weights 0, all matrices as they start."""
         arrays = allocate(cls.layout(heads, features, bias, dtype, order).arrays)
         diagonal = np.arange(1, features + bias + 1)
         arrays["triangles"][:, diagonal * (diagonal + 1) // 2 - 1] = order.start
-        arrays["scale"][0] = 1.0
         own, start = int(not order.shared), float(order.start)
         return cls(**arrays, bias=int(bias), own=own, sums=int(order.sums), start=start)
 
     def fresh(self, heads: int, features: int) -> FullDense:
-        """All weights 0, all matrices as they start."""
         order = Order(self.start, bool(self.sums), not self.own)
         return FullDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
-        """What the arrays are."""
         size, matrices = features + bias, 1 if order.shared else heads
         arrays = {
             "weights": ArraySpec((heads, size), dtype),

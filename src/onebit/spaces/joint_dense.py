@@ -44,21 +44,17 @@ class JointDense(JointDenseArrays, DenseSpace):
 
     @classmethod
     def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> JointDense:
-        """All weights 0, the matrix as it starts."""
         arrays = allocate(cls.layout(heads, features, bias, dtype, order).arrays)
         np.fill_diagonal(arrays["inverse"], order.start)
         np.fill_diagonal(arrays["precision"], 1.0 / order.start)
-        arrays["scale"][0] = 1.0
         return cls(**arrays, bias=int(bias), start=float(order.start), radius=float(order.radius))
 
     def fresh(self, heads: int, features: int) -> JointDense:
-        """All weights 0, the matrix as it starts."""
         order = Order(self.start, radius=self.radius)
         return JointDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
-        """What the arrays are."""
         size = heads * (features + bias)
         ball = size if order.radius < math.inf else 0
         arrays = {

@@ -21,7 +21,6 @@ import numpy as np
 
 from onebit.contract.rule import Vector
 from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
-from onebit.spaces.layout import NUMBERS, SCALE, ArraySpec
 from onebit.spaces.space import LARGEST, SMALLEST
 
 LANES = 128
@@ -39,43 +38,6 @@ class Plan(NamedTuple):
     kernel: Kernel
     budget: int
     follows_norm: bool
-
-
-# --- in Python: arrays are made, grow, and are kept -----------------------------------------------------------------------
-
-
-def parts_layout(heads: int, dtype: Any, plan: Plan) -> tuple[dict[str, ArraySpec], int]:
-    """The arrays that both kernel spaces have, when they have all rows that the budget allows; and for how many rows they have room."""
-    blocks = max(1, -(-plan.budget // LANES))
-    slots, lines = ArraySpec((blocks * LANES,), NUMBERS), ArraySpec((heads,), NUMBERS)
-    arrays = {
-        "weights": ArraySpec((blocks, heads, LANES), dtype),
-        **dict.fromkeys(("norms", "selves", "values", "others"), slots),
-        **dict.fromkeys(("last", "gone"), lines),
-        "moved": ArraySpec((1,), NUMBERS),
-        "counts": ArraySpec((2,), np.int64),
-        "scale": SCALE,
-    }
-    return arrays, blocks * LANES
-
-
-def more_blocks(space: Any) -> dict[str, Any]:
-    """The parts that both kernel spaces have, with room for twice the rows, or for as many as the budget allows."""
-    blocks = len(space.weights)
-    wanted = 2 * blocks if space.budget == 0 else min(2 * blocks, -(-space.budget // LANES))
-    found = {"weights": np.zeros((wanted, *space.weights.shape[1:]), dtype=space.weights.dtype)}
-    found["weights"][:blocks] = space.weights
-    for name in ("norms", "selves", "values", "others"):
-        found[name] = np.zeros(wanted * LANES)
-        found[name][: blocks * LANES] = getattr(space, name)
-    return found
-
-
-def more_heads(space: Any, heads: int) -> dict[str, Any]:
-    """The parts that change with more heads, whose coefficients are 0."""
-    weights = np.zeros((len(space.weights), heads, LANES), dtype=space.weights.dtype)
-    weights[:, : space.weights.shape[1]] = space.weights
-    return {"weights": weights, "last": np.zeros(heads), "gone": np.zeros(heads)}
 
 
 # --- what depends on the form of the rows: looked up by the type of the space, when compiled as in plain Python ------------
@@ -312,7 +274,7 @@ def moved(space: Any) -> float:
     return float(space.moved[0])
 
 
-def refreshed_norm(space: Any, kept: float) -> float:
+def refresh_norm(space: Any, kept: float) -> float:
     """||W||^2 as it was followed: to sum it afresh takes a kernel value for every pair."""
     return kept
 

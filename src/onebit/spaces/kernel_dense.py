@@ -14,18 +14,15 @@ from onebit.spaces.kernel import (
     STORED,
     Plan,
     absorb,
-    more_blocks,
-    more_heads,
     moved,
     needs_room,
-    parts_layout,
-    refreshed_norm,
+    refresh_norm,
     score,
 )
 from onebit.spaces.layout import ANY, ArraySpec, SpaceLayout
-from onebit.spaces.support import KernelSpace, refuse_length, saved_parts
+from onebit.spaces.support import KernelSpace, kernel_layout, refuse_length, slots_for
 
-__all__ = ["KernelDense", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
+__all__ = ["KernelDense", "absorb", "moved", "needs_room", "refresh_norm", "score"]
 
 
 class KernelDenseArrays(NamedTuple):
@@ -56,19 +53,16 @@ class KernelDense(KernelDenseArrays, KernelSpace):
     example_rows = staticmethod(DenseSpace.example_rows)
 
     def roomier(self, rows: DenseRows) -> KernelDense:
-        """A copy with room for more rows."""
-        parts = more_blocks(self)
+        parts = self.more_blocks()
         supports = np.zeros((len(parts["weights"]), *self.supports.shape[1:]), dtype=self.supports.dtype)
         supports[: len(self.supports)] = self.supports
         return self._replace(supports=supports, **parts)
 
     def grown(self, heads: int, features: int) -> KernelDense:
-        """A copy with room for more heads."""
-        return self._replace(**more_heads(self, heads))
+        return self._replace(**self.more_heads(heads))
 
     @property
     def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
         return self.weights.shape[1], self.supports.shape[1]
 
     def stored(self) -> dict[str, NDArray[Any]]:
@@ -78,11 +72,8 @@ class KernelDense(KernelDenseArrays, KernelSpace):
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any, plan: Plan) -> SpaceLayout:
-        """What the arrays are, and those of a file."""
-        arrays, slots = parts_layout(heads, dtype, plan)
-        supports = ArraySpec((slots // LANES, features, LANES), dtype)
-        saved = {**saved_parts(heads, dtype), "support_supports": ArraySpec((ANY, features), dtype)}
-        return SpaceLayout({**arrays, "supports": supports}, saved, width=heads)
+        own = {"supports": ArraySpec((slots_for(plan) // LANES, features, LANES), dtype)}
+        return kernel_layout(heads, dtype, plan, own, {"support_supports": ArraySpec((ANY, features), dtype)})
 
     def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
         """A copy with these rows in its lanes, for which there is room."""
@@ -94,7 +85,6 @@ class KernelDense(KernelDenseArrays, KernelSpace):
 
 
 def squared_length(space: KernelDense, rows: DenseRows, row: int) -> float:
-    """||x||^2 of a row, the bias included."""
     x = rows.values[row]
     norm = np.float64(space.bias)
     for feature in range(x.shape[0]):
@@ -103,7 +93,6 @@ def squared_length(space: KernelDense, rows: DenseRows, row: int) -> float:
 
 
 def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
-    """Write the dot products of all stored rows with `factor` times a row to `values`."""
     x, values, bias = rows.values[row], space.values, np.float64(space.bias)
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         part, support = values[block * LANES : block * LANES + LANES], space.supports[block]
@@ -118,7 +107,6 @@ def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
 
 
 def dots_among(space: KernelDense, slot: int) -> None:
-    """Write the dot products of all stored rows with one of them to `others`."""
     supports, others, bias = space.supports, space.others, np.float64(space.bias)
     own_block, own_lane = slot // LANES, slot % LANES
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
@@ -134,7 +122,6 @@ def dots_among(space: KernelDense, slot: int) -> None:
 
 
 def same(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int) -> bool:
-    """Whether a stored row is `factor` times a row."""
     x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
         if space.supports[block, feature, lane] != x.dtype.type(factor * np.float64(x[feature])):
@@ -143,7 +130,6 @@ def same(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int
 
 
 def store(space: KernelDense, rows: DenseRows, row: int, factor: float, slot: int) -> None:
-    """Write `factor` times a row to a slot."""
     x, block, lane = rows.values[row], slot // LANES, slot % LANES
     for feature in range(x.shape[0]):
         space.supports[block, feature, lane] = x.dtype.type(factor * np.float64(x[feature]))

@@ -15,18 +15,15 @@ from onebit.spaces.kernel import (
     STORED,
     Plan,
     absorb,
-    more_blocks,
-    more_heads,
     moved,
-    parts_layout,
-    refreshed_norm,
+    refresh_norm,
     score,
 )
 from onebit.spaces.layout import ANY, NUMBERS, ArraySpec, SpaceLayout
 from onebit.spaces.sparse import SparseRows, SparseSpace
-from onebit.spaces.support import KernelSpace, refuse_length, saved_parts
+from onebit.spaces.support import KernelSpace, kernel_layout, refuse_length, slots_for
 
-__all__ = ["KernelSparse", "absorb", "moved", "needs_room", "refreshed_norm", "score"]
+__all__ = ["KernelSparse", "absorb", "moved", "needs_room", "refresh_norm", "score"]
 
 ENTRIES = 4096  # values there is room for at first
 USUAL_VALUES = 256  # of a row that is stored: how long rows will be nobody knows beforehand
@@ -65,8 +62,8 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
     example_rows = staticmethod(SparseSpace.example_rows)
 
     def roomier(self, rows: SparseRows) -> KernelSparse:
-        """A copy without holes, with room for more rows, the longest of these among them."""
-        parts = more_blocks(self) if kernel.needs_room(self) else {}
+        """Return a copy without holes, with room for more rows, the longest of these among them."""
+        parts = self.more_blocks() if kernel.needs_room(self) else {}
         slots = len(parts.get("norms", self.norms))
         starts, ends = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
         lengths = (self.ends - self.starts)[: self.counts[STORED]]
@@ -82,12 +79,10 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         return self._replace(columns=columns, entries=entries, starts=starts, ends=ends, used=used, **parts)
 
     def grown(self, heads: int, features: int) -> KernelSparse:
-        """A copy with room for more heads and features."""
-        return self._replace(spread=np.zeros(features), **more_heads(self, heads))
+        return self._replace(spread=np.zeros(features), **self.more_heads(heads))
 
     @property
     def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
         return self.weights.shape[1], len(self.spread)
 
     def stored(self) -> dict[str, NDArray[Any]]:
@@ -103,8 +98,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any, plan: Plan) -> SpaceLayout:
-        """What the arrays are, and those of a file."""
-        arrays, slots = parts_layout(heads, dtype, plan)
+        slots = slots_for(plan)
         size = max(ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
         own = {
             "columns": ArraySpec((size,), np.int32),
@@ -115,12 +109,11 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
             "spread": ArraySpec((features,), NUMBERS),
         }
         saved = {
-            **saved_parts(heads, dtype),
             "support_columns": ArraySpec((ANY,), np.int32, 0, features - 1),
             "support_entries": ArraySpec((ANY,), dtype),
             "support_starts": ArraySpec((ANY,), np.int64, 0),
         }
-        return SpaceLayout({**arrays, **own}, saved, width=heads)
+        return kernel_layout(heads, dtype, plan, own, saved)
 
     def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
         """A copy with these rows in its slots, for which there is room."""
@@ -147,7 +140,6 @@ def needs_room(space: KernelSparse, rows: SparseRows, row: int) -> bool:
 
 
 def squared_length(space: KernelSparse, rows: SparseRows, row: int) -> float:
-    """||x||^2 of a row, the bias included."""
     norm = np.float64(space.bias)
     for entry in range(rows.starts[row], rows.starts[row + 1]):
         norm += np.float64(rows.values[entry]) * np.float64(rows.values[entry])
@@ -155,7 +147,6 @@ def squared_length(space: KernelSparse, rows: SparseRows, row: int) -> float:
 
 
 def dots(space: KernelSparse, rows: SparseRows, row: int, factor: float) -> None:
-    """Write the dot products of all stored rows with `factor` times a row to `values`."""
     spread = space.spread
     for entry in range(rows.starts[row], rows.starts[row + 1]):
         spread[rows.columns[entry]] = factor * np.float64(rows.values[entry])
@@ -165,7 +156,6 @@ def dots(space: KernelSparse, rows: SparseRows, row: int, factor: float) -> None
 
 
 def dots_among(space: KernelSparse, slot: int) -> None:
-    """Write the dot products of all stored rows with one of them to `others`."""
     columns, spread = space.columns, space.spread
     for entry in range(space.starts[slot], space.ends[slot]):
         spread[columns[entry]] = np.float64(space.entries[entry])
@@ -188,7 +178,6 @@ def gather(space: KernelSparse, found: Vector) -> None:
 
 
 def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> bool:
-    """Whether a stored row is `factor` times a row."""
     begin, size, first = rows.starts[row], rows.starts[row + 1] - rows.starts[row], space.starts[slot]
     if space.ends[slot] - first != size:
         return False

@@ -1,10 +1,8 @@
 """What the arrays of a space are, before any is made: each space describes them once, in its `layout`.
 
-Two uses. How much memory a learner takes is known before it is asked for: the bytes of all arrays, as large as they may become. And the
-arrays of a file are compared with what must be written down of such a space before anything is made of them, since compiled code checks
-no bounds. A file from a stranger has a right checksum and any content, so names, shapes, dtypes and ranges are compared with what its
-manifest says, and nothing is allocated that the file itself does not hold. NaN and infinity, which `learner.model_file` refuses in a file, pass where there
-is no upper bound: a learner whose weights have grown out of their range has them, and refuses every row.
+So the memory of a learner is known before it is allocated, and the arrays of a file are checked before anything is made of them: compiled code
+checks no bounds, and a stranger's file has a right checksum and any content. NaN and infinity, which `learner.model_file` refuses in a file, pass
+where there is no upper bound: a learner whose weights have grown out of their range has them, and refuses every row.
 """
 
 from __future__ import annotations
@@ -24,21 +22,21 @@ ANY = -1  # in a shape: as many as there are
 
 
 class ArraySpec(NamedTuple):
-    """The shape and dtype of an array, and the range of its numbers, or that of each of its rows."""
+    """The shape and dtype of an array, the range of its numbers or that of each of its rows, and what they start with."""
 
     shape: tuple[int, ...]
     dtype: Any
     least: float | tuple[float, ...] = -math.inf
     most: float | tuple[float, ...] = math.inf
+    start: float = 0.0  # every number at the beginning
 
     @property
     def nbytes(self) -> int:
-        """How much memory it takes."""
         return math.prod(self.shape) * int(np.dtype(self.dtype).itemsize)
 
 
 NUMBERS = np.float64
-SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST)
+SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST, start=1.0)
 LAST_NUMBER = sys.float_info.max  # beyond which there is only infinity
 # The factor into the ball, and the squared length before it.
 BALL_SCALE = ArraySpec((2,), NUMBERS, (sys.float_info.min, -LAST_NUMBER), (1.0, LAST_NUMBER))
@@ -60,13 +58,17 @@ class SpaceLayout(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """How much memory the arrays take, as large as they may become."""
+        """Return how much memory the arrays take, as large as they may become."""
         return sum(one.nbytes for one in self.arrays.values())
 
 
 def allocate(arrays: Mapping[str, ArraySpec]) -> dict[str, NDArray[Any]]:
-    """Allocate arrays as they are described, all 0."""
-    return {name: np.zeros(spec.shape, spec.dtype) for name, spec in arrays.items()}
+    """Allocate arrays as they are described, filled with the numbers that they start with."""
+    allocated = {name: np.zeros(spec.shape, spec.dtype) for name, spec in arrays.items()}
+    for name, spec in arrays.items():
+        if spec.start != 0.0:  # memory of zeros is not touched
+            allocated[name][...] = spec.start
+    return allocated
 
 
 def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, ArraySpec]) -> None:

@@ -19,7 +19,12 @@ SMALLEST, LARGEST = 1e-6, 1e6  # a scale outside of this is multiplied into the 
 
 
 class Space:
-    """Arrays that learning changes are those that are written down."""
+    """The part of a space that Python sees; arrays that learning changes are those that are written down.
+
+    Each space has beside it a class method that makes it empty, `layout` (its arrays before any is made), `fresh`, `room` (for how many heads and features),
+    `matrix` (the weights themselves, heads by features, the bias last), `contributions` (what each value of one row adds to a contrast of
+    heads), `example_rows` (as they are scored, for their types), and `roomier` (a copy with more room) where `needs_room` may be true.
+    """
 
     __slots__ = ()
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
@@ -87,7 +92,7 @@ def hope(space: Any, scores: Vector, candidates: Labels) -> None:
     """Do nothing: the scores of most spaces say everything that there is to say before a decision."""
 
 
-def refreshed_norm(space: Any, kept: float) -> float:
+def refresh_norm(space: Any, kept: float) -> float:
     """||W||^2, summed afresh."""
     weights = space.weights
     total = 0.0
@@ -100,12 +105,12 @@ def refreshed_norm(space: Any, kept: float) -> float:
 # --- compiled: a weight and its variance, and the ball -------------------------------------------------------------------
 
 
-def shrunk(variance: float, amount: float, value: float) -> float:
+def shrink_variance(variance: float, amount: float, value: float) -> float:
     """The variance after evidence of this amount along this value: 1/(1/S + rho x^2)."""
     return variance / (1.0 + amount * variance * value * value)
 
 
-def stepped(weight: float, old: float, new: float, step: float, sums: int, root: int) -> float:
+def step_weight(weight: float, old: float, new: float, step: float, sums: int, root: int) -> float:
     """The weight after a step, where its variance went from `old` to `new`.
 
     The step of the sums, w = S' (w/S + step), is the step of the weights and then the factor by which the variance shrank.

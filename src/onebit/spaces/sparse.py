@@ -35,7 +35,6 @@ class SparseRows(NamedTuple):
 
     @property
     def height(self) -> int:
-        """How many there are."""
         return len(self.starts) - 1
 
 
@@ -46,7 +45,6 @@ class SparseSpace(Space):
 
     @staticmethod
     def example_rows(dtype: Any) -> SparseRows:
-        """Rows as they are scored, for their types."""
         return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
 
     def touched(self: Any, rows: SparseRows) -> Any:
@@ -59,7 +57,6 @@ class SparseSpace(Space):
         return touched, self.weights[touched].copy(), self.scale.copy()
 
     def restored(self: Any, kept: tuple[Any, NDArray[Any], Vector]) -> Any:
-        """Undo what was learnt since."""
         touched, self.weights[touched], self.scale[:] = kept
         return self
 
@@ -69,7 +66,6 @@ class SparseSpace(Space):
         return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
 
     def contributions(self: Any, rows: SparseRows, contrast: Contrast) -> Contributions:
-        """What each value of the one row adds to a contrast of heads."""
         cells = self.weights[rows.columns + self.bias]  # those of all heads; what else is in a cell comes after them
         values = sum(self.scale[0] * weight * cells[:, head].astype(np.float64) for head, weight in contrast)
         constant = sum(self.scale[0] * weight * self.weights[0, head] for head, weight in contrast)
@@ -91,11 +87,9 @@ class Sparse(SparseArrays, SparseSpace):
 
     @classmethod
     def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Sparse:
-        """All weights 0."""
         return cls(np.zeros((bias + features, heads), dtype=dtype), np.ones(1), int(bias))
 
     def fresh(self, heads: int, features: int) -> Sparse:
-        """All weights 0."""
         return Sparse.empty(heads, features, bool(self.bias), self.weights.dtype)
 
     def touched(self, rows: SparseRows) -> Any:
@@ -104,17 +98,14 @@ class Sparse(SparseArrays, SparseSpace):
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:
-        """What the arrays are."""
         arrays = {"weights": ArraySpec((bias + features, heads), dtype), "scale": SCALE}
         return SpaceLayout.of(arrays, Sparse.SAVED, width=heads)
 
     @property
     def room(self) -> tuple[int, int]:
-        """How many heads and features the weights have room for."""
         return self.weights.shape[1], self.weights.shape[0] - self.bias
 
     def matrix(self) -> Any:
-        """The weights themselves, heads by features, the bias last."""
         return np.roll(self.weights.T, -self.bias, axis=1) * self.weights.dtype.type(self.scale[0])
 
 

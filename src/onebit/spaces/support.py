@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onebit.errors import InputError, brief
 from onebit.spaces.kernel import GONE, LANES, STORED, Plan
-from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec, allocate
+from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec, SpaceLayout, allocate
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,23 +25,34 @@ class Support:
         return int(self.coefficients.shape[1])
 
 
-def saved_parts(heads: int, dtype: Any) -> dict[str, ArraySpec]:
-    """What those arrays must be that both kernel spaces have; that they fit each other is seen to by `KernelSpace.loaded`."""
-    return {
+def kernel_layout(
+    heads: int, dtype: Any, plan: Plan, own: dict[str, ArraySpec], own_saved: dict[str, ArraySpec]
+) -> SpaceLayout:
+    """Describe a kernel space with its `own` arrays of stored rows, when it has all rows that the budget allows.
+
+    That the arrays of a file fit each other is seen to by `KernelSpace.loaded`.
+    """
+    slots, lines = ArraySpec((slots_for(plan),), NUMBERS), ArraySpec((heads,), NUMBERS)
+    arrays = {
+        "weights": ArraySpec((slots_for(plan) // LANES, heads, LANES), dtype),
+        **dict.fromkeys(("norms", "selves", "values", "others"), slots),
+        **dict.fromkeys(("last", "gone"), lines),
+        "moved": ArraySpec((1,), NUMBERS),
+        "counts": ArraySpec((2,), np.int64),
+        "scale": SCALE,
+    }
+    saved = {
         "coefficients": ArraySpec((heads, ANY), dtype),
         "scale": SCALE,
         "counts": ArraySpec((2,), np.int64, 0, MOST_COUNTED),
-        "norms": ArraySpec((ANY,), NUMBERS, 0.0),
-        "selves": ArraySpec((ANY,), NUMBERS, 0.0),
+        **dict.fromkeys(("norms", "selves"), ArraySpec((ANY,), NUMBERS, 0.0)),
     }
+    return SpaceLayout({**arrays, **own}, {**saved, **own_saved}, width=heads)
 
 
-def checked_counts(counts: NDArray[np.int64], budget: int) -> int:
-    """How many rows are stored, if these are counts that a space with this budget can have: rows are looked up by them."""
-    stored = int(counts[STORED])
-    if stored > budget > 0:
-        raise InputError(f"the array 'counts' speaks of {stored} stored rows, but max_support is {budget}")
-    return stored
+def slots_for(plan: Plan) -> int:
+    """Return for how many rows a space has room: whole blocks."""
+    return LANES * max(1, -(-plan.budget // LANES))
 
 
 def refuse_length(name: str, length: int, stored: int) -> None:
@@ -65,7 +76,6 @@ class KernelSpace:
     def planned(cls: Any, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> Any:
         """Return a space in which nothing is stored, with room for one block."""
         arrays = allocate(cls.layout(heads, features, dtype, plan._replace(budget=0)).arrays)
-        arrays["scale"][0] = 1.0
         return cls(
             **arrays,
             bias=int(bias),
@@ -76,7 +86,6 @@ class KernelSpace:
         )
 
     def support(self: Any) -> Support:
-        """What is stored, as a copy."""
         parts = self.stored()
         return Support(parts.get("supports", parts), self.coefficients() * self.scale[0], int(self.counts[GONE]))
 
@@ -99,7 +108,9 @@ class KernelSpace:
 
     def loaded(self: Any, arrays: dict[str, NDArray[Any]]) -> Any:
         """A space like this with what `arrays` gave; arrays that do not fit each other are refused before anything is allocated."""
-        stored = checked_counts(arrays["counts"], self.budget)
+        stored = int(arrays["counts"][STORED])  # rows are looked up by it
+        if stored > self.budget > 0:
+            raise InputError(f"the array 'counts' speaks of {stored} stored rows, but max_support is {self.budget}")
         refuse_length("coefficients", arrays["coefficients"].shape[1], stored)
         for name in ("norms", "selves"):
             refuse_length(name, len(arrays[name]), stored)
@@ -121,14 +132,28 @@ class KernelSpace:
 
     def kept_of(self: Any, rows: Any) -> Any:
         """What learning may change, for `restored`: all arrays, but for the one that is 0 between steps and may be long."""
-        parts = {
-            name: part for name, part in self._asdict().items() if isinstance(part, np.ndarray) and name != "spread"
-        }
-        return self._replace(**{name: part.copy() for name, part in parts.items()})
+        arrays = {name: part for name, part in self._asdict().items() if isinstance(part, np.ndarray)}
+        return self._replace(**{name: array.copy() for name, array in arrays.items() if name != "spread"})
 
     def restored(self, kept: Any) -> Any:
-        """The space as it was."""
         return kept
+
+    def more_blocks(self: Any) -> dict[str, Any]:
+        """Return the parts that both kernel spaces have, with room for twice the rows, or for as many as the budget allows."""
+        blocks = len(self.weights)
+        wanted = 2 * blocks if self.budget == 0 else min(2 * blocks, -(-self.budget // LANES))
+        parts = {"weights": np.zeros((wanted, *self.weights.shape[1:]), dtype=self.weights.dtype)}
+        parts["weights"][:blocks] = self.weights
+        for name in ("norms", "selves", "values", "others"):
+            parts[name] = np.zeros(wanted * LANES)
+            parts[name][: blocks * LANES] = getattr(self, name)
+        return parts
+
+    def more_heads(self: Any, heads: int) -> dict[str, Any]:
+        """Return the parts that change with more heads, whose coefficients are 0."""
+        weights = np.zeros((len(self.weights), heads, LANES), dtype=self.weights.dtype)
+        weights[:, : self.weights.shape[1]] = self.weights
+        return {"weights": weights, "last": np.zeros(heads), "gone": np.zeros(heads)}
 
     def matrix(self) -> Any:
         """Refuse to give weights of features."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.auto.dense.arrays import LOOKED, STANDARD, TRUST
 from onebit.auto.dense.contributions import looked_at
 from onebit.auto.dense.mixture import (
     ABSENT,
@@ -25,7 +24,7 @@ from onebit.auto.dense.mixture import (
     STANDARDISED,
     WAVED,
 )
-from onebit.auto.dense.scoring import waves_of_columns
+from onebit.auto.dense.scoring import LOOKED, STANDARD, TRUST, waves_of_columns
 from onebit.auto.dense.shaped_factors import LARGEST, LOGARITHM, shares
 from onebit.auto.dense.views import MEAN
 from onebit.contract.belief import Contributions, amount

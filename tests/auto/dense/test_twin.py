@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onebit.auto.dense import arrays
-from onebit.auto.dense.arrays import SLOPES, TRUST
+from onebit.auto.dense import scoring
 from onebit.auto.dense.mixture import BASED, MISTAKES, ROUNDS
+from onebit.auto.dense.scoring import SLOPES, TRUST
 from onebit.auto.dense.views import COSINE
 from onebit.learner.learner import Learner
 from tests.auto.streams import Array, gaussians
@@ -35,7 +35,7 @@ class Pair:
     def __init__(
         self, classes: int, features: int, monkeypatch: pytest.MonkeyPatch, dtype: str = "float64", waves: int = FEW
     ) -> None:
-        monkeypatch.setattr(arrays, "MOST_WAVES", waves)
+        monkeypatch.setattr(scoring, "MOST_WAVES", waves)
         self.learner = Learner("auto", classes=classes, features=features, space="dense", dtype=dtype, seed=SEED)
         self.oracle = Oracle(classes, features, SEED, np.dtype(dtype).type)
         self.oracle.accompany(self.learner)
@@ -204,7 +204,7 @@ def test_twin_through_a_restart(features: int, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_twin_with_candidates_rewards_and_truths(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "MOST_WAVES", FEW)
+    monkeypatch.setattr(scoring, "MOST_WAVES", FEW)
     assert_equals_its_oracle_among("auto", {}, True)
 
 

@@ -13,7 +13,7 @@ from scipy import special
 from onebit.auto import HEARD, LABEL, REWARD, RIGHT
 from onebit.auto.sparse import scoring
 from onebit.auto.sparse.learning import bound, forget
-from onebit.auto.sparse.scoring import raised
+from onebit.auto.sparse.scoring import raise_chance
 from onebit.auto.sparse.space import AutoSparse, absorb, hope, score
 from onebit.contract.candidates import ALL_CLASSES
 from onebit.spaces.sparse import SparseRows
@@ -126,7 +126,7 @@ def test_hopes_that_are_not_worked_out_would_not_have_been_the_highest(stream: S
         hope(space, said, candidates)
         able = candidates if len(candidates) else np.arange(stream.classes)
         total = said[able].sum()
-        everything = [raised(said[i] / total, scale * space.said[scoring.VARIANCE, i]) for i in able]
+        everything = [raise_chance(said[i] / total, scale * space.said[scoring.VARIANCE, i]) for i in able]
         raised_here = said[stream.classes + able] > said[able]
         best = int(np.argmax(everything))
         assert raised_here[best] or everything[best] == pytest.approx(said[able[best]] / total)
@@ -210,15 +210,15 @@ def test_raised_is_the_probability_one_deviation_up_and_rises_with_both() -> Non
     for chance in (1e-6, 0.1, 0.5, 0.999):
         for variance in (0.0, 0.3, 4.0, 100.0):
             up = special.expit(special.logit(chance) + np.sqrt(variance))
-            np.testing.assert_allclose(raised(chance, variance), up, rtol=1e-9)
+            np.testing.assert_allclose(raise_chance(chance, variance), up, rtol=1e-9)
     chances, variances = np.linspace(0.0, 1.0, 101), np.linspace(0.0, 2000.0, 101)
     for variance in variances:
-        values = [raised(chance, variance) for chance in chances]
+        values = [raise_chance(chance, variance) for chance in chances]
         assert (np.diff(values) >= 0.0).all()
         assert values[0] == 0.0
         assert values[-1] == 1.0
     for chance in chances[1:-1]:
-        values = [raised(chance, variance) for variance in variances]
+        values = [raise_chance(chance, variance) for variance in variances]
         assert values[0] == pytest.approx(chance)
         assert (np.diff(values) >= 0.0).all()
         assert (np.diff(values)[variances[1:] < 800.0] > 0.0).all() or chance > 0.9

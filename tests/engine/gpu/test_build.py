@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from onebit.contract.choices import highest, sort_descending
 from onebit.contract.installation import install_command
 from onebit.engine import generic
-from onebit.engine.gpu import build, device, kernel, ranks
+from onebit.engine.gpu import build, device, kernel
 from onebit.engine.gpu import layout as layout_module
+from onebit.engine.gpu import round as round_module
 from onebit.engine.gpu.build import Binding, KernelError, bound, layout_for, record_maker
 from onebit.engine.gpu.layout import Layout, Shape
 from onebit.errors import OnebitError
@@ -301,7 +302,7 @@ def test_few_classes_are_sorted_by_rank(keys: list[float], one_less: bool) -> No
 def test_many_classes_are_sorted_as_on_the_cpu(classes: int, by_rank: bool) -> None:
     shape = shape_of("exact-pa", classes, 5)
     found = bound(shape, Layout(1, "registers", 1), Lanes(), lambda function: function).called(sort_descending)
-    assert (found.__code__ is ranks.sort_by_rank.__code__) == by_rank
+    assert (found.__code__ is round_module.sort_by_rank.__code__) == by_rank
     keys, labels = np.random.default_rng(0).normal(size=classes), np.arange(float(classes))
     if not by_rank:
         expected = np.sort(keys)[::-1]
@@ -314,7 +315,7 @@ def test_the_largest_of_few_is_the_one_that_a_cpu_finds(classes: int) -> None:
     """The first of those that are equal, of which there are many here."""
     shape = shape_of("banditron", max(2, classes), 5)
     found = bound(shape, Layout(1, "registers", 1), Lanes(), lambda function: function).called(highest)
-    assert found.__code__ is ranks.highest_of_few.__code__
+    assert found.__code__ is round_module.highest_of_few.__code__
     generator = np.random.default_rng(classes)
     for scores in (*generator.integers(-2, 2, size=(200, classes)) * 1.5, np.full(classes, -np.inf)):
         assert found(scores, classes) == highest(scores, classes)

@@ -73,7 +73,6 @@ class Basis(NamedTuple):
 
     @classmethod
     def empty(cls, features: int, dtype: Any) -> Basis:
-        """No row is kept, and every row has the components 0."""
         return cls(**allocate(cls.layout(1, features, dtype)))
 
     @staticmethod
@@ -117,7 +116,6 @@ ROWS = ("rows", "heard")  # the arrays of rows kept
 
 
 def rows_kept(features: int) -> int:
-    """How many rows are kept at most."""
     return max(1, min(STAGES[-1], MOST_NUMBERS // features))
 
 
@@ -198,7 +196,6 @@ def work(basis: Basis) -> int:
 
 
 def enter(basis: Basis, phase: int) -> None:
-    """Begin with a phase."""
     basis.facts[PHASE], basis.facts[POSITION] = phase, 0.0
 
 

@@ -45,14 +45,12 @@ class Clusters(NamedTuple):
 
     @classmethod
     def empty(cls, heads: int, features: int, dtype: Any) -> Clusters:
-        """Nothing is known."""
         made = cls(**allocate(cls.layout(heads, features, dtype)))
         made.columns[RATIO], made.columns[SHARE] = 1.0, 0.5
         return made
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:
-        """What the arrays are, all of which are written into a file."""
         return {
             "means": ArraySpec((heads, features), dtype),
             "counts": ArraySpec((heads,), NUMBERS, 0.0),
@@ -65,7 +63,6 @@ class Clusters(NamedTuple):
         }
 
     def grown(self, heads: int, statistics: FeatureStatistics) -> Clusters:
-        """A copy with room for more classes."""
         made = Clusters.empty(heads, self.means.shape[1], self.means.dtype)
         for name in self._fields:
             array = getattr(self, name)
@@ -99,7 +96,7 @@ def score_clusters(
         scores[head], variances[head] = -0.5 * (distance + clusters.logarithms[head]), doubt
 
 
-def hear_of(clusters: Clusters, x: NDArray[Any], label: int) -> None:
+def add_class_row(clusters: Clusters, x: NDArray[Any], label: int) -> None:
     """A row of this class."""
     mean, count, within = clusters.means[label], clusters.counts[label], clusters.within
     kept, share = count / (count + 1.0), clusters.means.dtype.type(1.0 / (count + 1.0))
@@ -125,7 +122,6 @@ def part(clusters: Clusters, statistics: FeatureStatistics) -> None:
 
 
 def shape_grown(clusters: Clusters, statistics: FeatureStatistics, label: int) -> None:
-    """Work out a class that has grown."""
     if clusters.counts[label] > GROWTH * clusters.worked[label]:
         shape_class(clusters, statistics, label)
 
@@ -150,7 +146,6 @@ def shape_class(clusters: Clusters, statistics: FeatureStatistics, label: int) -
 
 
 def forget_clusters(clusters: Clusters) -> None:
-    """No class was ever right."""
     for head in range(clusters.means.shape[0]):
         clusters.counts[head] = 0.0
         for column in range(clusters.means.shape[1]):

@@ -25,11 +25,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.auto.dense.arrays import TRUST, AutoDenseArrays
 from onebit.auto.dense.basis import Basis
 from onebit.auto.dense.clusters import CENTRE, PRECISION, Clusters
 from onebit.auto.dense.mixture import BASED, CLUSTERS, COMPONENTS, CORRECTED, MEMBERS, SHAPED, WAVED
-from onebit.auto.dense.scoring import LEAST_OPINION, WAVES_PER_LENGTH, waves_of_columns
+from onebit.auto.dense.scoring import LEAST_OPINION, TRUST, WAVES_PER_LENGTH, AutoDenseArrays, waves_of_columns
 from onebit.auto.dense.shaped import BEHIND, PREFIXES, UNSEEN
 from onebit.auto.dense.shaped_factors import (
     LOG_WIDTH,
@@ -51,7 +50,6 @@ Numbers = NDArray[np.float64]
 
 
 def contributions_of(space: AutoDenseArrays, contrast: Contrast) -> Contributions:
-    """What each column of the row just scored adds to a contrast of logits."""
     heads = len(space.everything)
     values, constant, sides = np.zeros(len(space.taken)), 0.0, np.zeros(heads)
     for position, weight in contrast:
@@ -88,7 +86,6 @@ def of_member(space: AutoDenseArrays, member: int, sides: Numbers) -> Contributi
 
 
 def together(one: Contributions, other: Contributions) -> Contributions:
-    """The sum of two."""
     return Contributions(one.values + other.values, one.constant + other.constant)
 
 
@@ -110,7 +107,6 @@ def shortening(whole: NDArray[Any], short: NDArray[Any]) -> float:
 
 
 def of_first_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
-    """Of the waves of the standardised row."""
     slopes, constant = wave_slopes(
         space.waves, space.plain, 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING])), weights
     )

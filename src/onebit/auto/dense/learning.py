@@ -7,20 +7,9 @@ import math
 import numpy as np
 
 from onebit.auto import LABEL, REWARD, RIGHT
-from onebit.auto.dense.arrays import (
-    FIRST_PROGRESS,
-    LOOKED,
-    PENDING,
-    REPLAYED,
-    SLOPES,
-    STANDARD,
-    STAYS,
-    TRUST,
-    AutoDenseArrays,
-)
 from onebit.auto.dense.basis import KEPT, READY, forget_basis, keep, work
 from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
-from onebit.auto.dense.clusters import forget_clusters, hear_of, part, shape_grown
+from onebit.auto.dense.clusters import add_class_row, forget_clusters, part, shape_grown
 from onebit.auto.dense.laplace import learn_linear
 from onebit.auto.dense.linear import forget_linear, forget_member, score_linear
 from onebit.auto.dense.mixture import (
@@ -40,7 +29,20 @@ from onebit.auto.dense.mixture import (
     rest,
     trusted_chance,
 )
-from onebit.auto.dense.scoring import correct, look_through_basis, waves_of_columns
+from onebit.auto.dense.scoring import (
+    FIRST_PROGRESS,
+    LOOKED,
+    PENDING,
+    REPLAYED,
+    SLOPES,
+    STANDARD,
+    STAYS,
+    TRUST,
+    AutoDenseArrays,
+    correct,
+    look_through_basis,
+    waves_of_columns,
+)
 from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped
 from onebit.auto.dense.views import see, watch
 from onebit.contract.choices import softmax
@@ -72,9 +74,9 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
     for member in range(MEMBERS):
         if mixture.awake[member] == 1:
             lose(mixture, member, chance_of(mixture, member, about, label, reward), reward)
-    found = found_class(about, label, right, count)
+    found = known_class(about, label, right, count)
     if found >= 0:
-        hear_of(space.clusters, space.taken, found)
+        add_class_row(space.clusters, space.taken, found)
         shape_grown(space.clusters, space.statistics, found)
     keep(space.basis, space.taken, label, right, reward)
     learn_members(space, about, label, right, found, 0)
@@ -87,7 +89,7 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
             index = max(0, min(int(space.progress[REPLAYED]), space.basis.rows.shape[0] - 1))
             recall(space, index)
             label, right = int(space.basis.heard[index, 0]), space.basis.heard[index, 1] == 1.0
-            found = found_class(space.everything, label, right, heads)
+            found = known_class(space.everything, label, right, heads)
             learn_members(space, space.everything, label, right, found, index + 1)
     if see(space.statistics, space.taken):
         part(space.clusters, space.statistics)
@@ -95,7 +97,7 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
         forget(space)
 
 
-def found_class(about: Vector, label: int, right: bool, count: int) -> int:
+def known_class(about: Vector, label: int, right: bool, count: int) -> int:
     """The class that is now known to be right, or -1: with two in question a wrong answer says as much as a right one."""
     if right:
         return label

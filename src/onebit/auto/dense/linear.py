@@ -93,7 +93,6 @@ class LinearMembers(NamedTuple):
 
     @classmethod
     def empty(cls, heads: int, views: Sequence[View], dtype: Any) -> LinearMembers:
-        """Nothing is known."""
         made = cls(**{name: aligned(one) for name, one in cls.layout(heads, views, dtype).items()})
         made.sizes[:] = [view.size for view in views]
         for lengths, begins, numbers in (
@@ -112,7 +111,6 @@ class LinearMembers(NamedTuple):
 
     @staticmethod
     def layout(heads: int, views: Sequence[View], dtype: Any) -> dict[str, ArraySpec]:
-        """What the arrays are."""
         count, total = len(views), sum(view.length for view in views)
         return {
             "weights": ArraySpec((heads * total,), dtype),
@@ -130,11 +128,9 @@ class LinearMembers(NamedTuple):
 
     @property
     def heads(self) -> int:
-        """How many classes there is room for."""
         return len(self.bounds.T)
 
     def grown(self, heads: int) -> LinearMembers:
-        """A copy with room for more classes, of which nothing is known."""
         views = [
             View(size, full)
             for size, full in zip(self.sizes.tolist(), (self.widths != self.lengths).tolist(), strict=True)
@@ -292,6 +288,5 @@ def forget_member(linear: LinearMembers, member: int) -> None:
 
 
 def forget_linear(linear: LinearMembers) -> None:
-    """As it was at the beginning."""
     for member in range(linear.sizes.shape[0]):
         forget_member(linear, member)

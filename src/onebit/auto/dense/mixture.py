@@ -61,7 +61,6 @@ class Mixture(NamedTuple):
 
     @classmethod
     def empty(cls, heads: int, there: Sequence[int]) -> Mixture:
-        """Nothing was heard."""
         made = cls(**allocate(cls.layout(heads)))
         made.there[:] = there
         forget_mixture(made)
@@ -69,7 +68,6 @@ class Mixture(NamedTuple):
 
     @staticmethod
     def layout(heads: int) -> dict[str, ArraySpec]:
-        """What the arrays are."""
         members = ArraySpec((MEMBERS,), NUMBERS)
         return {
             "there": ArraySpec((MEMBERS,), np.int64, ABSENT, BASED),
@@ -86,7 +84,6 @@ class Mixture(NamedTuple):
         }
 
     def grown(self, heads: int) -> Mixture:
-        """A copy with room for more classes."""
         made = Mixture.empty(heads, self.there.tolist())
         for name in ("losses", "rates", "strides", "trusts", "doubts", "facts"):
             getattr(made, name)[:] = getattr(self, name)
@@ -143,7 +140,7 @@ def mix(mixture: Mixture, scores: Vector) -> float:
     return flaw
 
 
-def raised(chance: float, variance: float) -> float:
+def raise_chance(chance: float, variance: float) -> float:
     """The probability of a class where its score is one deviation up."""
     odds = chance * math.exp(min(HIGHEST, math.sqrt(variance)))
     return odds / (1.0 - chance + odds)
@@ -224,7 +221,6 @@ def rest(mixture: Mixture, right: bool, based: bool, relearns: bool) -> None:
 
 
 def forget_mixture(mixture: Mixture) -> None:
-    """Nothing was heard."""
     for member in range(MEMBERS):
         eager = member in (DIRECTED, CENTRED, STANDARDISED, CLUSTERS)
         mixture.losses[member] = 0.0 if eager else HANDICAP

@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from onebit.auto.dense.arrays import PENDING, STANDARD, AutoDenseArrays
 from onebit.auto.dense.basis import KEPT, STAGES, rows_kept
 from onebit.auto.dense.basis import SQUARES as KEPT_SQUARES
 from onebit.auto.dense.basis import STANDARDISED as BY_DEVIATIONS
@@ -27,7 +26,7 @@ from onebit.auto.dense.mixture import (
     STANDARDISED,
     WAVED,
 )
-from onebit.auto.dense.scoring import waves_of_columns
+from onebit.auto.dense.scoring import PENDING, STANDARD, AutoDenseArrays, waves_of_columns
 from onebit.auto.dense.shaped import PREFIXES
 from onebit.auto.dense.shaped_factors import shares
 from onebit.auto.dense.views import DIVIDES, VARYING
@@ -69,14 +68,12 @@ def _shares(space: AutoDenseArrays) -> list[float]:
 
 
 def _awaited(space: AutoDenseArrays) -> str | None:
-    """What members on principal components wait for."""
     if space.basis.generation[0] == 0:
         return f"the components of the first {min(STAGES[0], rows_kept(len(space.taken)))} rows"
     return "the first rows, to learn them again on new principal components" if space.progress[PENDING] else None
 
 
 def _about(space: AutoDenseArrays, member: int) -> str:
-    """What a member looks at."""
     if member == WAVED and space.mixture.there[WAVED] != BASED:
         return "random waves of the columns in units of their deviations (a Gaussian kernel)"
     components = len(space.components)

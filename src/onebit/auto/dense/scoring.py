@@ -1,17 +1,17 @@
-"""What the members of `auto` say of a dense row: their views of it, their beliefs, and what classes may be worth at best."""
+"""The members of `auto` on dense rows, and what they say of a row: their views of it, their beliefs, and what classes may be worth at best."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from onebit.auto.dense.arrays import LOOKED, PENDING, SQUARES, STANDARD, TRUST, AutoDenseArrays
-from onebit.auto.dense.basis import project
-from onebit.auto.dense.clusters import score_clusters
-from onebit.auto.dense.linear import score_linear, variance_of
+from onebit.auto.dense.basis import Basis, components_of, project
+from onebit.auto.dense.clusters import Clusters, score_clusters
+from onebit.auto.dense.linear import LinearMembers, View, score_linear, variance_of
 from onebit.auto.dense.mixture import (
+    ABSENT,
     BASED,
     CENTRED,
     CLUSTERS,
@@ -23,33 +23,105 @@ from onebit.auto.dense.mixture import (
     MEMBERS,
     PRESENT,
     SHAPED,
+    SIZES,
     STANDARDISED,
     WAVED,
+    Mixture,
     believe,
     mix,
-    raised,
+    raise_chance,
     wake,
 )
 from onebit.auto.dense.shaped import score_shaped
+from onebit.auto.dense.shaped_factors import Shaped
 from onebit.auto.dense.views import (
     CONSTANT,
     VARYING,
-    centred,
-    copied,
-    directed,
-    in_units,
-    standardised,
+    FeatureStatistics,
+    Waves,
+    copy_row,
     take,
-    whitened,
+    write_centred,
+    write_direction,
+    write_standardised,
+    write_units,
     write_waves,
+    write_whitened,
 )
 from onebit.contract.candidates import Labels
 from onebit.contract.choices import softmax
+from onebit.contract.covariance import FITTING_MATRICES
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows
 
+MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # at most so many waves, and numbers in the matrices on them
+MOST_WAVED_CLASSES = 50  # with more there are too few waves for each to be of use
+NARROW = 128  # columns
+# The progress: whether rows are being learnt again, how many were; the trust in the opinion of the shaped clusters, and its squared slopes;
+# whether what corrects them looks at standardised columns, and whether it need not learn them again.
+PENDING, REPLAYED, TRUST, SLOPES, STANDARD, STAYS = range(6)
+FIRST_PROGRESS = (0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+LOOKED, SQUARES = 0, 1  # of the row just seen: whether nothing was learnt since, and its squared norm
 WAVES_PER_LENGTH = 1.5  # of a row of usual length
 LEAST_OPINION = 0.03  # what is added to the beliefs of the shaped clusters before their logarithm is taken
+
+
+class MembersPlan(NamedTuple):
+    """Which members there are: it depends on the number of classes in the beginning, not on those added since."""
+
+    views: tuple[View, ...]
+    there: tuple[int, ...]
+    waves: int  # of the columns
+    more_waves: int  # for what corrects the shaped clusters
+    wave_columns: int  # what these are waves of: the columns, or of wide rows the principal components
+
+    @classmethod
+    def of(cls, features: int, classes: int) -> MembersPlan:
+        whole, components = classes * (features + 1) ** 2 <= FITTING_MATRICES, components_of(features)
+        waves = min(MOST_WAVES, int(math.sqrt(WAVE_NUMBERS / classes))) if classes <= MOST_WAVED_CLASSES else 0
+        plain, none, waved = View(features + 1, whole), View(0, full=True), View(waves + 1, full=True)
+        fits = classes * (components + 1) ** 2 <= FITTING_MATRICES
+        views = (
+            plain,
+            plain if whole else none,
+            plain,
+            waved if waves else none,
+            View(components + 1, full=True) if fits else none,
+            waved if waves else none,
+        )
+        kinds = (PRESENT, PRESENT, PRESENT, PRESENT if whole else BASED, BASED, BASED)
+        linear = (kind if view.size > 0 else ABSENT for kind, view in zip(kinds, views, strict=True))
+        return cls(
+            views,
+            (*linear, PRESENT, *(BASED,) * SIZES),
+            waves if whole else 0,
+            waves,
+            features if features <= NARROW else components,
+        )
+
+
+class AutoDenseArrays(NamedTuple):
+    """The members, what is known of rows, and how the row just seen looks."""
+
+    weights: NDArray[Any]  # of the linear members, for what asks for a dtype
+    linear: LinearMembers
+    clusters: Clusters
+    mixture: Mixture
+    statistics: FeatureStatistics
+    waves: Waves
+    basis: Basis
+    shaped: Shaped
+    more_waves: Waves
+    progress: Vector  # of what is learnt on the basis
+    everything: Vector  # that feedback is about all classes
+    seen: NDArray[Any]  # the row just seen, as it came
+    latest: Vector  # LOOKED, SQUARES
+    opinion: Vector  # of the shaped clusters on it
+    components: NDArray[Any]
+    waved_row: NDArray[Any]
+    taken: NDArray[Any]
+    units: NDArray[Any]
+    plain: NDArray[Any]
 
 
 def score(space: AutoDenseArrays, rows: DenseRows, row: int, scores: Vector) -> float:
@@ -76,17 +148,17 @@ def look(space: AutoDenseArrays, rows: DenseRows, row: int) -> None:
     mixture, linear, x, heads = space.mixture, space.linear, space.taken, space.everything.shape[0]
     wake(mixture, space.basis.generation[0] > 0 and space.progress[PENDING] == 0.0)
     take(space.statistics, rows.values[row], x)
-    space.latest[LOOKED], space.latest[SQUARES] = 1.0, copied(rows.values[row], space.seen)
+    space.latest[LOOKED], space.latest[SQUARES] = 1.0, copy_row(rows.values[row], space.seen)
     if mixture.awake[DIRECTED] == 1:
         directs = linear.views[linear.begins[DIRECTED] : linear.ends[DIRECTED]]
-        directed(space.seen, space.latest[SQUARES], directs)
+        write_direction(space.seen, space.latest[SQUARES], directs)
     if mixture.awake[CENTRED] == 1:
-        centred(space.statistics, x, linear.views[linear.begins[CENTRED] : linear.ends[CENTRED]])
+        write_centred(space.statistics, x, linear.views[linear.begins[CENTRED] : linear.ends[CENTRED]])
     on_columns = mixture.awake[WAVED] == 1 and mixture.there[WAVED] == PRESENT
     if on_columns or mixture.awake[STANDARDISED] == 1 or mixture.awake[CLUSTERS] == 1:
-        in_units(space.statistics, x, space.units)
+        write_units(space.statistics, x, space.units)
         standard = linear.views[linear.begins[STANDARDISED] : linear.ends[STANDARDISED]]
-        standardised(space.statistics, space.units, space.plain, standard)
+        write_standardised(space.statistics, space.units, space.plain, standard)
     if on_columns:
         factor = 1.0 / math.sqrt(max(1.0, space.statistics.rows[VARYING]))
         write_waves(space.waves, space.plain, factor, linear.views[linear.begins[WAVED] : linear.ends[WAVED]])
@@ -112,15 +184,15 @@ def look_through_basis(space: AutoDenseArrays, x: NDArray[Any]) -> None:
     if shaped:
         score_shaped(space.shaped, z, mixture.scores[SHAPED * heads :], mixture.variances[heads:], space.everything)
     if mixture.awake[COMPONENTS] == 1:
-        whitened(space.basis.whitening, z, linear.views[linear.begins[COMPONENTS] : linear.ends[COMPONENTS]])
+        write_whitened(space.basis.whitening, z, linear.views[linear.begins[COMPONENTS] : linear.ends[COMPONENTS]])
     if on_waves or mixture.awake[CORRECTED] == 1:
         view = linear.views[linear.begins[CORRECTED] : linear.ends[CORRECTED]]
         if waves_of_columns(space):
             if space.progress[STANDARD] == 1.0:
-                in_units(space.statistics, x, space.units)
-                standardised(space.statistics, space.units, space.plain, space.waved_row)
+                write_units(space.statistics, x, space.units)
+                write_standardised(space.statistics, space.units, space.plain, space.waved_row)
             else:
-                centred(space.statistics, x, space.waved_row)
+                write_centred(space.statistics, x, space.waved_row)
             write_waves(space.more_waves, space.waved_row[:-1], WAVES_PER_LENGTH / CONSTANT, view)
         else:
             write_waves(space.more_waves, z, WAVES_PER_LENGTH / math.sqrt(z.shape[0]), view)
@@ -185,6 +257,6 @@ def hope_of(space: AutoDenseArrays, head: int, exactly: bool) -> float:
                 variance = variance_of(linear, member, head)
             else:
                 variance = linear.bounds[member, head]
-            chance = raised(chance, variance)
+            chance = raise_chance(chance, variance)
         total += share * chance
     return total

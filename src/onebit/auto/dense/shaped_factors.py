@@ -64,7 +64,6 @@ class Shaped(NamedTuple):
 
     @classmethod
     def empty(cls, heads: int, components: int, dtype: Any, shared: bool) -> Shaped:
-        """Nothing is known."""
         made = cls(**allocate(cls.layout(heads, components, dtype, shared)))
         made.trusts[LOGARITHM] = START
         made.facts[PRIOR] = 1.0
@@ -72,7 +71,6 @@ class Shaped(NamedTuple):
 
     @staticmethod
     def layout(heads: int, components: int, dtype: Any, shared: bool) -> dict[str, ArraySpec]:
-        """What the arrays are, of which all but `SCRATCH` are written into a file."""
         vector, square = ArraySpec((components,), NUMBERS), ArraySpec((components, components), NUMBERS)
         factors = 4 if shared else heads + 1
         count = ArraySpec((heads,), NUMBERS, 0.0, float(MOST_COUNTED))
@@ -103,7 +101,6 @@ class Shaped(NamedTuple):
         }
 
     def factor(self, which: int) -> NDArray[Any]:
-        """One of the factors as a matrix."""
         return self.factors[which, :, : self.means.shape[1]].T
 
     def grown(self, heads: int) -> Shaped:
@@ -128,12 +125,10 @@ SCRATCH = ("lower", "inverse", "difference", "row", "away", "off", "distances", 
 
 
 def share_factor(classes: int, components: int) -> bool:
-    """Whether so many classes share a factor."""
     return classes * components**2 > MOST_SHAPED
 
 
 def shares(shaped: Shaped) -> bool:
-    """Whether its classes share a factor."""
     return len(shaped.places) > 1
 
 
@@ -143,7 +138,6 @@ def copy_of(shaped: Shaped, coming: bool) -> int:
 
 
 def factor_of(shaped: Shaped, place: int, coming: bool) -> int:
-    """Which factor is that of a place."""
     if not shares(shaped):
         return place
     return 2 * copy_of(shaped, coming) + (0 if place < shaped.counts.shape[0] else 1)
@@ -214,7 +208,6 @@ def measure(shaped: Shaped) -> None:
 
 
 def factorise(shaped: Shaped, place: int, coming: bool) -> None:
-    """Take the factor of a place anew."""
     heads, components = shaped.means.shape
     own = place < heads and not shares(shaped)
     count = shaped.counts[place] if own else 0.0

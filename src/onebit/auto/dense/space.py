@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.auto.dense import basis, shaped_factors
-from onebit.auto.dense.arrays import FIRST_PROGRESS, LOOKED, PENDING, AutoDenseArrays, MembersPlan
 from onebit.auto.dense.basis import Basis, components_of
 from onebit.auto.dense.clusters import Clusters
 from onebit.auto.dense.contributions import contributions_of
@@ -17,7 +16,7 @@ from onebit.auto.dense.learning import absorb
 from onebit.auto.dense.linear import LinearMembers
 from onebit.auto.dense.mixture import LINEAR, Mixture
 from onebit.auto.dense.report import report_of
-from onebit.auto.dense.scoring import hope, score
+from onebit.auto.dense.scoring import FIRST_PROGRESS, LOOKED, PENDING, AutoDenseArrays, MembersPlan, hope, score
 from onebit.auto.dense.shaped_factors import Shaped, share_factor
 from onebit.auto.dense.views import FeatureStatistics, Waves
 from onebit.contract.belief import Contributions
@@ -64,7 +63,6 @@ class AutoDense(AutoDenseArrays, Space):
 
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any, seed: int, classes: int) -> AutoDense:
-        """Nothing is known."""
         plan, generator = MembersPlan.of(features, classes), np.random.default_rng(seed)
         linear, components = LinearMembers.empty(heads, plan.views, dtype), components_of(features)
         own = allocate(_own_arrays(heads, features, dtype, plan))
@@ -109,7 +107,6 @@ class AutoDense(AutoDenseArrays, Space):
         return {name: array.copy() for name, array in {**found, "progress": self.progress}.items()}
 
     def loaded(self, arrays: dict[str, NDArray[Any]]) -> AutoDense:
-        """Take up what `arrays` gave."""
         for name in KEPT_ROWS:
             if len(arrays[name]) > len(self.basis.rows):
                 raise InputError(
@@ -120,7 +117,6 @@ class AutoDense(AutoDenseArrays, Space):
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any, classes: int) -> SpaceLayout:
-        """What the arrays are, those of the members among them."""
         plan, components = MembersPlan.of(features, classes), components_of(features)
         parts = {
             "linear": LinearMembers.layout(heads, plan.views, dtype),
@@ -142,16 +138,13 @@ class AutoDense(AutoDenseArrays, Space):
 
     @property
     def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
         return self.clusters.means.shape[0], self.clusters.means.shape[1]
 
     @property
     def never_right(self) -> list[int]:
-        """The classes that were not right since the last beginning."""
         return np.flatnonzero(self.clusters.counts == 0.0).tolist()
 
     def report(self) -> MembersReport:
-        """What there is to say of the members."""
         return report_of(self)
 
     @property
@@ -164,7 +157,6 @@ class AutoDense(AutoDenseArrays, Space):
         return np.concatenate([self.linear.weights_of(member) for member in range(LINEAR)], axis=1)
 
     def contributions(self, rows: DenseRows, contrast: Contrast) -> Contributions:
-        """What each column of the row just scored adds to a contrast of logits."""
         return contributions_of(self, contrast)
 
 

@@ -49,12 +49,10 @@ class FeatureStatistics(NamedTuple):
 
     @classmethod
     def empty(cls, features: int, dtype: Any) -> FeatureStatistics:
-        """Nothing is known."""
         return cls(**allocate(cls.layout(features, dtype)))
 
     @staticmethod
     def layout(features: int, dtype: Any) -> dict[str, ArraySpec]:
-        """What the arrays are, all of which are written into a file."""
         return {
             "columns": ArraySpec((2, features), NUMBERS),
             "scales": ArraySpec((2, features), dtype),
@@ -115,7 +113,7 @@ def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
     return True
 
 
-def copied(x: NDArray[Any], copy: NDArray[Any]) -> float:
+def copy_row(x: NDArray[Any], copy: NDArray[Any]) -> float:
     """Copy a row; its squared norm."""
     squares = 0.0
     for column in range(x.shape[0]):
@@ -125,7 +123,7 @@ def copied(x: NDArray[Any], copy: NDArray[Any]) -> float:
     return squares
 
 
-def directed(x: NDArray[Any], squares: float, view: NDArray[Any]) -> None:
+def write_direction(x: NDArray[Any], squares: float, view: NDArray[Any]) -> None:
     """The direction of x: rows may be of any length."""
     width = x.shape[0]
     factor = CONSTANT / math.sqrt(squares) if squares > 0.0 else 0.0
@@ -134,7 +132,7 @@ def directed(x: NDArray[Any], squares: float, view: NDArray[Any]) -> None:
     view[width] = CONSTANT
 
 
-def centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) -> None:
+def write_centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) -> None:
     """X minus its mean, in units of the usual distance from it."""
     width, squares = x.shape[0], 0.0
     mean = statistics.scales[MEAN]
@@ -154,14 +152,16 @@ def centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) 
     view[width] = CONSTANT
 
 
-def in_units(statistics: FeatureStatistics, x: NDArray[Any], units: NDArray[Any]) -> None:
+def write_units(statistics: FeatureStatistics, x: NDArray[Any], units: NDArray[Any]) -> None:
     """Write every column minus its mean, in units of its deviation."""
     mean, inverse, far = statistics.scales[MEAN], statistics.scales[INVERSE], units.dtype.type(FAR)
     for column in range(x.shape[0]):
         units[column] = min(far, max(-far, (x[column] - mean[column]) * inverse[column]))
 
 
-def standardised(statistics: FeatureStatistics, units: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]) -> None:
+def write_standardised(
+    statistics: FeatureStatistics, units: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]
+) -> None:
     """Those units with their tails cut (`plain`), then in units of the length of a usual row."""
     width = units.shape[0]
     tail, squares = plain.dtype.type(TAIL), plain.dtype.type(0)
@@ -178,7 +178,7 @@ def standardised(statistics: FeatureStatistics, units: NDArray[Any], plain: NDAr
     view[width] = CONSTANT
 
 
-def whitened(whitening: NDArray[Any], components: NDArray[Any], view: NDArray[Any]) -> None:
+def write_whitened(whitening: NDArray[Any], components: NDArray[Any], view: NDArray[Any]) -> None:
     """Principal components, all alike; far rows are shortened."""
     squares = view.dtype.type(0)
     for component in range(components.shape[0]):
@@ -241,7 +241,6 @@ class Waves(NamedTuple):
 
     @staticmethod
     def layout(columns: int, number: int, dtype: Any) -> dict[str, ArraySpec]:
-        """What the arrays are."""
         return {
             "directions": ArraySpec((columns, padded(number)), dtype),
             "phases": ArraySpec((number,), dtype),

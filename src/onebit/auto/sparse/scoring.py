@@ -155,10 +155,10 @@ def hope(space: AutoSparseArrays, scores: Vector, candidates: Labels) -> None:
         near = scores[heads + head] > highest - 1.0  # where log 2 would do
         scores[heads + head] = scores[head]
         if near or scores[head] > 0.5 * total:
-            scores[heads + head] = raised(scores[head], variance * said[VARIANCE, head])
+            scores[heads + head] = raise_chance(scores[head], variance * said[VARIANCE, head])
 
 
-def raised(chance: float, variance: float) -> float:
+def raise_chance(chance: float, variance: float) -> float:
     """Return the probability of a class whose score is one deviation higher."""
     odds = chance * math.exp(min(HIGHEST, math.sqrt(variance)))
     return odds / (1.0 - chance + odds)

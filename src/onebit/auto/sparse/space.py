@@ -80,14 +80,12 @@ class AutoSparse(AutoSparseArrays, Space):
 
     @classmethod
     def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
-        """Nothing is known."""
         arrays = allocate(cls.layout(heads, features, dtype).arrays)
         made = cls(**arrays, heads=heads, stride=stride_for(heads))
         begin(made)
         return made
 
     def grown(self, heads: int, features: int) -> AutoSparse:
-        """A copy with room for more heads and features; the new ones know nothing."""
         made = AutoSparse.planned(heads, features, self.weights.dtype)
         known = len(self.weights)
         for part in range(4):
@@ -127,12 +125,10 @@ class AutoSparse(AutoSparseArrays, Space):
 
     @property
     def room(self) -> tuple[int, int]:
-        """How many heads and features there is room for."""
         return self.heads, len(self.weights)
 
     @property
     def never_right(self) -> list[int]:
-        """The classes that were not right since the last beginning."""
         return np.flatnonzero(self.counts == 0.0).tolist()
 
     def report(self) -> MembersReport:

@@ -19,7 +19,7 @@ from typing import Any
 from onebit.contract.choices import highest, sort_descending
 from onebit.engine import code_cache, generic
 from onebit.engine.fingerprint import fingerprint
-from onebit.engine.gpu import kernel, lines, ranks, sparse_kernel
+from onebit.engine.gpu import kernel, lines, sparse_kernel
 from onebit.engine.gpu import round as round_module
 from onebit.engine.gpu.device import compute_capability, cuda, gist, quiet, shared_memory, spoken
 from onebit.engine.gpu.layout import USUAL_SHARED_BYTES, WARP, Layout, Shape
@@ -143,11 +143,12 @@ def _built(shape: Shape, layout: Layout) -> Any:
 def kept_for(shape: Shape, layout: Layout) -> KeptKernel | None:
     """Where such a kernel is kept between processes; None where nothing can be."""
     plain = bound(shape, layout, None, lambda function: function).plain(loop_of(shape))
-    return kept_kernel(plain, shape.rule.name, shape[1:], layout, layout.limits, compute_capability())
+    facts = versions(), shape.rule.name, shape[1:], layout, layout.limits, compute_capability()
+    folder = code_cache.folder_for(fingerprint([plain], (), *facts), FOLDER)
+    return None if folder is None else KeptKernel(folder / FILE)
 
 
 def loop_of(shape: Shape) -> Callable[..., None]:
-    """The loop that such replicates run in."""
     return sparse_kernel.replicate if shape.sparse else kernel.replicate
 
 
@@ -182,7 +183,7 @@ def _device_function(function: Callable[..., Any]) -> Any:
 
 
 def _ranked(shape: Shape) -> bool:
-    return shape.classes <= ranks.MOST
+    return shape.classes <= round_module.MOST_RANKED
 
 
 def bound(
@@ -211,7 +212,7 @@ def bound(
         "BALL": variances is not None and variances.ball,
         "LATE": shape.late,
         "WEIGHS": shape.rule.weigh is not None,
-        "weigh": shape.rule.weigh or round_module.weighed,
+        "weigh": shape.rule.weigh or round_module.skip_weighing,
         **(_sparse_names(shape) if shape.sparse else _dense_names(shape, layout)),
     }
     instead: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -219,12 +220,11 @@ def bound(
         generic.learn: shape.rule.learn,
     }
     if shape.rule.weigh is not None:
-        instead[shape.rule.weigh] = round_module.weighed
+        instead[shape.rule.weigh] = round_module.skip_weighing
     if _ranked(shape):
-        instead[sort_descending] = ranks.sort_by_rank
-        instead[highest] = ranks.highest_of_few
-    everywhere = {ranks.__name__: {"cuda": module}, **dict.fromkeys(OWN_MODULES, names)}
-    return Binding(everywhere, instead, wrap, lasting, OWN_MODULES)
+        instead[sort_descending] = round_module.sort_by_rank
+        instead[highest] = round_module.highest_of_few
+    return Binding(dict.fromkeys(OWN_MODULES, names), instead, wrap, lasting, OWN_MODULES)
 
 
 def _sparse_names(shape: Shape) -> dict[str, Any]:
@@ -284,7 +284,6 @@ def record_maker(shape: Shape) -> Callable[..., Any]:
 
 
 def signature(shape: Shape) -> tuple[Any, ...]:
-    """The types of the kernel's arguments."""
     from numba import types
 
     single, double, word, whole, short = types.float32, types.float64, types.uint64, types.int64, types.int32
@@ -303,12 +302,6 @@ def versions() -> tuple[tuple[str, str], ...]:
     return tuple(sorted((name, one) for name, one in found.items() if name in COMPILERS or name.startswith("nvidia-")))
 
 
-def kept_kernel(plain: Callable[..., None], *facts: object) -> KeptKernel | None:
-    """Where the kernel of a function is kept, whose names are all bound to plain functions and constants; None where nothing can be."""
-    folder = code_cache.folder_for(fingerprint([plain], (), versions(), *facts), FOLDER)
-    return None if folder is None else KeptKernel(folder / FILE)
-
-
 class KeptKernel:
     """What numba-cuda asks for a kernel before it compiles one, and gives the one that it has compiled."""
 
@@ -317,7 +310,6 @@ class KeptKernel:
 
     @property
     def is_there(self) -> bool:
-        """Whether one has been kept."""
         return self._path.exists()
 
     def load_overload(self, signature: Any, target: Any) -> Any:

@@ -23,7 +23,6 @@ def missing() -> str:
 
 
 def is_installed() -> bool:
-    """Whether what drives a GPU is installed."""
     return importlib.util.find_spec("numba_cuda") is not None
 
 
@@ -88,7 +87,6 @@ def gist(said: object, *beside: str) -> str:
 
 @cache
 def name() -> str:
-    """What the GPU is called."""
     found = cuda().get_current_device().name
     return found.decode() if isinstance(found, bytes) else str(found)
 
@@ -107,6 +105,5 @@ def shared_memory() -> int:
 
 @cache
 def compute_capability() -> tuple[int, int]:
-    """What the device understands, as two numbers."""
     major, minor = cuda().get_current_device().compute_capability
     return int(major), int(minor)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import NORM
-from onebit.engine.gpu.lines import begin, fetch, fold_scale, squares, store, sum_lines
+from onebit.engine.gpu.lines import Floats, begin, fetch, fold_scale, squares, store, sum_lines
 from onebit.engine.gpu.round import (
     ALL,
     BOTH,
@@ -34,9 +34,9 @@ from onebit.engine.gpu.round import (
     WISH,
     find_sums,
     gather,
-    give_orders,
+    load_state,
     play_round,
-    remember,
+    store_state,
     weigh_together,
     whole_sum,
 )
@@ -65,8 +65,8 @@ NUMBERS = 0xFFFFFFFFFF  # more than all rows have
 
 
 def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
-    values: NDArray[np.float32],
-    norms: NDArray[np.float32],
+    values: Floats,
+    norms: Floats,
     stride: int,
     courses: NDArray[np.int64],
     events: NDArray[np.int64],
@@ -74,7 +74,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     parameters: NDArray[np.float64],
     keys: NDArray[np.uint64],
     limits: NDArray[np.float64],
-    weights: NDArray[np.float32],
+    weights: Floats,
     memories: NDArray[np.float64],
     scales: NDArray[np.float64],
     choices: NDArray[np.float64],
@@ -119,7 +119,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     for index in range(lane, SCORES, LANES):  # variances that nobody sums are 0
         scores[index] = 0.0
     if lane == 0:
-        give_orders(orders, scales[me], counts[me])
+        load_state(orders, scales[me], counts[me])
     params = record_of(parameters[me])
     key, largest, radius, course, happening = (
         keys[me],
@@ -201,7 +201,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     for index in range(lane, MEMORY, LANES):
         memories[me, index] = memory[index]
     if lane == 0:
-        remember(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
+        store_state(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
@@ -212,13 +212,13 @@ def beginning(entry: int, stride: int, lane: int) -> int:
     return ((entry & ROW) * stride + lane) & NUMBERS
 
 
-def read(values: NDArray[np.float32], begin: int, x: NDArray[np.float32]) -> None:
+def read(values: Floats, begin: int, x: Floats) -> None:
     """The part of a row that is this lane's."""
     for step in range(WIDTH):
         x[step] = values[begin + step * LANES]
 
 
-def arrive(ahead: NDArray[np.float32], lane: int, x: NDArray[np.float32]) -> None:
+def arrive(ahead: Floats, lane: int, x: Floats) -> None:
     """The row that was on its way is the present one."""
     for step in range(WIDTH):
         x[feature_at(step, lane)] = ahead[step]

@@ -59,7 +59,6 @@ class DeviceRows:
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """What the kernel is given of them."""
         return self.rows, self.norms, self.stride
 
     def _padded(self, values: NDArray[np.float32], bias: bool) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -120,7 +119,6 @@ def _squared_lengths(table: SparseRows) -> NDArray[np.float64]:
 
 
 def _rows_of(table: SparseRows) -> NDArray[np.int64]:
-    """The row of every value."""
     return np.repeat(np.arange(table.height), np.diff(table.starts))
 
 
@@ -168,7 +166,6 @@ class DeviceSchedules:
 
 
 def is_late(schedule: Schedule) -> bool:
-    """Whether feedback may come late or never."""
     return len(schedule.events) > 0
 
 

@@ -31,7 +31,6 @@ class Variances(NamedTuple):
 
     @classmethod
     def of(cls, order: Order) -> Variances:
-        """Those of a rule's diagonal."""
         form = "root" if order.root else "sums" if order.sums else "residual"
         return cls(not order.shared, form, order.radius < math.inf)
 
@@ -51,7 +50,6 @@ class Shape(NamedTuple):
 
     @classmethod
     def of(cls, rule: Rule, params: Any, memory: int, features: int, late: bool = False, sparse: bool = False) -> Shape:
-        """That of a rule with these parameters."""
         codes = tuple(int(getattr(params, name)) for name, kind in rule.kinds.items() if kind is int)
         variances = None if rule.second_order is None else Variances.of(rule.second_order(params))
         revealed = rule.has_full_information(params)
@@ -88,7 +86,6 @@ class Shape(NamedTuple):
 
     @property
     def classes(self) -> int:
-        """How many there are."""
         names = [name for name, kind in self.rule.kinds.items() if kind is int]
         return self.codes[names.index("classes")]
 
@@ -132,7 +129,6 @@ class Layout(NamedTuple):
 
     @property
     def groups(self) -> int:
-        """Replicates of a block."""
         return self.threads // self.lanes
 
     def unrolled(self, shape: Shape) -> int:
@@ -141,7 +137,6 @@ class Layout(NamedTuple):
         return least if self.where == "registers" else min((8, 7, 6, 5, 4), key=lambda some: -(-least // some) * some)
 
     def width(self, shape: Shape) -> int:
-        """Features of a lane."""
         some = self.unrolled(shape)
         return -(-shape.features // (self.lanes * some)) * some
 

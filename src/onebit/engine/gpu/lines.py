@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.spaces.space import shrunk, stepped
+from onebit.spaces.space import shrink_variance, step_weight
+
+Floats = NDArray[np.float32]  # weights, variances, rows and their sums
 
 cuda: Any = None
 feature_at: Any = None  # own_feature_at or shared_feature_at
@@ -33,7 +35,7 @@ ONE = np.float32(1.0)
 # --- where they are ---------------------------------------------------------------------------------------------------
 
 
-def own_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
+def own_row(registers: Floats, shared: Floats) -> Floats:
     """The row is in registers, as all lines are."""
     return registers
 
@@ -43,7 +45,7 @@ def own_feature_at(step: int, lane: int) -> int:
     return step
 
 
-def shared_row(registers: NDArray[np.float32], shared: NDArray[np.float32]) -> NDArray[np.float32]:
+def shared_row(registers: Floats, shared: Floats) -> Floats:
     """The row is in shared memory, before the lines if these are there too."""
     return shared
 
@@ -53,12 +55,12 @@ def shared_feature_at(step: int, lane: int) -> int:
     return (step * LANES + lane) & FEATURES
 
 
-def shared_words(shared: NDArray[np.float32], stored: NDArray[np.float32]) -> NDArray[np.float32]:
+def shared_words(shared: Floats, stored: Floats) -> Floats:
     """Lines that are in no register are in shared memory."""
     return shared
 
 
-def stored_words(shared: NDArray[np.float32], stored: NDArray[np.float32]) -> NDArray[np.float32]:
+def stored_words(shared: Floats, stored: Floats) -> Floats:
     """Lines that are in no register stay where they are stored."""
     return stored
 
@@ -68,13 +70,13 @@ def word_at(line: int, step: int, lane: int) -> int:
     return line * (WIDTH * LANES) - FIRST_WORD + shared_feature_at(step, lane)
 
 
-def begin(stored: NDArray[np.float32], lane: int, start: np.float32) -> None:
+def begin(stored: Floats, lane: int, start: np.float32) -> None:
     """Nothing has been learnt: weights are 0, and variances what they start at."""
     for index in range(LINES * WIDTH):
         stored[index * LANES + lane] = np.float32(0.0) if index < HEADS * WIDTH else start
 
 
-def fetch(stored: NDArray[np.float32], lane: int, held: NDArray[np.float32], words: NDArray[np.float32]) -> None:
+def fetch(stored: Floats, lane: int, held: Floats, words: Floats) -> None:
     """The stored lines, to where they are used."""
     for index in range(HELD_LINES * WIDTH):
         held[index] = stored[index * LANES + lane]
@@ -82,7 +84,7 @@ def fetch(stored: NDArray[np.float32], lane: int, held: NDArray[np.float32], wor
         words[index * LANES + lane] = stored[(HELD_LINES * WIDTH + index) * LANES + lane]
 
 
-def store(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, stored: NDArray[np.float32]) -> None:
+def store(held: Floats, words: Floats, lane: int, stored: Floats) -> None:
     """The lines, to where they are stored."""
     for index in range(HELD_LINES * WIDTH):
         stored[index * LANES + lane] = held[index]
@@ -93,13 +95,7 @@ def store(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, stor
 # --- scores -----------------------------------------------------------------------------------------------------------
 
 
-def sum_lines(
-    held: NDArray[np.float32],
-    words: NDArray[np.float32],
-    x: NDArray[np.float32],
-    lane: int,
-    sums: NDArray[np.float32],
-) -> None:
+def sum_lines(held: Floats, words: Floats, x: Floats, lane: int, sums: Floats) -> None:
     """Sum this lane's part of every score, w.x, and of every variance of one, S.x^2."""
     for line in range(SUMS):
         sums[line] = np.float32(0.0)
@@ -120,20 +116,14 @@ def sum_lines(
 # --- steps of weights alone ------------------------------------------------------------------------------------------
 
 
-def absorb_weights(
-    held: NDArray[np.float32],
-    words: NDArray[np.float32],
-    x: NDArray[np.float32],
-    steps: NDArray[np.float32],
-    lane: int,
-) -> np.float32:
+def absorb_weights(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
     """The step of a first-order rule, whose weights may be partly in registers."""
     absorb_held(held, x, steps, lane)
     absorb_words(words, x, steps, lane)
     return np.float32(0.0)
 
 
-def absorb_held(held: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
+def absorb_held(held: Floats, x: Floats, steps: Floats, lane: int) -> None:
     """Move the heads in registers, most by 0: a register is added to in less time than a branch takes."""
     for head in range(HELD_LINES):
         move = steps[head]
@@ -141,7 +131,7 @@ def absorb_held(held: NDArray[np.float32], x: NDArray[np.float32], steps: NDArra
             held[head * WIDTH + step] += move * x[feature_at(step, lane)]
 
 
-def absorb_words(words: NDArray[np.float32], x: NDArray[np.float32], steps: NDArray[np.float32], lane: int) -> None:
+def absorb_words(words: Floats, x: Floats, steps: Floats, lane: int) -> None:
     """Move those of the others that move. All is read before anything is written: the compiler does not know that row and weights differ."""
     moved = cuda.local.array(UNROLLED, np.float32)
     for head in range(HELD_LINES, HEADS):
@@ -155,8 +145,7 @@ def absorb_words(words: NDArray[np.float32], x: NDArray[np.float32], steps: NDAr
                     words[word_at(head, block * UNROLLED + inner, lane)] = moved[inner]
 
 
-def fold_scale(held: NDArray[np.float32], words: NDArray[np.float32], lane: int, scale: np.float32) -> None:
-    """Multiply the scale into the weights."""
+def fold_scale(held: Floats, words: Floats, lane: int, scale: np.float32) -> None:
     for index in range(HELD_LINES * WIDTH):
         held[index] *= scale
     for head in range(HELD_LINES, HEADS):
@@ -164,7 +153,7 @@ def fold_scale(held: NDArray[np.float32], words: NDArray[np.float32], lane: int,
             words[word_at(head, step, lane)] *= scale
 
 
-def squares(held: NDArray[np.float32], words: NDArray[np.float32], lane: int) -> float:
+def squares(held: Floats, words: Floats, lane: int) -> float:
     """The sum of the squares of this lane's weights."""
     total = 0.0
     for index in range(HELD_LINES * WIDTH):
@@ -180,13 +169,7 @@ def squares(held: NDArray[np.float32], words: NDArray[np.float32], lane: int) ->
 # All lines are in registers, or none. Each function gives by how much the squares of this lane's weights grew, for the ball.
 
 
-def absorb_held_variances(
-    held: NDArray[np.float32],
-    words: NDArray[np.float32],
-    x: NDArray[np.float32],
-    steps: NDArray[np.float32],
-    lane: int,
-) -> np.float32:
+def absorb_held_variances(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
     """Move the heads in registers that have something to learn: a step is a division for every weight, and worth a branch."""
     grown = np.float32(0.0)
     for head in range(HEADS):
@@ -203,13 +186,7 @@ def absorb_held_variances(
     return grown
 
 
-def absorb_word_variances(
-    held: NDArray[np.float32],
-    words: NDArray[np.float32],
-    x: NDArray[np.float32],
-    steps: NDArray[np.float32],
-    lane: int,
-) -> np.float32:
+def absorb_word_variances(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
     """The same of lines in memory. All is read before anything is written, as above."""
     weights = cuda.local.array(UNROLLED, np.float32)
     variances = cuda.local.array(UNROLLED, np.float32)
@@ -256,6 +233,6 @@ def shrinking(evidence: Any) -> Any:
 def root_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
     """The same after a step of AdaGrad, in 64 bits: its variances start out of all proportion, and evidence times them is out of range."""
     old, x = np.float64(variance), np.float64(value)  # of which Numba's `float` would make nothing
-    new = shrunk(old, np.float64(amount), x)
-    after = stepped(np.float64(weight), old, new, np.float64(move) * x, 0, 1)
+    new = shrink_variance(old, np.float64(amount), x)
+    after = step_weight(np.float64(weight), old, new, np.float64(move) * x, 0, 1)
     return np.float32(after), np.float32(new)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from onebit.contract.draws import DECIDING, LEARNING, Draws
 from onebit.contract.rule import LEARNT, NORM, RIGHT, Choice, RuleInput, Vector
 from onebit.engine.generic import REFRESH, added_norm, decide, learn
+from onebit.engine.gpu.lines import Floats
 from onebit.engine.stream import DECIDE, LEARN, LONGEST_STEP_32, bearable
 from onebit.spaces.space import LARGEST, SMALLEST
 
@@ -44,8 +45,10 @@ KEPT = 5
 ROW, LABEL = 0xFFFFFFFF, 32
 ROUND, WAITING, PLACE, WHAT = 32, 2, 0x3FFFFFFF, 3
 
+MOST_RANKED = 16  # classes that are sorted in registers, with no branch that depends on a key
 
-def give_orders(orders: Vector, scale: Vector, count: NDArray[np.int32]) -> None:
+
+def load_state(orders: Vector, scale: Vector, count: NDArray[np.int32]) -> None:
     """Those with which a replicate goes on."""
     orders[SCALE] = scale[0]
     orders[INVERSE] = 1.0 / scale[0] if SCALED else 1.0
@@ -54,7 +57,7 @@ def give_orders(orders: Vector, scale: Vector, count: NDArray[np.int32]) -> None
     orders[REFUSED] = float(count[3])
 
 
-def remember(
+def store_state(
     orders: Vector, played_wrong: int, greedy_wrong: int, mark: int, scale: Vector, count: NDArray[np.int32]
 ) -> None:
     """What a replicate goes on with, when it does."""
@@ -82,7 +85,7 @@ def weigh_together(  # noqa: PLR0917 -- it is part of the kernel
         weigh(params, RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True), lane, LANES)
 
 
-def weighed(params: Any, given: RuleInput, first: int, apart: int) -> None:
+def skip_weighing(params: Any, given: RuleInput, first: int, apart: int) -> None:
     """What `decide` calls then: it has been done."""
 
 
@@ -169,7 +172,7 @@ def play_round(  # noqa: PLR0917 -- it is part of the kernel
     return played_wrong, greedy_wrong, mark, next_mark
 
 
-def gather(lane: int, sums: NDArray[np.float32]) -> None:
+def gather(lane: int, sums: Floats) -> None:
     """Exchange partial sums until this lane has the whole sums that are its own, first in `sums`.
 
     In each step a lane keeps one half of the sums and gives the other half to its partner, whose part of the first half it takes.
@@ -222,3 +225,47 @@ def whole_sum(part: float) -> float:
         part += cuda.shfl_xor_sync(ALL, part, offset)
         offset //= 2
     return part
+
+
+# --- sorting few keys, and finding the largest -----------------------------------------------------------------------
+
+
+def sort_by_rank(keys: NDArray[np.float64], labels: NDArray[np.float64], count: int) -> None:
+    """`sort_descending` for few classes: every key goes where the number of larger ones says. No branch depends on a key.
+
+    Keys that are equal stay in order, which Shell's method promises only where nothing has to be moved.
+    """
+    held = cuda.local.array(MOST_RANKED, np.float64)
+    names = cuda.local.array(MOST_RANKED, np.float64)
+    ranks = cuda.local.array(MOST_RANKED, np.int32)
+    for index in range(MOST_RANKED):
+        if index < count:
+            held[index], names[index], ranks[index] = keys[index], labels[index], 0
+    for second in range(1, MOST_RANKED):
+        if second < count:
+            for first in range(second):
+                later = held[second] <= held[first]
+                ranks[second] += 1 if later else 0
+                ranks[first] += 0 if later else 1
+    for index in range(MOST_RANKED):
+        if index < count:
+            keys[ranks[index]] = held[index]
+            labels[ranks[index]] = names[index]
+
+
+def highest_of_few(scores: NDArray[np.float64], count: int) -> int:
+    """`highest` for few classes, in pairs and then in pairs of pairs: four comparisons one after the other where it has fifteen."""
+    held = cuda.local.array(MOST_RANKED, np.float64)
+    labels = cuda.local.array(MOST_RANKED, np.int64)
+    for index in range(MOST_RANKED):
+        held[index] = scores[index] if index < count else -np.inf
+        labels[index] = index
+    size = MOST_RANKED // 2
+    while size > 0:
+        for index in range(size):
+            first, second = 2 * index, 2 * index + 1
+            later = held[second] > held[first]
+            held[index] = held[second] if later else held[first]
+            labels[index] = labels[second] if later else labels[first]
+        size //= 2
+    return int(labels[0])

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.rule import NORM, Vector
+from onebit.engine.gpu.lines import Floats
 from onebit.engine.gpu.round import (
     ALL,
     BOTH,
@@ -33,9 +34,9 @@ from onebit.engine.gpu.round import (
     SCALE,
     SUM,
     WISH,
-    give_orders,
+    load_state,
     play_round,
-    remember,
+    store_state,
     weigh_together,
     whole_sum,
 )
@@ -57,7 +58,7 @@ WEIGHS = False  # whether the rule has a part that lanes do together
 
 
 def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
-    values: NDArray[np.float32],
+    values: Floats,
     columns: NDArray[np.int32],
     starts: NDArray[np.int64],
     norms: NDArray[np.float64],
@@ -67,7 +68,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     parameters: NDArray[np.float64],
     keys: NDArray[np.uint64],
     limits: NDArray[np.float64],
-    weights: NDArray[np.float32],
+    weights: Floats,
     memories: NDArray[np.float64],
     scales: NDArray[np.float64],
     choices: NDArray[np.float64],
@@ -94,7 +95,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     for index in range(lane, MEMORY, LANES):
         memory[index] = memories[me, index]
     if lane == 0:
-        give_orders(orders, scales[me], counts[me])
+        load_state(orders, scales[me], counts[me])
     params = record_of(parameters[me])
     key, largest, course, happening = keys[me], limits[me, 0], courses[which[me]], events[which[me]]
     all_classes = course[:0]  # no candidates: every class can be played
@@ -150,7 +151,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     for index in range(lane, MEMORY, LANES):
         memories[me, index] = memory[index]
     if lane == 0:
-        remember(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
+        store_state(orders, played_wrong, greedy_wrong, mark, scales[me], counts[me])
 
 
 def first_weight(column: int) -> np.int64:
@@ -159,13 +160,7 @@ def first_weight(column: int) -> np.int64:
 
 
 def part_of_sum(
-    own: NDArray[np.float32],
-    values: NDArray[np.float32],
-    columns: NDArray[np.int32],
-    begin: int,
-    end: int,
-    head: int,
-    lane: int,
+    own: Floats, values: Floats, columns: NDArray[np.int32], begin: int, end: int, head: int, lane: int
 ) -> np.float64:
     """What this lane's part of the values adds to the score of a head. Lanes that have none sum along the first, for nobody.
 
@@ -190,8 +185,8 @@ def part_of_sum(
 
 
 def absorb_values(
-    own: NDArray[np.float32],
-    values: NDArray[np.float32],
+    own: Floats,
+    values: Floats,
     columns: NDArray[np.int32],
     begin: int,
     end: int,
@@ -221,7 +216,7 @@ def absorb_values(
                             own[indices[inner]] = moved[inner]
 
 
-def squares_of(own: NDArray[np.float32], lane: int) -> np.float64:
+def squares_of(own: Floats, lane: int) -> np.float64:
     """The sum of the squares of some of the weights, those of this lane."""
     total = np.float64(0.0)
     for index in range(lane, HEADS * LINE, LANES):
