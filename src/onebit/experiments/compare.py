@@ -124,9 +124,7 @@ class Comparison:
 
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by default the one that has the runs; returns the path of the page."""
-        if folder is None and self.folder is None:
-            raise InputError("this comparison has no folder of its own: name one to save it in")
-        return save_page(self.page(), folder or self.folder or "")
+        return save_page(self.page(), folder or self.folder)
 
     @property
     def failures(self) -> list[Record]:

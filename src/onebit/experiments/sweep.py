@@ -74,9 +74,7 @@ class Sweep:
 
     def save(self, folder: str | Path | None = None) -> Path:
         """Write the page and its figures into a folder, by default the one that has the runs; returns the path of the page."""
-        if folder is None and self.folder is None:
-            raise InputError("this sweep has no folder of its own: name one to save it in")
-        return save_page(self.page(), folder or self.folder or "")
+        return save_page(self.page(), folder or self.folder)
 
     def frame(self) -> pandas.DataFrame:
         """All runs as a pandas frame, one row for each; those whose seeds are at least 1,000,000 above the first one are the fresh ones."""

@@ -60,16 +60,20 @@ class Setting:
             return self.options
         return {**self.options, **self.rule.plan(self.options, self.rounds.count, self.rounds.longest)}
 
-    @cached_property
+    @property
     def record(self) -> Any:
         """The rule's record of parameters, complete."""
-        own = {name: value for name, value in self.planned.items() if name in self.rule.parameters}
-        return self.rule.settle(self.rounds.kinds, own)[0]
+        return self._settled[0]
+
+    @property
+    def memory(self) -> NDArray[np.float64]:
+        """The rule's memory before the first round."""
+        return self._settled[1]
 
     @cached_property
-    def memory(self) -> NDArray[np.float64]:
+    def _settled(self) -> tuple[Any, NDArray[np.float64]]:
         own = {name: value for name, value in self.planned.items() if name in self.rule.parameters}
-        return self.rule.settle(self.rounds.kinds, own)[1]
+        return self.rule.settle(self.rounds.kinds, own)
 
     def margin(self, kind: str, kernel: str | None = None) -> Any:
         """How separable the rounds are, as `onebit.theory.margin` has it."""

@@ -94,11 +94,13 @@ def page_html(page: Page) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def save_page(page: Page, folder: str | Path) -> Path:
+def save_page(page: Page, folder: str | Path | None) -> Path:
     """Write the page, and its figures where matplotlib is installed; the path of the page.
 
     The page replaces an older one that answers the same, whole or not at all; beside one that answers something else it gets a name of its own.
     """
+    if folder is None:
+        raise InputError("the runs have no folder of their own: name one to save the page in")
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)

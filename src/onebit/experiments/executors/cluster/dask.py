@@ -71,9 +71,11 @@ class DaskExecutor(ClusterExecutor):
             wait(futures, timeout=WAIT_S, return_when="FIRST_COMPLETED")
         for future in filter(lambda future: future.done(), futures):
             try:
-                yield future, future.result()
+                result = future.result()
             except (CancelledError, KilledWorker):
-                yield future, WorkerLostError()
+                result = WorkerLostError()
+            future.release()  # here, since `wait` may leave it in a cycle, and the cluster would keep the result
+            yield future, result
 
     def _end_run(self, run: str, futures: Sequence[Any]) -> None:
         with suppress(OSError):
