@@ -19,17 +19,12 @@ from onebit.offpolicy.logged_rounds import usual_floor
 from onebit.rules import rule_named
 from onebit.service.errors import InvalidError, RequestError
 from onebit.service.inputs import Inputs
-from onebit.service.replies import Mode, Silence
 from onebit.service.requests import (
     MAX_CLASSES,
     Change,
-    Image,
     NewLearner,
     NewTask,
-    Risk,
-    Seconds,
     Seed,
-    Sure,
 )
 from onebit.service.requests import ClassName as ShownClass
 from onebit.service.store.row_checks import detail_in
@@ -144,22 +139,12 @@ Writer = Annotated[
 
 
 class _Created(NewTask):
-    """The detail of the change that created a task; what a newer onebit adds to it is left alone."""
+    """The detail of the change that created a task, which has every field (`CREATED`); what a newer onebit adds to it is left alone."""
 
     model_config = ConfigDict(extra="ignore", strict=True)
     exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
     seed: Seed
     classes: Annotated[list[ShownClass], Field(min_length=2)]
-    learner: str
-    parameters: dict[str, Any]
-    mode: Mode
-    deadline_s: float | None
-    silence: Silence
-    display: Image | None
-    items: str | None
-    revise_within: Seconds | None
-    sure: Sure | None
-    risk: Risk | None
     version: Writer
 
 
@@ -222,6 +207,9 @@ def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
     detail, shape = detail_in(stored), _DETAILS.get(kind)
     if shape is None:
         raise ValueError(f"kind is {brief(kind)}, but must be {' or '.join(_DETAILS)}")
+    missing = [name for name in CREATED if name not in detail] if kind == "created" else []
+    if missing:
+        raise ValueError(f"detail.{missing[0]}: field required")
     try:
         shape.model_validate(detail)
     except ValidationError as error:

@@ -24,7 +24,7 @@ from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.statistics import Statistics
-from onebit.service.core.trainee import CHUNK, Revisions, Trainee, learn_logged, read_first_classes
+from onebit.service.core.trainee import CHUNK, Revisions, Trainee, learn_answer, learn_logged, read_first_classes
 from onebit.service.store.queries import Event, Played, check_events
 from onebit.service.store.reader import Reader
 from onebit.service.store.row_checks import BadRecordError
@@ -261,12 +261,7 @@ class LogFollower:
             *(runtime.ledger.moment, runtime.identity, among, bool(event.decision.complete), None, *surety),
         )
         try:
-            if event.truth is not None:
-                learner.learn(decision, truth=classes[event.truth])
-            elif event.reward is not None:
-                learner.learn(decision, reward=event.reward)
-            else:
-                learner.learn(decision, bool(event.right))
+            learn_answer(learner, decision, event)
         except OnebitError:
             return 1
         return 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from onebit.contract.validation import ClassName
 from onebit.errors import OnebitError
+from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner
 from onebit.service.core.statistics import Statistics
 from onebit.service.inputs import Inputs
@@ -119,7 +120,7 @@ def read_first_classes(reader: Reader, expected: Expected) -> list[ClassName]:
 
 
 def learn_logged(learner: Learner, inputs: Inputs, event: Event) -> bool:
-    """Learn from a decision of another learner; whether this one could."""
+    """Learn from a decision of another learner; return False if this one could not."""
     label, propensity = event.played
     try:
         x = inputs.stack([event.x])[0]
@@ -133,12 +134,17 @@ def learn_logged(learner: Learner, inputs: Inputs, event: Event) -> bool:
             among=among,
             complete=bool(event.decision.complete),
         )
-        if event.truth is not None:
-            learner.learn(decision, truth=learner.classes[event.truth])
-        elif event.reward is not None:
-            learner.learn(decision, reward=event.reward)
-        else:
-            learner.learn(decision, right=bool(event.right))
+        learn_answer(learner, decision, event)
     except OnebitError:
         return False
     return True
+
+
+def learn_answer(learner: Learner, decision: Decision, event: Event) -> None:
+    """Learn what was said of a decision: the right class, a reward, or whether it was right."""
+    if event.truth is not None:
+        learner.learn(decision, truth=learner.classes[event.truth])
+    elif event.reward is not None:
+        learner.learn(decision, reward=event.reward)
+    else:
+        learner.learn(decision, right=bool(event.right))
