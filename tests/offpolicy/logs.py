@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round
-from onebit.offpolicy.estimates import RoundBlock, Scores, Trust, scored
+from onebit.offpolicy.estimates import RoundBlock, Scores, Trust, score_block
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -84,7 +84,7 @@ def scores_of(
     propensity = logged[np.arange(len(labels)), labels]
     known = logged if whole else np.full_like(logged, np.nan)
     could = np.ones_like(logged, dtype=np.bool_) if offered is None else offered
-    return scored(RoundBlock(target, model, known, labels, rewards, propensity, could), Trust())
+    return score_block(RoundBlock(target, model, known, labels, rewards, propensity, could), Trust())
 
 
 def simulated(

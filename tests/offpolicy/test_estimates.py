@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from onebit.offpolicy.estimates import Estimate, Scores, counted, doubly_robust, effective_rounds, ips, snips
+from onebit.offpolicy.estimates import Estimate, Scores, doubly_robust, effective_rounds, estimate_mean, ips, snips
 from tests.offpolicy.logs import Array, Labels, scores_of, simulated
 from tests.slow import ON_DEMAND
 
@@ -100,11 +100,11 @@ def test_equal_weights_give_the_interval_of_agresti_and_coull() -> None:
 
 
 def test_the_interval_of_a_share_is_wilsons() -> None:
-    found, square = counted("log", 3, 3, 20), 1.959963984540054**2
+    found, square = estimate_mean("log", 3, 3, 20), 1.959963984540054**2
     for end in (found.low, found.high):
         assert (0.15 - end) ** 2 == pytest.approx(square * end * (1 - end) / 20)
-    assert counted("replay", 0, 0, 0).to_dict()["value"] is None
-    assert counted("replay", 0, 0, 0)[2:4] == (0.0, 1.0)
+    assert estimate_mean("replay", 0, 0, 0).to_dict()["value"] is None
+    assert estimate_mean("replay", 0, 0, 0)[2:4] == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("estimator", WEIGHED)

@@ -13,7 +13,7 @@ import onebit
 from onebit.errors import OnebitError
 from onebit.learner.learner import Learner, copy_learner
 from onebit.offpolicy import Round, evaluate, train
-from onebit.offpolicy.estimates import Replay, Scores, counted, doubly_robust, ips, snips
+from onebit.offpolicy.estimates import Replay, Scores, doubly_robust, estimate_mean, ips, snips
 from onebit.offpolicy.logged_rounds import check_rounds
 from tests.offpolicy.logs import gaussians, played_log, scores_of
 
@@ -138,9 +138,9 @@ def test_the_interval_of_a_mean_covers_and_is_narrower_than_that_of_bits() -> No
     generator, covered = np.random.default_rng(6), 0
     for _ in range(1000):
         numbers = generator.beta(2.0, 3.0, size=40)
-        found = counted("log", float(numbers.sum()), float(np.square(numbers).sum()), 40)
+        found = estimate_mean("log", float(numbers.sum()), float(np.square(numbers).sum()), 40)
         assert found.value == pytest.approx(numbers.mean())
-        as_bits = counted("log", float(numbers.sum()), float(numbers.sum()), 40)
+        as_bits = estimate_mean("log", float(numbers.sum()), float(numbers.sum()), 40)
         assert as_bits.low < found.low < found.value < found.high < as_bits.high
         covered += found.low <= 0.4 <= found.high
     assert covered >= 910

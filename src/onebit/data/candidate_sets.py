@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import count_lists, pack_lists
 from onebit.contract.validation import ClassName, join_names
-from onebit.data.labels import as_number, whole
+from onebit.data.labels import as_number, to_whole
 from onebit.errors import InputError, brief
 
 _CANDIDATES = 25  # its draws from a run's seed; those of `onebit.data.streams` have other numbers
@@ -34,7 +34,7 @@ class CandidateSets:
         return cls(sets.ravel(), np.arange(count + 1, dtype=np.int64) * size)
 
     @classmethod
-    def joined(cls, parts: Sequence[CandidateSets]) -> CandidateSets:
+    def concatenate(cls, parts: Sequence[CandidateSets]) -> CandidateSets:
         """Concatenate sets."""
         sizes = np.concatenate([_NONE, *(part.sizes for part in parts)])
         return cls(np.concatenate([_NONE, *(part.members for part in parts)]), starts_of(sizes))
@@ -111,7 +111,7 @@ class CandidateDraws:
         return CandidateSets.of_size(sets)
 
 
-def checked_size(given: object, classes: int) -> int:
+def check_size(given: object, classes: int) -> int:
     """Return a number of candidates; refuse one that leaves no choice, or leaves nothing out."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 2:
         raise InputError(
@@ -144,7 +144,7 @@ class ListedCandidates:
         members: list[int] = []
         sizes: list[int] = []
         for number, cell in enumerate(cells, row):
-            names = names_in(cell, self._what, partial(self._place, number))
+            names = parse_names(cell, self._what, partial(self._place, number))
             for name in names:
                 if name not in self._codes:
                     self._codes[name] = len(self._codes)
@@ -190,10 +190,10 @@ class ListedCandidates:
         return sets
 
 
-def names_in(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
+def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
     """Return the names in a cell; a text has them with bars between them, or is a JSON list. `what` and `place` are for sentences; to find a place may take a file.
 
-    >>> [names_in(cell, "it", lambda: "row 1") for cell in ("red|dark blue", "3", '["a|b", 2]')]
+    >>> [parse_names(cell, "it", lambda: "row 1") for cell in ("red|dark blue", "3", '["a|b", 2]')]
     [['red', 'dark blue'], ['3'], ['a|b', 2]]
     """
     given = cell.tolist() if isinstance(cell, np.ndarray | np.generic) else cell
@@ -213,7 +213,7 @@ def names_in(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
         raise InputError(f"{what} lists no candidate in {place()}, but must have at least one")
     if not isinstance(given, list):
         raise InputError(f"{what} is {brief(cell)} in {place()}, but must be names {FORMS}")
-    names = [whole(name.item() if isinstance(name, np.generic) else name) for name in given]
+    names = [to_whole(name.item() if isinstance(name, np.generic) else name) for name in given]
     for name in names:
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise InputError(
@@ -222,7 +222,7 @@ def names_in(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
     return names
 
 
-def listed_candidates(
+def read_candidates(
     given: Any, rows: int, classes: tuple[ClassName, ...], labels: NDArray[np.int64] | None, what: str
 ) -> CandidateSets:
     """Return the candidates of rows at hand: a list with the names for each, or a matrix of true and false, a column for each class."""

@@ -14,7 +14,7 @@ from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import ListedCandidates
 from onebit.data.dataset import most_rewarded
 from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader
-from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, number_of
+from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, parse_number
 from onebit.data.reading import (
     LEFT_OUT,
     Kind,
@@ -28,7 +28,7 @@ from onebit.data.reading import (
     refuse_bad_header,
     usual_labels,
 )
-from onebit.data.texts import Encoder, Entries, block_of
+from onebit.data.texts import Encoder, Entries, join_entries
 from onebit.errors import InputError, brief, nearest
 
 MOST_CATEGORIES = 1000  # values of a column that get one of their own each; more are hashed
@@ -107,7 +107,7 @@ class Columns(FileReader):
             return texts
         known = set(self.classes or ())
         return [
-            number_of(text) if is_number and text not in known else text
+            parse_number(text) if is_number and text not in known else text
             for text, is_number in zip(texts, are_numbers, strict=True)
         ]
 
@@ -269,7 +269,7 @@ class Columns(FileReader):
         for number, name in enumerate(self._features_of(Kind.TEXT)):
             texts = ["" if text is None else str(text) for text in cells[name].to_pylist()]
             entries.append(encoder.texts(name, number, texts))
-        return block_of(entries, rows)
+        return join_entries(entries, rows)
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         classes = self._finish_answers(store)

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.candidate_sets import CandidateSets, listed_candidates
-from onebit.data.labels import coded
+from onebit.data.candidate_sets import CandidateSets, read_candidates
+from onebit.data.labels import encode_labels
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
 from onebit.features.frames import NamedRows, Names, column_names, is_frame, named_rows, narwhals_frame
@@ -53,16 +53,16 @@ class Dataset:
 
     def with_candidates(self, given: Any, what: str = "candidates") -> Dataset:
         """Return the data with the candidates of each row, which must include the label; sentences call them `what`."""
-        return replace(self, candidates=listed_candidates(given, self.rows, self.classes, self.y, what))
+        return replace(self, candidates=read_candidates(given, self.rows, self.classes, self.y, what))
 
 
-def labelled(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
+def label_rows(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     """Return rows with labels of any name; the classes are those that occur, in order, unless they are given.
 
-    >>> labelled([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
+    >>> label_rows([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
     [0, 1, 0]
     """
-    return matched(X, *coded(y, classes))
+    return make_dataset(X, *encode_labels(y, classes))
 
 
 def refuse_unmatched(X: Any, what: str, count: int) -> None:
@@ -72,7 +72,7 @@ def refuse_unmatched(X: Any, what: str, count: int) -> None:
         raise InputError(f"there are {rows} rows and {what}")
 
 
-def matched(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
+def make_dataset(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
     """Return rows with indices of classes; refuse different numbers of both. Of frames the numbers and names are read."""
     require_table(X)
     names = None
@@ -116,7 +116,7 @@ def refuse_out_of_range(rewards: NDArray[np.float64], describe: Callable[[int, i
     raise InputError(f"{describe(row, column)} is {brief(float(rewards[row, column]))}, but {SCALE}")
 
 
-def given_rewards(
+def read_rewards(
     given: Any, classes: Iterable[ClassName] | None, what: str = "rewards"
 ) -> tuple[NDArray[np.float64], tuple[ClassName, ...]]:
     """Return rewards as a matrix with a column for each class, and these: those given, a frame's columns, or 0, 1, ..."""
@@ -163,7 +163,7 @@ def _refuse_cell(given: Any, classes: Iterable[ClassName] | None, what: str) -> 
             raise InputError(f"{what} of {brief(name)} in row {row} is {brief(cell)}, but must be {REWARD}") from None
 
 
-def rewarded(
+def reward_rows(
     X: Any,
     given: Any,
     classes: Iterable[ClassName] | None,
@@ -171,11 +171,11 @@ def rewarded(
     what: tuple[str, str] = ("rewards", "candidates"),
 ) -> Dataset:
     """Return rows with rewards, from which the labels follow; `what` is what sentences call rewards and candidates."""
-    rewards, known = given_rewards(given, classes, what[0])
-    sets = None if candidates is None else listed_candidates(candidates, len(rewards), known, None, what[1])
+    rewards, known = read_rewards(given, classes, what[0])
+    sets = None if candidates is None else read_candidates(candidates, len(rewards), known, None, what[1])
     require_table(X)
     refuse_unmatched(X, f"rewards for {len(rewards)}", len(rewards))
-    data = matched(X, most_rewarded(rewards, sets), known)
+    data = make_dataset(X, most_rewarded(rewards, sets), known)
     return replace(data, rewards=rewards, candidates=sets)
 
 

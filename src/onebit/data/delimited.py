@@ -15,7 +15,7 @@ from typing import Any
 
 from onebit.contract.validation import ClassName
 from onebit.data.columns import Columns
-from onebit.data.file_blocks import opened, text_lines, unreadable
+from onebit.data.file_blocks import open_unpacked, text_lines, unreadable
 from onebit.data.labels import NUMBER
 from onebit.data.reading import Kind, Reading
 from onebit.errors import InputError
@@ -53,12 +53,12 @@ class CsvFile:
         """Yield record batches with these types of columns, each with the bytes read so far; `options` are Arrow's."""
         from pyarrow import csv as arrow_csv
 
-        with opened(self.path) as (file, _):
+        with open_unpacked(self.path) as (file, _):
             block_size = max(BLOCK, 4 * sum(len(file.readline()) for _ in range(2)))  # several lines fit into it
         read = arrow_csv.ReadOptions(block_size=block_size)
         parse = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
         convert = arrow_csv.ConvertOptions(column_types=types, decimal_point=self.decimal, **options)
-        with opened(self.path) as (file, raw), arrow_csv.open_csv(file, read, parse, convert) as batches:
+        with open_unpacked(self.path) as (file, raw), arrow_csv.open_csv(file, read, parse, convert) as batches:
             for batch in batches:
                 yield batch, raw.tell()
 

@@ -186,7 +186,7 @@ class FileReader(ABC):
         return classes
 
 
-def fill(
+def fill_store(
     store: ArrayStore, reader: FileReader, what: str, progress: FileProgress | None
 ) -> tuple[tuple[ClassName, ...], int]:
     """Read a whole file into a store; return the classes and the number of features."""
@@ -220,7 +220,7 @@ def assemble_dataset(
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+def open_unpacked(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """Open a text file in bytes, unpacked if its ending says so; also give the file on disk, whose position says how much is read."""
     with path.open("rb") as raw:
         ending = path.suffix.lower()
@@ -245,7 +245,7 @@ def text_lines(path: Path) -> Iterator[tuple[int, str, int]]:
     """Yield all lines of a text file, with their numbers from 1 on, and the bytes read from disk so far."""
     number = 0
     try:
-        with opened(path) as (file, raw):
+        with open_unpacked(path) as (file, raw):
             for number, line in enumerate(file, start=1):
                 yield number, line.decode("utf-8-sig" if number == 1 else "utf-8"), raw.tell()
     except UnicodeDecodeError:

@@ -17,14 +17,14 @@ WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # in 64 bits
 MOST_CLASSES = 100_000
 
 
-def whole(label: Any) -> Any:
+def to_whole(label: Any) -> Any:
     """Return a float that is a whole number as an int; anything else unchanged."""
     if isinstance(label, float) and label.is_integer() and abs(label) < 2**53:
         return int(label)
     return label
 
 
-def number_of(text: str) -> int | float:
+def parse_number(text: str) -> int | float:
     """Parse a whole number or a float."""
     try:
         return int(text)
@@ -34,7 +34,7 @@ def number_of(text: str) -> int | float:
 
 def as_number(name: ClassName) -> Any:
     """Return a name that is written as a whole number as one, as labels are if all are numbers; others unchanged."""
-    return whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
+    return to_whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
 
 
 def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[ClassName]:
@@ -45,10 +45,10 @@ def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[Class
     return [int(label) for label in labels] if all(map(WHOLE.fullmatch, labels)) else list(labels)
 
 
-def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
+def encode_labels(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
     """Return labels as indices of classes, and these: those that occur, in order, unless they are given."""
     labels = label_names(y)
-    known = in_order(labels) if classes is None else checked_classes(classes)
+    known = sort_classes(labels) if classes is None else checked_classes(classes)
     place = {name: index for index, name in enumerate(known)}
     for row, label in enumerate(labels):
         if label not in place:
@@ -56,7 +56,7 @@ def coded(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64
     return np.array([place[label] for label in labels], dtype=np.int64), known
 
 
-def in_order(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
+def sort_classes(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
     """Return the classes that occur: numbers in their order, then strings in theirs."""
     return checked_classes(sorted(set(labels), key=lambda name: (isinstance(name, str), name)))
 
@@ -69,7 +69,7 @@ def label_names(y: Any) -> list[ClassName]:
         raise InputError(f"y is {brief(y)}, but must be one label for each row")
     names: list[ClassName] = []
     for row, given in enumerate(y.tolist() if isinstance(y, np.ndarray) else y):
-        label = whole(given.item() if isinstance(given, np.generic) else given)
+        label = to_whole(given.item() if isinstance(given, np.generic) else given)
         if isinstance(label, list | tuple | np.ndarray):
             raise InputError(f"y[{row}] is {brief(label)}, but y must be one label for each row")
         if isinstance(label, bool) or not isinstance(label, str | int):
@@ -126,14 +126,14 @@ def named_classes(
 
     `what` and `place` are for the sentence about one that cannot be: "the label column 'y' of a.csv", "row 3".
     """
-    names = [whole(name) for name in names]
+    names = [to_whole(name) for name in names]
     for name, row in zip(names, labels.first, strict=True):
         if isinstance(name, bool) or not isinstance(name, str | int):
             raise InputError(f"{what} is {brief(name)} in {place(row)}, but labels must be whole numbers or strings")
     if given is None:
         if len(set(names)) < 2:
             raise InputError(f"{what} is {brief(names[0])} in every row, but a choice needs at least 2 classes")
-        classes = in_order(names)
+        classes = sort_classes(names)
     else:
         classes = checked_classes(given)
     index = {name: number for number, name in enumerate(classes)}

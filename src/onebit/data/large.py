@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from onebit.data.dataset import Csr, Dataset
-from onebit.data.file_blocks import FileProgress, FileReader, FileStore, assemble_dataset, fill, no_space
+from onebit.data.file_blocks import FileProgress, FileReader, FileStore, assemble_dataset, fill_store, no_space
 from onebit.data.preparation import prepared
 from onebit.engine import code_cache
 from onebit.errors import InputError, brief
@@ -46,7 +46,7 @@ def is_large(path: Path) -> bool:
     return path.stat().st_size > (int(named) if named else usual)
 
 
-def converted(
+def convert_file(
     path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None, anew: bool = False
 ) -> tuple[Dataset, str]:
     """Return the data of a large file, mapped from the cache, and what its reader noted; `how` is what besides the file decides what comes out.
@@ -57,7 +57,7 @@ def converted(
     if anew or not folder.is_dir():
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with alone(folder):
+            with lock_conversion(folder):
                 if anew:
                     for former in folder.parent.glob(f"{folder.name}*"):  # with the prepared rows beside it
                         shutil.rmtree(former)
@@ -81,7 +81,7 @@ def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) ->
     part.mkdir()
     store = FileStore(part, f"to convert {reader.path}")
     try:
-        classes, width = fill(store, reader, f"converting {reader.path.name}", progress)
+        classes, width = fill_store(store, reader, f"converting {reader.path.name}", progress)
         store.finish()
         facts = {"file": str(reader.path), "classes": classes, "width": width}
         (part / "facts.json").write_text(json.dumps({**facts, "columns": reader.columns, "note": reader.note}))
@@ -96,7 +96,7 @@ def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) ->
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock_conversion(folder: Path) -> Iterator[None]:
     """Wait until no other process converts this file; without such locks in the system, go on."""
     try:
         import fcntl
@@ -124,7 +124,7 @@ def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
     mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
     folder = home.with_name(f"{home.name}-{mark}")
     facts = folder / "facts.json"
-    with alone(folder):
+    with lock_conversion(folder):
         if not facts.exists():  # written last: what has it is whole
             shape = prepared(X, steps, folder).shape
             facts.write_text(json.dumps({"steps": steps, "shape": [int(size) for size in shape]}))

@@ -53,10 +53,10 @@ def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = No
     table, chain = table_of(X), [step_of(name) for name in names]
     for place, step in enumerate(chain):
         if step.looks:
-            for block in through(table.blocks(), chain[:place]):
+            for block in apply_steps(table.blocks(), chain[:place]):
                 step.observe(block)
     try:
-        return table.result(lambda: through(table.blocks(), chain), folder)
+        return table.result(lambda: apply_steps(table.blocks(), chain), folder)
     except OSError as error:
         raise InputError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None
 
@@ -314,7 +314,7 @@ def step_of(spelt: str) -> Step:
     return kinds[name](*parameter)
 
 
-def through(blocks: Iterable[Block], chain: Sequence[Step]) -> Iterator[Block]:
+def apply_steps(blocks: Iterable[Block], chain: Sequence[Step]) -> Iterator[Block]:
     """Yield these blocks after these steps."""
     for block in blocks:
         yield reduce(lambda done, step: step.apply(done), chain, block)

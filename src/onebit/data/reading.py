@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.dataset import REWARD, refuse_out_of_range
-from onebit.data.labels import NUMBER, number_of, whole
+from onebit.data.labels import NUMBER, parse_number, to_whole
 from onebit.data.texts import Ngrams
 from onebit.errors import InputError, brief, closest
 
@@ -147,7 +147,7 @@ class RewardColumns:
                     raise InputError(f"rewards name the column {brief(column)} of {path} twice")
                 class_names[column] = name
         numbers = all(NUMBER.fullmatch(name) for name in class_names.values())
-        known = checked_classes([whole(number_of(name)) if numbers else name for name in class_names.values()])
+        known = checked_classes([to_whole(parse_number(name)) if numbers else name for name in class_names.values()])
         columns = dict(zip(known, class_names, strict=True))
         if classes is not None:
             given = checked_classes(classes)

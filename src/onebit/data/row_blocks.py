@@ -84,7 +84,7 @@ def dense_block(values: NDArray[np.float64], first: int) -> Block:
     return Block(values, np.arange(rows)[:, None], np.arange(width)[None, :], first, rows, width)
 
 
-def checked(block: Block) -> Block:
+def check_block(block: Block) -> Block:
     """The block, unless a number in it cannot be used or a row's columns do not rise."""
     wrong = ~(np.abs(block.values) <= LARGEST)  # so written, NaN is wrong as well
     if wrong.any():
@@ -119,7 +119,7 @@ class DenseTable:
         """Blocks of rows, their values checked."""
         size = max(1, min(BLOCK_ROWS, BLOCK_VALUES // self.width))
         for first in range(0, self.rows, size):
-            yield checked(dense_block(self.X[first : first + size].astype(np.float64), first))
+            yield check_block(dense_block(self.X[first : first + size].astype(np.float64), first))
 
     def result(self, changed: Callable[[], Iterator[Block]], folder: Path | None) -> Any:
         """Return the matrix that the changed blocks make."""
@@ -149,7 +149,7 @@ class SparseTable:
             row = np.repeat(np.arange(stop - first), np.diff(self.starts[first : stop + 1]))
             column = np.asarray(self.X.indices[part]).astype(np.int64)
             values = np.asarray(self.X.data[part]).astype(np.float64)
-            yield checked(Block(values, row, column, first, stop - first, self.width))
+            yield check_block(Block(values, row, column, first, stop - first, self.width))
             first = stop
 
     def result(self, changed: Callable[[], Iterator[Block]], folder: Path | None) -> Any:

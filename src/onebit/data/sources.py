@@ -15,12 +15,12 @@ import numpy as np
 from onebit.contract.memory import require_memory
 from onebit.contract.validation import ClassName
 from onebit.data import plane, real, synthetic, user_files
-from onebit.data.dataset import Dataset, labelled, refuse_unmatched, rewarded
+from onebit.data.dataset import Dataset, label_rows, refuse_unmatched, reward_rows
 from onebit.data.file_blocks import FileProgress
 from onebit.data.large import prepared_rows
 from onebit.data.preparation import columns_after, prepared, steps_of
 from onebit.data.reading import Reading
-from onebit.data.texts import checked_texts, matrix_of
+from onebit.data.texts import encode_texts, require_texts
 from onebit.errors import InputError, brief, nearest
 from onebit.features.features import require_table
 from onebit.features.frames import is_frame, is_numeric_frame
@@ -208,7 +208,7 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
             raise InputError("y and rewards were both given, and labels follow from rewards: leave y out")
         if reading.label is not None:
             raise InputError(f"label is {brief(reading.label)}, but labels follow from the rewards: leave it out")
-        known = rewarded(
+        known = reward_rows(
             np.zeros((len(rewards), 1)) if hasattr(rewards, "__len__") else (), rewards, classes, candidates
         )
         require_table(X)
@@ -246,10 +246,10 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
     if replace(reading, ngrams=None, vectorizer=None).given is not None:
         raise InputError(f"{reading.given} is for columns of a table, and rows have none")
     if of_texts:
-        X = checked_texts(X)
+        X = require_texts(X)
         if cut:
-            X = matrix_of(X, reading.ngrams, reading.vectorizer)
-    return replace(source("arrays", labelled(X, y, classes)), text=of_texts and not cut)
+            X = encode_texts(X, reading.ngrams, reading.vectorizer)
+    return replace(source("arrays", label_rows(X, y, classes)), text=of_texts and not cut)
 
 
 def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:

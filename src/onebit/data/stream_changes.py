@@ -260,6 +260,6 @@ class LateParts:
         self._X = [data.X[later]] if own_rows else []
         among = NOTHING
         if self._sets:
-            sets = CandidateSets.joined(self._sets)
+            sets = CandidateSets.concatenate(self._sets)
             among, self._sets = sets.packed, [sets.taken(later)]
         return data, Schedule(labels, order, events_of(answers, numbers, len(waiting)), part, among)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onebit.contract.memory import require_memory
 from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
-from onebit.data.candidate_sets import CandidateDraws, CandidateSets, checked_size
+from onebit.data.candidate_sets import CandidateDraws, CandidateSets, check_size
 from onebit.data.dataset import Dataset, describe_long_runs, describe_rows
 from onebit.data.sources import LABEL_BYTES, Source, source_of
 from onebit.data.stream_changes import Delay, Drift, LateParts, Renaming, UniformNoise, draw_answer_rounds
@@ -369,7 +369,7 @@ def stream(
         Delay.read(delay),
         _share("missing", missing),
         checked_seed(0 if seed is None else seed),
-        checked_size(candidates, len(source.make(1, 0).classes)) if counted else 0,
+        check_size(candidates, len(source.make(1, 0).classes)) if counted else 0,
         _share("corrected", corrected, most=1.0),
     )
 

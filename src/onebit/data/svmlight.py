@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.file_blocks import ArrayBlock, ArrayStore, FileReader, opened
+from onebit.data.file_blocks import ArrayBlock, ArrayStore, FileReader, open_unpacked
 from onebit.data.labels import MOST_CLASSES
 from onebit.errors import InputError, brief
 
@@ -68,7 +68,7 @@ class Svmlight(FileReader):
         return classes, self._highest
 
     def place(self, row: int) -> str:
-        with opened(self.path) as (file, _):
+        with open_unpacked(self.path) as (file, _):
             for number, line in enumerate(file, 1):
                 row -= bool(line.split(b"#")[0].strip())
                 if row < 0:
@@ -79,7 +79,7 @@ class Svmlight(FileReader):
         """The number of lines before, whole lines, and the bytes read from disk so far."""
         lines = 0
         try:
-            with opened(self.path) as (file, raw):
+            with open_unpacked(self.path) as (file, raw):
                 while text := file.read(BLOCK):
                     text += file.readline()
                     if text.strip():

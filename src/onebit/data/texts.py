@@ -77,7 +77,7 @@ class Encoder:
         self._numbers, self._ngrams, self._vectorizer, self._what = numbers, ngrams, vectorizer, what
         self._used = np.zeros(BUCKETS, dtype=bool)
         # How wide the vectorizer's rows are decides on the place of everything after them.
-        self._width = 0 if vectorizer is None else int(transformed(vectorizer, [""], what).shape[1])
+        self._width = 0 if vectorizer is None else int(transform_texts(vectorizer, [""], what).shape[1])
         self._start = numbers + texts * self._width  # where the hashed columns start
         self._bucket: Callable[[str], int] = lru_cache(_KNOWN)(lambda name: hashed(name, BUCKETS))
 
@@ -111,7 +111,7 @@ class Encoder:
         return words + [f"\2{group}" for word in words for group in self._ngrams.groups(word)]
 
     def _vectorized(self, number: int, texts: Sequence[str]) -> Entries:
-        matrix = transformed(self._vectorizer, texts, self._what)
+        matrix = transform_texts(self._vectorizer, texts, self._what)
         width = int(matrix.shape[1])
         if width != self._width:
             raise InputError(
@@ -141,22 +141,22 @@ class Encoder:
             part[above] = place[part[above] - start]
 
 
-def matrix_of(texts: Sequence[str], ngrams: Ngrams | None, vectorizer: Any) -> Csr:
+def encode_texts(texts: Sequence[str], ngrams: Ngrams | None, vectorizer: Any) -> Csr:
     """Return texts that are rows themselves as a sparse matrix."""
     encoder = Encoder(0, ngrams, vectorizer, 1, "the rows")
-    values, columns, starts = block_of([encoder.texts("", 0, texts)], len(texts))
+    values, columns, starts = join_entries([encoder.texts("", 0, texts)], len(texts))
     encoder.renumber(columns)
     return Csr(values, columns, starts, (len(texts), max(1, encoder.width)))
 
 
-def block_of(entries: Sequence[Entries], rows: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
+def join_entries(entries: Sequence[Entries], rows: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
     """Return entries as the parts of a CSR matrix."""
     owners, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     values, columns, starts = build_csr(owners, columns, values, rows)
     return values.astype(np.float32), columns.astype(np.int32), starts
 
 
-def transformed(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
+def transform_texts(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
     """Return what a vectorizer makes of texts: a matrix with a row for each."""
     try:
         matrix = vectorizer.transform(list(texts))
@@ -173,7 +173,7 @@ def transformed(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
     return matrix
 
 
-def checked_texts(X: Any) -> list[str]:
+def require_texts(X: Any) -> list[str]:
     """Return rows as texts; refuse a row that is none."""
     texts = list(X)
     for row, text in enumerate(texts):

@@ -17,8 +17,8 @@ from typing import Any
 from onebit.contract.validation import ClassName
 from onebit.data.columns import BATCH, TEXTS, Columns
 from onebit.data.dataset import Dataset
-from onebit.data.file_blocks import MemoryStore, assemble_dataset, fill, numbered_lines, unreadable
-from onebit.data.labels import coded
+from onebit.data.file_blocks import MemoryStore, assemble_dataset, fill_store, numbered_lines, unreadable
+from onebit.data.labels import encode_labels
 from onebit.data.reading import Kind, Reading, inner_type, is_number_type, is_text_type
 from onebit.errors import InputError, OnebitWarning, brief
 from onebit.features.frames import narwhals_frame
@@ -113,7 +113,7 @@ class FrameTable(ArrowTable):
             raise unreadable(self.path, error) from None
         self._beside: tuple[ClassName, ...] | None = None
         if y is not None:
-            codes, self._beside = coded(y, classes)
+            codes, self._beside = encode_labels(y, classes)
             if len(codes) != table.num_rows:
                 raise InputError(f"there are {table.num_rows} rows and {len(codes)} labels")
             label = "y"
@@ -138,7 +138,7 @@ def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName
     if y is not None and reading.label is not None:
         raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
     store, table = MemoryStore(), FrameTable(frame, y, reading, classes)
-    known, width = fill(store, table, "reading the frame", None)
+    known, width = fill_store(store, table, "reading the frame", None)
     if table.note:
         warnings.warn(table.note, OnebitWarning, stacklevel=2)
     return assemble_dataset(store.finish(), known, width, table.columns)

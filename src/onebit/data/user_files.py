@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.dataset import Csr, Dataset, labelled, matched, rewarded
-from onebit.data.file_blocks import FileProgress, FileReader, MemoryStore, assemble_dataset, fill
-from onebit.data.large import converted, is_large
+from onebit.data.dataset import Csr, Dataset, label_rows, make_dataset, reward_rows
+from onebit.data.file_blocks import FileProgress, FileReader, MemoryStore, assemble_dataset, fill_store
+from onebit.data.large import convert_file, is_large
 from onebit.data.reading import Reading
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
 
@@ -67,10 +67,10 @@ def read_file(
         if is_large(path):
             how = (reading.described(), classes)
             anew = reading.vectorizer is not None
-            data, note = converted(path, how, lambda: _reader(path, reading, classes), progress, anew)
+            data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress, anew)
         else:
             store, reader = MemoryStore(), _reader(path, reading, classes)
-            known, width = fill(store, reader, f"reading {path.name}", progress)
+            known, width = fill_store(store, reader, f"reading {path.name}", progress)
             data, note = assemble_dataset(store.finish(), known, width, reader.columns), reader.note
     except PermissionError:
         raise InputError(f"{path} may not be read: its owner has not allowed it") from None
@@ -161,11 +161,11 @@ def dataset_of(
     sets = None if asked.candidates is None else _named(parts, path, asked.candidates)
     what = f"{asked.candidates} of {path}"
     if worth is not None:
-        return rewarded(rows, _named(parts, path, worth), given, sets, (f"{worth} of {path}", what))
+        return reward_rows(rows, _named(parts, path, worth), given, sets, (f"{worth} of {path}", what))
     if "classes" in parts:
         data = _indexed(rows, parts["y"], checked_classes(given or ()), path)
     else:
-        data = labelled(rows, parts["y"], given)
+        data = label_rows(rows, parts["y"], given)
         if given is None:
             _refuse_seen_once(data, path)
     return data if sets is None else data.with_candidates(sets, what)
@@ -198,7 +198,7 @@ def _indexed(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: P
     outside = np.flatnonzero((y < 0) | (y >= len(classes)))
     if len(outside):
         raise InputError(f"y[{outside[0]}] of {path} is {y[outside[0]]}, but there are {len(classes)} classes")
-    return matched(rows, y.astype(np.int64), classes)
+    return make_dataset(rows, y.astype(np.int64), classes)
 
 
 def _refuse_seen_once(data: Dataset, path: Path) -> None:

@@ -103,7 +103,7 @@ class RoundBlock(NamedTuple):
     offered: NDArray[np.bool_]  # which labels could be shown, by the candidates
 
 
-def scored(block: RoundBlock, trust: Trust) -> Scores:
+def score_block(block: RoundBlock, trust: Trust) -> Scores:
     """Return the numbers of each round of a block."""
     rows = np.arange(len(block.labels))
     weight = block.target[rows, block.labels] / np.maximum(block.propensity, LEAST)
@@ -141,7 +141,7 @@ def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
     return np.where(unknown[:, None], guess, block.logged), ~unknown | (block.propensity >= 1.0)
 
 
-def joined(parts: list[Scores]) -> Scores:
+def join_scores(parts: list[Scores]) -> Scores:
     """Concatenate blocks of rounds."""
     return Scores(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
@@ -220,7 +220,7 @@ def ips(scores: Scores) -> Estimate:
 def snips(scores: Scores) -> Estimate:
     """Estimate by self-normalised inverse propensity scoring."""
     value, low, high = _interval(_snips, scores)
-    return _estimate("snips", value, *stretched(low, high, float(scores.missing.mean())), scores)
+    return _estimate("snips", value, *widen_interval(low, high, float(scores.missing.mean())), scores)
 
 
 def doubly_robust(scores: Scores) -> Estimate:
@@ -230,17 +230,17 @@ def doubly_robust(scores: Scores) -> Estimate:
     return _estimate("doubly_robust", value, low - expected, high + missing - expected, scores)
 
 
-def stretched(low: float, high: float, missing: float) -> tuple[float, float]:
+def widen_interval(low: float, high: float, missing: float) -> tuple[float, float]:
     """Widen an interval by the share that is missing: all of it may be wrong, or right."""
     return low * (1.0 - missing), high * (1.0 - missing) + missing
 
 
-def counted(name: str, rewards: float, squares: float, total: int, missing: float = 0.0) -> Estimate:
+def estimate_mean(name: str, rewards: float, squares: float, total: int, missing: float = 0.0) -> Estimate:
     """Estimate the mean reward of independent rounds from the sum of the rewards and that of their squares, with Wilson's interval."""
     if total == 0:
         return Estimate(name, math.nan, 0.0, 1.0, 0.0, 0)
     value, low, high = share(rewards, total, squares)
-    low, high = stretched(low, high, missing)
+    low, high = widen_interval(low, high, missing)
     return Estimate(name, value, min(low, value), max(high, value), float(total), total)
 
 
@@ -329,7 +329,7 @@ class Replay:
         self._lower_level(checked)
         if not self._could_show(checked, self._places[decision.label]):
             self.impossible += 1
-        elif decision.label == shown.label and self._keeps(shown_with(checked)):
+        elif decision.label == shown.label and self._keeps(shown_propensity(checked)):
             self.matches += 1
             self.rewards += checked.reward
             self._squares += checked.reward**2
@@ -343,7 +343,7 @@ class Replay:
 
     def estimate(self) -> Estimate:
         """Return the mean reward of the matches."""
-        return counted("replay", self.rewards, self._squares, self.matches, self.missing)
+        return estimate_mean("replay", self.rewards, self._squares, self.matches, self.missing)
 
     def _lower_level(self, checked: CheckedRound) -> None:
         """Lower the level before the label is looked at, if the whole distribution is known: what is kept must not depend on it."""
@@ -351,17 +351,17 @@ class Replay:
         if checked.logged is not None:
             self._level = min(self._level, float(checked.logged[checked.logged >= least].min()))
         else:
-            self._level = min(self._level, max(least, shown_with(checked)))
+            self._level = min(self._level, max(least, shown_propensity(checked)))
 
     def _could_show(self, checked: CheckedRound, place: int) -> bool:
         if checked.logged is not None:
             return bool(checked.logged[place] >= RARE / len(checked.candidates))
-        return shown_with(checked) < 1.0 or place == checked.place
+        return shown_propensity(checked) < 1.0 or place == checked.place
 
     def _keeps(self, propensity: float) -> bool:
         return self._chance.random() * propensity < self._level
 
 
-def shown_with(checked: CheckedRound) -> float:
+def shown_propensity(checked: CheckedRound) -> float:
     """Return the probability with which the label was shown; if unknown, each candidate is taken to be as likely."""
     return 1.0 / len(checked.candidates) if checked.propensity is None else checked.propensity

@@ -22,11 +22,11 @@ from onebit.offpolicy.estimates import (
     Scores,
     Trust,
     Weights,
-    counted,
     doubly_robust,
+    estimate_mean,
     ips,
-    joined,
-    scored,
+    join_scores,
+    score_block,
     snips,
 )
 from onebit.offpolicy.logged_rounds import (
@@ -312,7 +312,7 @@ class _Walk:
         """Score the rounds that wait for it; return how many they were."""
         if self._block:
             columns = zip(*self._block, strict=True)
-            self._parts.append(scored(RoundBlock(*(np.array(column) for column in columns)), self._trust))
+            self._parts.append(score_block(RoundBlock(*(np.array(column) for column in columns)), self._trust))
             self._block.clear()
         count, self._waiting = self._waiting, 0
         return count
@@ -332,7 +332,7 @@ class _Walk:
         ]
         weights = None
         if self._has_propensities:
-            scores = joined(self._parts)
+            scores = join_scores(self._parts)
             weights = Weights.of(scores)
             weighed = [ips(scores), snips(scores), doubly_robust(scores)]
             caveats += doubts.on_weights(scores, weights, certain)
@@ -342,7 +342,7 @@ class _Walk:
         else:
             caveats += doubts.on_unknown(self._shown, learner.classes)
         caveats += doubts.on_replay(replay.matches, rounds, replay.missing, certain, self._learning)
-        log = counted("log", answers.rewards, answers.squares, rounds)
+        log = estimate_mean("log", answers.rewards, answers.squares, rounds)
         named = {
             estimate.name: estimate._replace(
                 warnings=tuple(caveat.sentence for caveat in caveats if estimate.name in caveat.about)

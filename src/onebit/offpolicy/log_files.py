@@ -11,7 +11,7 @@ from onebit.contract.parameters import checked_flag, require_known
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.file_blocks import numbered_lines
-from onebit.data.labels import NUMBER, WHOLE, as_classes, in_order
+from onebit.data.labels import NUMBER, WHOLE, as_classes, sort_classes
 from onebit.data.user_files import VW
 from onebit.data.vw_text import ACTION_FEATURES, parse_line
 from onebit.errors import InputError, brief
@@ -57,7 +57,7 @@ class Log:
                     f"{name} shows {brief(next(iter(self._names.values())))} in every round, but a choice needs at least 2 classes: "
                     "give them all"
                 )
-            given = in_order(list(self._names.values()))
+            given = sort_classes(list(self._names.values()))
         self.classes = given
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class Costs(NamedTuple):
         )
 
 
-def checked_costs(given: object) -> Costs:
+def check_costs(given: object) -> Costs:
     """Return the costs of right and wrong as they were given; None means 0 and 1."""
     if given is None:
         return Costs()
@@ -175,11 +175,11 @@ def read_log(
     if is_table:
         from onebit.offpolicy.table_logs import table_log
 
-        return table_log(path, columns, classes, None if costs is None else checked_costs(costs), known)
+        return table_log(path, columns, classes, None if costs is None else check_costs(costs), known)
     for what, given in columns.items():
         if given is not None:
             raise InputError(f"{what} was given with {path}, but names a column of a CSV or Parquet file")
-    return Log(str(path), vw_entries(path, checked_costs(costs), known), classes)
+    return Log(str(path), vw_entries(path, check_costs(costs), known), classes)
 
 
 def vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:

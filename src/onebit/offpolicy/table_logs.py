@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onebit.contract.validation import ClassName, checked_classes
-from onebit.data.candidate_sets import names_in
+from onebit.data.candidate_sets import parse_names
 from onebit.data.delimited import READ_ERRORS, CsvFile
 from onebit.data.file_blocks import unreadable
-from onebit.data.labels import whole
+from onebit.data.labels import to_whole
 from onebit.data.reading import inner_type, is_number_type, is_text_type
 from onebit.data.typed_tables import parquet_batches
 from onebit.data.user_files import require
@@ -248,7 +248,7 @@ def _round(number: int, row: LogRow, x: Any, columns: LogColumns) -> Round | Non
     identity = number if row.id is None else row.id
     among = None  # all are candidates
     if row.among is not None:
-        among = names_in(row.among, f"the column {brief(names.among)}", lambda: "it")
+        among = parse_names(row.among, f"the column {brief(names.among)}", lambda: "it")
     return Round(
         identity if isinstance(identity, str | int) else str(identity),
         x,
@@ -291,7 +291,7 @@ def _parse_answer(name: str, answer: Any, costs: Costs | None) -> tuple[bool | N
 
 
 def _action(name: str, cell: Any) -> ClassName:
-    action: ClassName = whole(cell)
+    action: ClassName = to_whole(cell)
     if isinstance(action, bool) or not isinstance(action, str | int):
         raise InputError(f"{name} is {brief(action)}, but actions are whole numbers or texts")
     return action

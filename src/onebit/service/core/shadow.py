@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from onebit.errors import InputError
-from onebit.offpolicy.estimates import LEAST, RoundBlock, Scores, Trust, scored, snips
+from onebit.offpolicy.estimates import LEAST, RoundBlock, Scores, Trust, score_block, snips
 from onebit.service.core.history import Ring
 from onebit.service.inputs import decode_numbers
 from onebit.service.store.queries import Event
@@ -81,7 +81,7 @@ def _scored(events: Sequence[Event], classes: int) -> Scores:
     unknown = np.full((count, classes), np.nan)  # of what else could have been shown
     reward = np.array([event.worth for event in events], dtype=float)
     block = RoundBlock(target, np.zeros((count, classes)), unknown, labels, reward, propensity, offered)
-    found = scored(block, Trust())
+    found = score_block(block, Trust())
     for row, event in enumerate(events):
         if event.truth is not None:
             found.weight[row] = found.squares[row] = found.cubes[row] = 1.0
