@@ -20,7 +20,7 @@ from onebit.cli import main
 from onebit.errors import InputError
 from onebit.offpolicy.log_files import read_log
 from onebit.service.errors import GoneError
-from onebit.service.maintenance.archive import Month, archive
+from onebit.service.maintenance.archive import archive, next_month, start_of_month
 from onebit.service.maintenance.check import check
 from onebit.service.maintenance.copy import copy
 from onebit.service.maintenance.export import is_in_parquet
@@ -243,6 +243,9 @@ def test_what_is_refused_takes_nothing_out(
 
 
 def test_months() -> None:
-    assert str(Month.of(at(12))) == "2026-12"
-    assert Month(2026, 12).next == (2027, 1)
-    assert Month.of(Month(2026, 3).begins - 1e-3) == (2026, 2)
+    december = start_of_month(datetime.fromtimestamp(at(12), UTC))
+    assert f"{december:%Y-%m}" == "2026-12"
+    assert next_month(december) == datetime(2027, 1, 1, tzinfo=UTC)
+    assert next_month(datetime(2026, 1, 1, tzinfo=UTC)) == datetime(2026, 2, 1, tzinfo=UTC)
+    before = datetime.fromtimestamp(datetime(2026, 3, 1, tzinfo=UTC).timestamp() - 1e-3, UTC)
+    assert start_of_month(before) == datetime(2026, 2, 1, tzinfo=UTC)

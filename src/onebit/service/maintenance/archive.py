@@ -12,7 +12,7 @@ finishes it. A file that has rows which are still in the log was not finished, a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,30 +26,6 @@ from onebit.service.store.reader import PAGE, Reader
 from onebit.service.task import TaskInfo
 
 
-class Month(NamedTuple):
-    """A month of the calendar, in UTC."""
-
-    year: int
-    month: int
-
-    @classmethod
-    def of(cls, when: float) -> Month:
-        """The month in which a time is."""
-        found = datetime.fromtimestamp(when, UTC)
-        return cls(found.year, found.month)
-
-    @property
-    def next(self) -> Month:
-        return Month(self.year + self.month // 12, self.month % 12 + 1)
-
-    @property
-    def begins(self) -> float:
-        return datetime(self.year, self.month, 1, tzinfo=UTC).timestamp()
-
-    def __str__(self) -> str:
-        return f"{self.year:04}-{self.month:02}"
-
-
 class ArchivedMonth(NamedTuple):
     """A month of a task in its file."""
 
@@ -58,11 +34,21 @@ class ArchivedMonth(NamedTuple):
     decisions: int
 
 
+def start_of_month(when: datetime) -> datetime:
+    """Return the beginning of the month of a time."""
+    return when.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+def next_month(month: datetime) -> datetime:
+    """Return the beginning of the month after that which begins then."""
+    return start_of_month(month + timedelta(days=32))
+
+
 def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, Any]:
     """Archive the months of a task that had ended at a time, in a folder in which no service runs, or in a database, whose nodes may run; what was done."""
     if to.exists() and not to.is_dir():
         raise InputError(f"{to} is no folder: give one for the archive, which is made where there is none")
-    cut, archived = Month.of(before).begins, list[ArchivedMonth]()
+    cut, archived = start_of_month(datetime.fromtimestamp(before, UTC)).timestamp(), list[ArchivedMonth]()
 
     def write(reader: Reader, info: TaskInfo) -> int:
         seen = reader.last()
@@ -87,13 +73,13 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) ->
     earliest = reader.earliest(info.number)
     if earliest is None or earliest >= cut:
         return
-    month = Month.of(earliest)
+    month = start_of_month(datetime.fromtimestamp(earliest, UTC))
     try:
         to.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # such as a name with a zero character
         raise InputError(f"{to} cannot be made: {getattr(error, 'strerror', None) or error}") from None
-    while month.begins < cut:
-        span = reader.span(info.number, month.begins, month.next.begins)
+    while month.timestamp() < cut:
+        span = reader.span(info.number, month.timestamp(), next_month(month).timestamp())
         if span is not None:
             rows = partial(_rows, reader, info, month, span, upto)
             path = _path(to, month, rows)
@@ -101,13 +87,13 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) ->
                 count = write_parquet(file, rows(), info)
             if not is_in_parquet(path, rows(), info):
                 raise OnebitError(f"{path} has other rows than were written to it: nothing was taken out of the log")
-            yield ArchivedMonth(str(month), path, count)
-        month = month.next
+            yield ArchivedMonth(f"{month:%Y-%m}", path, count)
+        month = next_month(month)
 
 
-def _rows(reader: Reader, info: TaskInfo, month: Month, span: tuple[int, int], upto: int) -> Iterator[Logged]:
+def _rows(reader: Reader, info: TaskInfo, month: datetime, span: tuple[int, int], upto: int) -> Iterator[Logged]:
     """The decisions of a month, which are among the rows of a span, with what was said of them up to a position. Clocks may have gone back."""
-    begins, ends = month.begins, month.next.begins
+    begins, ends = month.timestamp(), next_month(month).timestamp()
     after, last = span[0] - 1, span[1]
     while page := reader.following(info, after, upto, PAGE):
         yield from (row for row in page if begins <= row.time < ends and row.seq <= last)
@@ -116,11 +102,11 @@ def _rows(reader: Reader, info: TaskInfo, month: Month, span: tuple[int, int], u
             return
 
 
-def _path(to: Path, month: Month, rows: Callable[[], Iterator[Logged]]) -> Path:
+def _path(to: Path, month: datetime, rows: Callable[[], Iterator[Logged]]) -> Path:
     """Where a month goes: to the file that has some of its rows already, or to one that is not there yet."""
     number = 1
     while True:
-        path = to / (f"{month}.parquet" if number == 1 else f"{month}_{number}.parquet")
+        path = to / (f"{month:%Y-%m}.parquet" if number == 1 else f"{month:%Y-%m}_{number}.parquet")
         if not path.exists() or not {row.seq for row in rows()}.isdisjoint(rows_in_parquet(path)):
             return path
         number += 1

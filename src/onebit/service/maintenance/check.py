@@ -60,18 +60,17 @@ class Report:
 
     def counted(self) -> str:
         """What was looked at, in words."""
-        counts = {"tasks": self.tasks, **self.rows, "snapshots": self.snapshots, "tokens": self.tokens}
-        return ", ".join(f"{name}: {count}" for name, count in counts.items())
+        return ", ".join(f"{name}: {count}" for name, count in self._counts().items())
+
+    def _counts(self) -> dict[str, int]:
+        return {"tasks": self.tasks, **self.rows, "snapshots": self.snapshots, "tokens": self.tokens}
 
     def to_dict(self) -> dict[str, Any]:
         return {
             "folder": self.folder,
             "fine": self.fine,
             "version": self.version,
-            "tasks": self.tasks,
-            **self.rows,
-            "snapshots": self.snapshots,
-            "tokens": self.tokens,
+            **self._counts(),
             "faults": [one._asdict() for one in self.faults],
             "more": self.more,
         }

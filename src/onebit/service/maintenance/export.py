@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, get_args, get_type_hints
 
 import orjson
 
@@ -22,10 +22,7 @@ from onebit.service.task import TaskInfo
 from onebit.version import VERSION
 
 FIELDS = tuple(Logged.__dataclass_fields__)
-NULLABLE = {  # what not every decision has
-    *("right", "feedback_time", "source", "shown", "shown_propensity", "reward", "truth", "revised_time"),
-    *("among", "raw", "confidence", "sure"),
-}
+NULLABLE = {name for name, hint in get_type_hints(Logged).items() if type(None) in get_args(hint)}
 GROUP_ROWS = 1 << 14  # of a Parquet file, or fewer when they are long
 GROUP_NUMBERS = 1 << 20
 MEANT = frozenset(":|%")  # something to Vowpal Wabbit or to the escape, as are spaces and what cannot be printed

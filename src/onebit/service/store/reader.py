@@ -77,29 +77,29 @@ class Reader:
         self.database.close()
 
     def tasks(self, upto: int = NO_END) -> tuple[list[TaskInfo], list[DamagedTask]]:
-        """All tasks, deleted ones too, in the order in which they were created, as the changes have left them.
+        """Return all tasks, deleted ones too, in the order of their creation, as the changes have left them.
 
         And those whose changes cannot be read.
         """
         return fold_changes(self._stored_changes("seq <= ?", upto))
 
     def task(self, number: int, upto: int) -> TaskInfo | None:
-        """A task as it was at a position of the log; None where it was not there, or where its changes cannot be read."""
+        """Return a task as it was at a position of the log; None if it was not there, or its changes cannot be read."""
         return next(iter(fold_changes(self._stored_changes("task = ? AND seq <= ?", number, upto))[0]), None)
 
     def changes_after(self, seq: int) -> list[StoredChange]:
-        """What was changed of all tasks after a position."""
+        """Return the changes of all tasks after a position."""
         return self._stored_changes("seq > ?", seq)
 
     def _stored_changes(self, condition: str, *values: int) -> list[StoredChange]:
         return list(map(StoredChange._make, self.database.rows(f"{CHANGES} WHERE {condition} ORDER BY seq", values)))
 
     def last_change(self) -> int:
-        """The seq of the last change of any task; 0 where there is none."""
+        """Return the seq of the last change of any task; 0 if there is none."""
         return int(self.database.rows("SELECT max(seq) FROM changes")[0][0] or 0)
 
     def tasks_of(self, token: str) -> int:
-        """How many tasks there are that were created with this token."""
+        """Return how many tasks that are not deleted were created with this token."""
         query = (
             "SELECT count(DISTINCT task) FROM changes WHERE kind = 'created' AND token = ? "
             "AND task NOT IN (SELECT task FROM changes WHERE kind = 'deleted')"
@@ -107,7 +107,7 @@ class Reader:
         return int(self.database.rows(query, (token,))[0][0])
 
     def mark(self, task: int, position: int, revised: int) -> Mark | None:
-        """What a task's part of the log ends with at a position, and its revisions at another; None where the log is not so long."""
+        """Return the last row of each table of a task up to a position, of revisions up to another; None if the log is not so long."""
         if max(position, revised) > self.last():
             return None
         found: Mark = []
@@ -120,7 +120,7 @@ class Reader:
         return found
 
     def changes(self, of: Expected, after: int, upto: int) -> list[TaskChange]:
-        """What was changed of a task."""
+        """Return the changes of a task between two positions."""
         found = []
         for seq, _, _, kind, stored in self._stored_changes("task = ? AND seq > ? AND seq <= ?", of.task, after, upto):
             name = (kind or b"").decode(errors="replace")
@@ -131,7 +131,7 @@ class Reader:
         return found
 
     def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
-        """A task's decisions, as statistics need them. Which classes there were then is not known here."""
+        """Return decisions of a task as statistics need them. Which classes there were then is not checked."""
         held = None if self._recent is None else self._recent.played(of.task, after, upto, most)
         if held is not None:
             return held
@@ -146,9 +146,9 @@ class Reader:
     def events(
         self, of: Expected, after: int, upto: int, most: int, revised: int | None = None
     ) -> tuple[list[Event], bool]:
-        """A task's feedbacks with their decisions, fewer where they are large; and whether there may be more.
+        """Return feedbacks of a task with their decisions, fewer if they are large, and whether there may be more.
 
-        They say what the revisions up to a position (`revised`, or `upto`) have left. Which classes there were then is not known here.
+        They are as the revisions up to a position (`revised`, or `upto`) have left them. Which classes there were then is not checked.
         """
         held = None if self._recent is None else self._recent.events(of, after, upto, most, revised or upto)
         if held is not None:
@@ -172,7 +172,7 @@ class Reader:
         return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
 
     def found(self, info: TaskInfo, ids: Sequence[str]) -> list[FoundDecision]:
-        """What must be known of the decisions with these ids, once for each feedback, or once where there is none."""
+        """Return what judging feedback on these ids needs: each decision once for each of its feedbacks, or once if it has none."""
         marks, names = _name_values(ids)
         values = {"task": info.number, "upto": NO_END, **names}
         rows = self.database.rows(f"{FOUND} WHERE d.task = :task AND d.id IN ({marks})", values)
@@ -181,18 +181,18 @@ class Reader:
         return found
 
     def revised(self, of: Expected, after: int, upto: int, most: int) -> list[RevisionRow]:
-        """A task's revisions after a position."""
+        """Return revisions of a task between two positions."""
         found = list(map(RevisionRow._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
         check_revisions(of, found)
         return found
 
     def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
-        """Whether something that a task had heard up to a position was revised between two others."""
+        """Return True if feedback up to a position was revised between two other positions."""
         query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
         return bool(self.database.rows(query, (task, after, upto, position))[0][0])
 
     def rows_of(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
-        """The rows of the decisions with these ids."""
+        """Return the rows of the decisions with these ids."""
         marks, names = _name_values(ids)
         query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = :task AND id IN ({marks})"
         found = list(map(DecisionRow._make, self.database.rows(query, {"task": info.number, **names})))
@@ -202,7 +202,7 @@ class Reader:
     def due(
         self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
     ) -> list[DecisionHead]:
-        """The decisions after a seq, up to the first that was not made before a time. `made` says when one was."""
+        """Return the decisions after a seq, up to the first that was not made before a time. `made` gives the time of one."""
 
         def page(rows: Iterator[Any]) -> list[Any]:
             found = map(DecisionHead._make, rows)
@@ -214,7 +214,7 @@ class Reader:
         return found
 
     def first_unanswered(self, task: int, after: int) -> int | None:
-        """The first decision after a seq without a feedback that counts."""
+        """Return the first decision after a seq without a feedback that counts."""
         rows = self.database.rows(
             "SELECT seq FROM decisions d WHERE task = ? AND seq > ? AND NOT EXISTS "
             "(SELECT 1 FROM feedback f WHERE f.decision = d.seq AND f.late = 0) ORDER BY seq LIMIT 1",
@@ -228,7 +228,7 @@ class Reader:
         return found[0] if found else None
 
     def decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[Logged]:
-        """The decisions with these ids, in their order in the log."""
+        """Return the decisions with these ids, in the order of the log."""
         found: list[Logged] = []
         for start in range(0, len(ids), PAGE):
             marks, names = _name_values(ids[start : start + PAGE])
@@ -237,13 +237,13 @@ class Reader:
         return found
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
-        """The newest decisions of a task, or those before a seq; fewer where they are large."""
+        """Return the newest decisions of a task, or the newest before a seq; fewer if they are large."""
         query = f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most"
         values = {"task": info.number, "before": NO_END if before is None else before, "most": limit, "upto": NO_END}
         return self._logged(info, query, values, MOST_BYTES)
 
     def generations(self, task: int, upto: int) -> list[GenerationCount]:
-        """How many feedbacks that count the decisions of each learner have."""
+        """Return how many feedbacks count for the decisions of each generation."""
         rows = self.database.rows(
             "SELECT d.generation, (CASE WHEN r.seq IS NULL THEN f.shown ELSE r.shown END) IS NOT NULL, count(*) FROM feedback f "
             f"JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end='upto')} WHERE f.task = :task "
@@ -253,7 +253,7 @@ class Reader:
         return [GenerationCount(generation, bool(shown), count) for generation, shown, count in rows]
 
     def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
-        """The decisions of a task after a seq, as they were when the log ended at another."""
+        """Return the decisions of a task after a seq, as they were when the log ended at another."""
         return self._logged(
             info,
             f"{DECISIONS} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto ORDER BY d.seq LIMIT :most",
@@ -262,18 +262,18 @@ class Reader:
         )
 
     def earliest(self, task: int) -> float | None:
-        """The earliest time of a decision of a task."""
+        """Return the earliest time of a decision of a task."""
         found = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]
         return None if found is None else float(found)
 
     def span(self, task: int, since: float, before: float) -> tuple[int, int] | None:
-        """The first and the last seq of a task's decisions made since a time and before another; None where there is none."""
+        """Return the first and the last seq of the decisions made since a time and before another; None if there is none."""
         query = "SELECT min(seq), max(seq) FROM decisions WHERE task = ? AND time >= ? AND time < ?"
         first, last = self.database.rows(query, (task, since, before))[0]
         return None if first is None else (int(first), int(last))
 
     def touched(self, task: int, after: int, upto: int, most: int) -> list[TouchedRow]:
-        """A task's rows after a position: its decisions, and those of which something was said or said otherwise."""
+        """Return the rows of a task after a position, feedback and revisions too, each with the decision that it is about."""
         query = (
             "SELECT seq, seq AS decision FROM decisions WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
             "SELECT seq, decision FROM feedback WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
@@ -284,12 +284,12 @@ class Reader:
         return list(map(TouchedRow._make, self.database.rows(query, values)))
 
     def base(self, task: int) -> bytes | None:
-        """The state of the learner of a task from which on its rows are followed, where rows before that are forgotten."""
+        """Return the learner state from which on the rows of a task are followed, if rows before it were forgotten and stay learnt."""
         rows = self.database.rows("SELECT state FROM bases WHERE task = ?", (task,))
         return bytes(rows[0][0]) if rows else None
 
     def forgotten(self, info: TaskInfo, ids: Sequence[str]) -> list[str]:
-        """Those of the ids whose decisions were forgotten."""
+        """Return those of the ids whose decisions were forgotten."""
         if not info.forgotten_at:
             return []
         key = bytes(self.database.rows("SELECT key FROM erasure")[0][0])
@@ -301,19 +301,19 @@ class Reader:
         return found
 
     def last(self) -> int:
-        """Where the log ends."""
+        """Return the seq of the last row."""
         return self.database.last_seq()
 
     def last_time(self) -> float:
         return self.database.last_time()
 
     def count(self, task: int, upto: int) -> int:
-        """How many decisions a task has."""
+        """Return how many decisions a task has up to a position."""
         rows = self.database.rows("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
         return int(rows[0][0])
 
     def count_heard(self, task: int, upto: int) -> int:
-        """How many feedbacks of a task count: neither late ones, nor those that were withdrawn."""
+        """Return how many feedbacks of a task count: neither late ones, nor those that were withdrawn."""
         rows = self.database.rows(
             f"SELECT count(*) FROM feedback f {REVISED_UPTO.format(end='upto')} "
             f"WHERE f.task = :task AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN}",

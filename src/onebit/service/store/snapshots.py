@@ -137,13 +137,12 @@ def decode_snapshot(content: bytes) -> Snapshot:
     return found
 
 
-def refuse_lost_rows(data: Path, last: int) -> None:
-    """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
-    for path in sorted(data.glob(f"{FOLDER}/*/*.onebit")):
-        if (made := row_in_name(path.name)) > last:
+def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], advice: str) -> None:
+    """Refuse a log that ends before one of its snapshots, of which there are the place and the name: rows that were acknowledged are lost."""
+    for where, name in snapshots:
+        if (row := row_in_name(name)) > last:
             raise InputError(
-                f"the log in {data} ends at row {last}, and {path} was made at row {made}, so that rows were lost: restore the "
-                f"log from a backup, or move {data / FOLDER} elsewhere to go on without them"
+                f"the log in {log} ends at row {last}, and {where} was made at row {row}, so that rows were lost: {advice}"
             )
 
 

@@ -33,7 +33,7 @@ from onebit.service.store.postgres.tail import Tail
 from onebit.service.store.postgres.tokens import PostgresTokens, TokenTable
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, ROW_TYPES, Row
-from onebit.service.store.snapshots import Snapshots, row_in_name
+from onebit.service.store.snapshots import Snapshots, refuse_lost_rows
 from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
 
@@ -167,17 +167,13 @@ class PostgresStore:
             connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", (LOCKS, NODES))
 
     def check(self) -> None:
-        """Refuse a log that ends before a snapshot of it: rows that were acknowledged are not in it any more."""
         with connect(self.address) as connection, as_log_errors():
             row = connection.execute("SELECT seq FROM head").fetchone()
             names = connection.execute("SELECT DISTINCT task, name FROM snapshots").fetchall()
         assert row is not None
-        for task, name in names:
-            if row_in_name(name) > row[0]:
-                raise InputError(
-                    f"the log in {self.name} ends at row {row[0]}, and the snapshot {task}/{name} was made at row {row_in_name(name)}, so that "
-                    "rows were lost: restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
-                )
+        snapshots = [(f"the snapshot {task}/{name}", name) for task, name in names]
+        advice = "restore the database from a backup, or delete the rows of onebit.snapshots to go on without them"
+        refuse_lost_rows(self.name, row[0], snapshots, advice)
 
     def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
         """The version of the tables, and where they contradict each other."""

@@ -67,7 +67,11 @@ class SqliteStore:
         check_files(self._path, self._folder / SNAPSHOTS)
         if self._path.exists() and self._path.stat().st_size:
             with closing(self.reader()) as reader:
-                refuse_lost_rows(self._folder, reader.last())
+                snapshots = [(str(path), path.name) for path in sorted(self._folder.glob(f"{SNAPSHOTS}/*/*.onebit"))]
+                advice = (
+                    f"restore the log from a backup, or move {self._folder / SNAPSHOTS} elsewhere to go on without them"
+                )
+                refuse_lost_rows(self.name, reader.last(), snapshots, advice)
 
     def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
         """The version of the database, and what SQLite finds wrong with it; and what lies among the snapshots that is none."""
