@@ -104,14 +104,14 @@ class Calls:
     def _batch(
         self, path: str, batch: list[bytes], read: Callable[[Any], T], rows_of: str, before: int
     ) -> Steps[list[T]]:
-        """One request, or two halves where the service, or a proxy before it, finds it too large."""
+        """Send one request, or two halves where the service or a proxy finds it too large."""
         reply, _ = yield from attempted(Send("POST", path, b"[" + b",".join(batch) + b"]"), self.attempts)
         if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
             half = len(batch) // 2
             first = yield from self._batch(path, batch[:half], read, rows_of, before)
             return first + (yield from self._batch(path, batch[half:], read, rows_of, before + half))
         try:
-            return _value(reply, lambda body: [read(one) for _, one in zip(batch, body, strict=True)])
+            return _value(reply, lambda body: [read(item) for _, item in zip(batch, body, strict=True)])
         except ServiceError as error:
             if not before:
                 raise
@@ -120,7 +120,7 @@ class Calls:
 
 
 def task_path(task: str) -> str:
-    """The path of a task, whose name must be one."""
+    """Return the path of a task; InputError where no task can have the name."""
     if not isinstance(task, str) or not TASK.fullmatch(task):
         raise InputError(
             f"{brief(task)} cannot be the name of a task: these are 1 to 100 letters, digits, '.', '_' and '-'"
@@ -129,32 +129,32 @@ def task_path(task: str) -> str:
 
 
 def is_as_wanted(there: Task, wanted: Mapping[str, Any]) -> bool:
-    """Whether a task is as it was asked to be. The seed is never shown, and so cannot be compared."""
-    for name, value in wanted.items():
+    """Return True if a task has the wanted settings; its seed is never shown, and so cannot be compared."""
+    for name, setting in wanted.items():
         if name == "seed":
             continue
-        found = getattr(there, name)
-        asked = list(range(value)) if name == "classes" and isinstance(value, int) else value
-        if isinstance(asked, dict):  # what was not said is there with its usual value
-            found = {key: one for key, one in (found or {}).items() if key in asked}
-        if found != asked:
+        actual = getattr(there, name)
+        expected = list(range(setting)) if name == "classes" and isinstance(setting, int) else setting
+        if isinstance(expected, dict):  # what was not given has its default
+            actual = {key: value for key, value in (actual or {}).items() if key in expected}
+        if actual != expected:
             return False
     return True
 
 
 def read_tasks(body: Any) -> list[Task]:
     """Read a list of tasks."""
-    return [Task.read(one) for one in body["tasks"]]
+    return [Task.read(task) for task in body["tasks"]]
 
 
 def read_deleted(body: Any) -> Task | QuarantinedTask:
-    """Read a task that was deleted; of one that is quarantined no more is known than why."""
+    """Read a task that was deleted; of a quarantined task only the reason is known."""
     return QuarantinedTask.read(body) if "classes" not in body else Task.read(body)
 
 
 def read_decisions(body: Any) -> list[LoggedDecision]:
     """Read a page of the log."""
-    return [LoggedDecision.read(one) for one in body["decisions"]]
+    return [LoggedDecision.read(row) for row in body["decisions"]]
 
 
 def _value(reply: Reply, read: Callable[[Any], T]) -> T:
@@ -164,7 +164,7 @@ def _value(reply: Reply, read: Callable[[Any], T]) -> T:
         return read(reply.json)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ServiceError(
-            "the reply is not what this client knows: is the service of another version, or is it something else?",
+            "the reply is not what this client knows: is the service of another version, or is this another service?",
             status=reply.status,
             code="unexpected",
         ) from None

@@ -13,7 +13,7 @@ from onebit.service.requests import STORABLE, TASK_NAME
 
 Location = tuple[str | int, ...]
 LONGEST = 60  # letters of a value that is shown
-MOST_ERRORS = 50  # that are looked at: the first is told of, with what is said of the same location
+MOST_ERRORS = 50  # that are read: the first is reported, with others of the same location
 
 _MUST_BE = {
     "float_type": "a number",
@@ -61,29 +61,32 @@ def message_of(
     ...     message_of(error.errors(), {"x": [1, 2, "a"]})
     ("x[2] is 'a', but must be a number", 'x[2]')
     """
-    found = [(_location(one["loc"], body, one["type"]), one) for one in errors[:MOST_ERRORS]]
+    located = [(_location(error["loc"], body, error["type"]), error) for error in errors[:MOST_ERRORS]]
     # What may be of several kinds has an error for each; the one that came furthest is meant.
-    first = found[0][0]
-    related = [(location, one) for location, one in found if _along(location, first)]
+    first = located[0][0]
+    related = [(location, error) for location, error in located if _along(location, first)]
     location = max((location for location, _ in related), key=len)
-    about = [one for other, one in related if other == location]
+    about = [error for other, error in related if other == location]
     outermost = len(location) == 1
     location = (*within, *location)
     field = shown_location(location)
-    one = about[0]
-    if one["type"] == "missing":
+    error = about[0]
+    if error["type"] == "missing":
         return f"{field} is missing", field
-    if one["type"] == "extra_forbidden":
+    if error["type"] == "extra_forbidden":
         known_here = f"; {nearest(str(location[-1]), known)}" if outermost and known else ""
         return f"{field} is not known here{known_here}", field
-    if one["type"] == "union_tag_not_found":
-        field = shown_location((*location, one["ctx"]["discriminator"].strip("'")))
+    if error["type"] == "union_tag_not_found":
+        field = shown_location((*location, error["ctx"]["discriminator"].strip("'")))
         return f"{field} is missing", field
-    if one["type"] == "union_tag_invalid":
-        field = shown_location((*location, one["ctx"]["discriminator"].strip("'")))
-        return f"{field} is {shown_value(one['ctx']['tag'])}, but must be one of {one['ctx']['expected_tags']}", field
-    must_be = " or ".join(dict.fromkeys(_must_be(one) for one in about))
-    return f"{field or 'the body'} is {shown_value(one['input'])}, but must be {must_be}", field
+    if error["type"] == "union_tag_invalid":
+        field = shown_location((*location, error["ctx"]["discriminator"].strip("'")))
+        return (
+            f"{field} is {shown_value(error['ctx']['tag'])}, but must be one of {error['ctx']['expected_tags']}",
+            field,
+        )
+    must_be = " or ".join(dict.fromkeys(map(_must_be, about)))
+    return f"{field or 'the body'} is {shown_value(error['input'])}, but must be {must_be}", field
 
 
 def shown_location(location: Location) -> str | None:
@@ -121,7 +124,7 @@ def _must_be(error: Any) -> str:
     if error["type"] == "string_pattern_mismatch":
         return _PATTERNS[error["ctx"]["pattern"]]
     form = _MUST_BE.get(error["type"])
-    return f"right: {error['msg']}" if form is None else form.format(**error.get("ctx", {}))
+    return f"valid: {error['msg']}" if form is None else form.format(**error.get("ctx", {}))
 
 
 def _location(loc: Sequence[str | int], body: object, kind: str) -> Location:

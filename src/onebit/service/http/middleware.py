@@ -158,8 +158,8 @@ class Middleware:
 
 
 def _token_in(cookies: bytes) -> str | None:
-    for one in cookies.split(b";"):
-        text = one.strip()
+    for cookie in cookies.split(b";"):
+        text = cookie.strip()
         if text.startswith(_COOKIE_STARTS):
             return text.removeprefix(_COOKIE_STARTS).decode("latin-1")
     return None

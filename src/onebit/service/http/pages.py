@@ -59,8 +59,8 @@ class Pages:
         self._login = (own / "login.html").read_text(encoding="utf-8")
         self._icon = File((own / "favicon.ico").read_bytes(), ICON)
         self._pages = {name: File((own / f"{name}.html").read_bytes(), HTML) for name in PAGES if name != "login"}
-        found = [*own.iterdir(), *(borrowed / name for name in BORROWED)]
-        kinds = [(file, TYPES.get(file.name.rpartition(".")[2])) for file in found]
+        assets = [*own.iterdir(), *(borrowed / name for name in BORROWED)]
+        kinds = [(file, TYPES.get(file.name.rpartition(".")[2])) for file in assets]
         self._assets = {file.name: File(file.read_bytes(), kind) for file, kind in kinds if kind is not None}
 
     def login(self) -> Response:
@@ -76,7 +76,7 @@ class Pages:
         return Reply(self._login.replace(NONCE, nonce).encode(), 401, headers)
 
     async def favicon(self, request: Request) -> Response:
-        """The icon, for browsers that ask for it by its usual name."""
+        """The icon, for browsers that request it by its default name."""
         return self._icon.reply(request)
 
     async def dashboard(self, request: Request) -> Response:

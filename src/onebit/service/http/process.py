@@ -45,7 +45,7 @@ def serve(settings: Settings) -> int:
     form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
     with _logging(form), _private():
         if settings.token_file is not None and not settings.token_file.exists():
-            raise InputError(f"--token-file {settings.token_file} is not there: `onebit token create` makes it")
+            raise InputError(f"--token-file {settings.token_file} does not exist: `onebit token create` creates it")
         if settings.log is None and settings.data.exists() and not settings.data.is_dir():
             raise InputError(f"--data {settings.data} is a file, but must be a folder, or the name of a new one")
         store = store_at(settings.where)
@@ -138,15 +138,15 @@ async def _start(service: Service) -> bool:
     """Start a service, and return False if it was told to end before it was ready."""
     starting = asyncio.ensure_future(service.start())
     loop = asyncio.get_running_loop()
-    for one in SIGNALS:
-        loop.add_signal_handler(one, starting.cancel)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, starting.cancel)
     try:
         await starting
     except asyncio.CancelledError:
         return False
     finally:
-        for one in SIGNALS:
-            loop.remove_signal_handler(one)
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
     return True
 
 
@@ -157,12 +157,12 @@ def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
     def end(*_: object) -> None:
         server.should_exit = True
 
-    before = {one: signal.signal(one, end) for one in SIGNALS}
+    before = {number: signal.signal(number, end) for number in SIGNALS}
     try:
         yield
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
@@ -189,26 +189,26 @@ def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks:
 def _resolve_address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
     """Return the family and the address of a host."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
         raise InputError(f"--host {host} is not the name or the address of a machine") from None
-    family, _, _, _, address = found[0]
+    family, _, _, _, address = addresses[0]
     return family, address
 
 
 def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
     """Return a bound socket; it listens when the service is ready."""
-    made = socket.socket(family, socket.SOCK_STREAM)
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         if os.name == "posix":  # elsewhere this would share a port that is in use
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        made.bind(address)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
     except OSError as error:
-        made.close()
+        bound.close()
         raise InputError(
             f"port {address[1]} of {address[0]} cannot be used: {error.strerror or error}; --port names another"
         ) from None
-    return made
+    return bound
 
 
 def _allow_many_files() -> None:
