@@ -9,13 +9,7 @@ from typing import Any
 from onebit.contract.installation import install_command
 from onebit.engine.processes import cores
 from onebit.errors import MissingExtraError, NetworkError
-from onebit.experiments.executors.cluster import (
-    CONNECT_S,
-    WAIT_S,
-    ClusterExecutor,
-    WorkerLostError,
-    require_server,
-)
+from onebit.experiments.executors.cluster import CONNECT_S, WAIT_S, ClusterExecutor, WorkerLostError, require_server
 from onebit.experiments.executors.cluster.worker import PackedValue, end_run, run_batch
 from onebit.experiments.trials.cost import format_count
 
