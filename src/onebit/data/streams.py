@@ -159,7 +159,7 @@ class Stream:
             "drift": None if self.drift is None else str(self.drift),
             "delay": None if self.delay is None else str(self.delay),
             "missing": self.missing,
-            # What came later is said where it is used: the identity of a trial without it stays what it was.
+            # Named only where they are used: 0 is not a value that a stream takes.
             **({"candidates": self.candidates} if self.candidates else {}),
             **({"corrected": self.corrected} if self.corrected else {}),
         }

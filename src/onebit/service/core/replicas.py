@@ -32,7 +32,7 @@ class RequestTerms(NamedTuple):
     risk: float | None = None
 
 
-class Copy(NamedTuple):
+class LearnerCopy(NamedTuple):
     """A copy of a learner, and the lock of whoever uses it."""
 
     learner: Learner
@@ -55,11 +55,11 @@ class Replicas:
     def __init__(self, learner: Learner, generation: int, copies: int = 2) -> None:
         self.generation = generation
         self.copies = copies
-        self._front = self._back = Copy(learner, threading.Lock())
+        self._front = self._back = LearnerCopy(learner, threading.Lock())
         if copies > 1:
             second = copy_learner(learner)
             second.runtime.disable_ledger()
-            self._back = Copy(second, threading.Lock())
+            self._back = LearnerCopy(second, threading.Lock())
 
     def decide(
         self, rows: Any, ids: Sequence[str], terms: Sequence[RequestTerms], retired: Collection[ClassName] = ()
