@@ -1,4 +1,4 @@
-"""Sources of streams: generators, real data, files and arrays; and the streams themselves."""
+"""Sources of labelled data (generators, real data sets, files, arrays) and the streams made from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The candidates of each row or round, the classes of which one can be played there: drawn from a seed, or listed by the data."""
+"""Candidate sets: the classes that may be chosen in a row or round, drawn or listed in the data."""
 
 from __future__ import annotations
 
@@ -16,26 +16,29 @@ from onebit.contract.validation import ClassName, join_names
 from onebit.data.labels import as_number, to_whole
 from onebit.errors import InputError, brief
 
-_CANDIDATES = 25  # its draws from a run's seed; those of `onebit.data.streams` have other numbers
+_CANDIDATES = 25  # number of the generator seeded by a run; `onebit.data.streams` uses others
 _NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
 class CandidateSets:
-    """The candidates of some rows or rounds: those of number t are members[starts[t]:starts[t + 1]], rising."""
+    """Candidate sets of rows or rounds in compressed form.
+
+    Set t is `members[starts[t]:starts[t + 1]]`, in ascending order.
+    """
 
     members: NDArray[np.int64]
     starts: NDArray[np.int64]
 
     @classmethod
     def of_size(cls, sets: NDArray[np.int64]) -> CandidateSets:
-        """Make sets from a matrix with one in each row."""
+        """Build sets of equal size from a matrix with one set per row."""
         count, size = sets.shape
         return cls(sets.ravel(), np.arange(count + 1, dtype=np.int64) * size)
 
     @classmethod
     def concatenate(cls, parts: Sequence[CandidateSets]) -> CandidateSets:
-        """Concatenate sets."""
+        """Concatenate several collections of sets."""
         sizes = np.concatenate([_NONE, *(part.sizes for part in parts)])
         return cls(np.concatenate([_NONE, *(part.members for part in parts)]), starts_of(sizes))
 
@@ -49,34 +52,37 @@ class CandidateSets:
 
     @property
     def packed(self) -> NDArray[np.int64]:
-        """All sets in one array, as the loop takes them. In streams the right class is always one of them."""
+        """All sets packed into one array, the form that the engine's loop takes.
+
+        Sets are marked complete: in streams the right class is always a candidate.
+        """
         return pack_lists(self.members, self.sizes, complete=True)
 
     @classmethod
     def unpacked(cls, packed: NDArray[np.int64]) -> CandidateSets:
-        """Make sets from that array, which must not be empty."""
+        """Build sets from a packed array, which must not be empty."""
         first = count_lists(packed) + 1
         return cls(packed[first:], (packed[:first] >> 1) - first)
 
     def taken(self, numbers: NDArray[np.int64]) -> CandidateSets:
-        """Return the sets of these rows."""
+        """Return the sets with the given indices."""
         sizes = self.sizes[numbers]
         starts = starts_of(sizes)
         inside = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
         return CandidateSets(self.members[np.repeat(self.starts[:-1][numbers], sizes) + inside], starts)
 
     def renumbered(self, index: NDArray[np.int64]) -> CandidateSets:
-        """Return the sets with class c called index[c]."""
+        """Return the sets with each class c replaced by index[c]."""
         members = index[self.members]
         return CandidateSets(members[np.lexsort((members, self.owners))], self.starts)
 
     @property
     def owners(self) -> NDArray[np.int64]:
-        """The number of the set of each member."""
+        """The index of the set that each member belongs to."""
         return np.repeat(np.arange(self.count), self.sizes)
 
     def without(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers of the sets that lack their label."""
+        """Return the indices of the sets that do not contain their label."""
         has = np.zeros(self.count, dtype=bool)
         owners = self.owners
         has[owners[self.members == labels[owners]]] = True
@@ -84,35 +90,35 @@ class CandidateSets:
 
 
 def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return where sets of these sizes begin, and the last ends."""
+    """Return the start of each set for the given sizes, followed by the end of the last one."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
 
 class CandidateDraws:
-    """Draws of candidates for one round after the other: the right class, and others uniform from the rest."""
+    """Random candidate sets for consecutive rounds: the label and others drawn uniformly."""
 
     def __init__(self, size: int, classes: int, seed: int) -> None:
         self._others, self._rest = size - 1, classes - 1
         self._generator = np.random.default_rng([_CANDIDATES, seed])
 
     def next(self, labels: NDArray[np.int64]) -> CandidateSets:
-        """Draw the sets of the next rounds, whose labels these are."""
+        """Draw the candidate sets of the next rounds, given their labels."""
         chances = self._generator.random((len(labels), self._others))
         sets = np.empty((len(labels), self._others + 1), dtype=np.int64)
         others = sets[:, :-1]
-        # Floyd's: a number up to `last` each time, and `last` itself where that has been drawn before.
+        # Floyd's algorithm: draw a number up to `last`; if it was drawn before, take `last` itself.
         for place, last in enumerate(range(self._rest - self._others, self._rest)):
             drawn = (chances[:, place] * (last + 1)).astype(np.int64)
             again = (others[:, :place] == drawn[:, None]).any(axis=1)
             others[:, place] = np.where(again, last, drawn)
-        others += others >= labels[:, None]  # the label is not among the rest
+        others += others >= labels[:, None]  # skip the label
         sets[:, -1] = labels
         sets.sort(axis=1)
         return CandidateSets.of_size(sets)
 
 
 def check_size(given: object, classes: int) -> int:
-    """Return a number of candidates; refuse one that leaves no choice, or leaves nothing out."""
+    """Return the number of candidates per round, or raise InputError unless 2 <= size < classes."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 2:
         raise InputError(
             f"candidates is {brief(given)}, but must be a whole number of at least 2, or a column that lists them"
@@ -129,18 +135,18 @@ FORMS = 'separated by |, or a JSON list: ["New York", "Paris, TX"]'
 
 
 class ListedCandidates:
-    """What a column, or a list with an entry for each row, says of candidates: read block by block, and numbered at the end.
+    """Candidate sets listed in a column or sequence, read in blocks and then converted to class indices.
 
-    `what` and `place` are for sentences: "the column 'options' of a.csv", and where a row is, "row 3".
+    `what` names the source in messages ("the column 'options' of a.csv"), `place` a row ("row 3").
     """
 
     def __init__(self, what: str, place: Callable[[int], str]) -> None:
         self._what, self._place = what, place
         self._codes: dict[ClassName, int] = {}
-        self._first: list[int] = []  # the row in which each name was first
+        self._first: list[int] = []  # the first row with each name
 
     def read(self, cells: Iterable[Any], row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the members of the sets of a block that starts at this row, as codes of names, and the sizes of the sets."""
+        """Read a block starting at `row`; return its members as codes of names, and the set sizes."""
         members: list[int] = []
         sizes: list[int] = []
         for number, cell in enumerate(cells, row):
@@ -160,7 +166,10 @@ class ListedCandidates:
         classes: tuple[ClassName, ...],
         labels: NDArray[np.int64] | None,
     ) -> CandidateSets:
-        """Return all sets with indices of classes; refuse unknown names, names given twice, and sets without their label."""
+        """Return all sets as class indices.
+
+        Raise InputError for unknown names, names listed twice in a set, and sets that lack their label.
+        """
         known = {name: number for number, name in enumerate(classes)}
         index = np.zeros(len(self._codes), dtype=np.int64)
         for (name, code), row in zip(self._codes.items(), self._first, strict=True):
@@ -191,7 +200,10 @@ class ListedCandidates:
 
 
 def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassName]:
-    """Return the names in a cell; a text has them with bars between them, or is a JSON list. `what` and `place` are for sentences; to find a place may take a file.
+    """Return the class names in a cell: a list, or text separated by bars or written as a JSON list.
+
+    `what` and `place` are used in messages; `place` is a function because locating a row may mean reading the file
+    again.
 
     >>> [parse_names(cell, "it", lambda: "row 1") for cell in ("red|dark blue", "3", '["a|b", 2]')]
     [['red', 'dark blue'], ['3'], ['a|b', 2]]
@@ -225,7 +237,10 @@ def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassNam
 def read_candidates(
     given: Any, rows: int, classes: tuple[ClassName, ...], labels: NDArray[np.int64] | None, what: str
 ) -> CandidateSets:
-    """Return the candidates of rows at hand: a list with the names for each, or a matrix of true and false, a column for each class."""
+    """Return the candidate sets of in-memory rows.
+
+    They are given as a list of names per row, or as a boolean matrix with one column per class.
+    """
     matrix = np.asarray(given) if hasattr(given, "dtype") and getattr(given, "ndim", 1) == 2 else None
     if matrix is not None and matrix.dtype == bool:
         if matrix.shape[1] != len(classes):

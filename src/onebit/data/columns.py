@@ -1,4 +1,4 @@
-"""What tables share, whatever their format: which column is the label, what the others are, and how a batch becomes a block."""
+"""Reading of tables in any format: finds the label and the kind of each column, makes blocks of rows."""
 
 from __future__ import annotations
 
@@ -31,19 +31,20 @@ from onebit.data.reading import (
 from onebit.data.texts import Encoder, Entries, join_entries
 from onebit.errors import InputError, brief, nearest
 
-MOST_CATEGORIES = 1000  # values of a column that get one of their own each; more are hashed
-BATCH = 1 << 20  # cells of a batch, or so
-TEXTS = 1 << 12  # rows with texts that are cut into words at a time
+MOST_CATEGORIES = 1000  # values of a column that get one 0/1 column each; with more, they are hashed
+BATCH = 1 << 20  # approximate number of cells in a batch
+TEXTS = 1 << 12  # rows with texts that are encoded at a time
 
 
 class Columns(FileReader):
     """A table with named columns.
 
-    Without text X is dense: the features in their order, categories as one 0/1 column for each value. With text, or with categories of
-    very many values, it is sparse: first the numbers, then what a vectorizer makes of the texts, then all that is hashed.
+    Without text X is dense: the features in order, with one 0/1 column per value of a categorical feature. With text,
+    or with categories of very many values, X is sparse: first the numbers, then the output of a vectorizer, then all
+    hashed features.
     """
 
-    texts_are_cells: ClassVar[bool] = False  # whether a text may be a number that was written down wrong
+    texts_are_cells: ClassVar[bool] = False  # True if a text may be a malformed number
 
     def __init__(self, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None) -> None:
         refuse_bad_header(path, names)
@@ -52,7 +53,7 @@ class Columns(FileReader):
         too_many = f"the column {self.label!r} of {path} has more than {MOST_CLASSES:,} values: is it the label?"
         super().__init__(path, classes, too_many)
         self.candidates = None if reading.candidates is None else known_column(path, names, reading.candidates)
-        self._answering = [] if self.label is None else [self.label]  # read, and no features
+        self._answering = [] if self.label is None else [self.label]  # read, but not as features
         self._answering += self.rewards.columns if self.rewards else []
         if self.candidates is not None:
             if self.candidates in self._answering:
@@ -60,9 +61,9 @@ class Columns(FileReader):
             self._answering.append(self.candidates)
         self._listed = self._no_candidates()
         self.reading = reading
-        self.kinds: dict[str, Kind] = {}  # of the features, once they are settled
+        self.kinds: dict[str, Kind] = {}  # of the features, once determined
         declared = {"text": Kind.TEXT, "categorical": Kind.CATEGORY, "numeric": Kind.NUMBER}
-        self._declared: dict[str, Kind | None] = {}  # None where a column is dropped
+        self._declared: dict[str, Kind | None] = {}  # None if a column is dropped
         for what in (*declared, "drop"):
             for name in getattr(reading, what):
                 purpose = "dropped" if what == "drop" else what
@@ -83,23 +84,24 @@ class Columns(FileReader):
         if all(name in self._answering or self._declared.get(name, Kind.NUMBER) is None for name in names):
             raise InputError(f"{path} has no column but {self._answers}, and needs at least one feature")
         self._guessed: dict[str, Kind] = {}
-        self._hashed: list[str] = []  # categories of very many values
+        self._hashed: list[str] = []  # categorical columns with very many values
         self.features: list[str] = []
         self.categories: dict[str, Codes] = {}
         self._encoder: Encoder | None = None
 
     @abstractmethod
     def sample(self) -> Any:
-        """Return the first rows as a record batch of Arrow, with the types that they have or seem to have; None where there are none."""
+        """Return the first rows as an Arrow record batch, types declared or inferred; None if there are none."""
 
     @abstractmethod
     def batches(self) -> Iterator[tuple[Any, int]]:
-        """Yield Arrow's record batches, each with the bytes read so far."""
+        """Yield Arrow record batches, each with the number of bytes read so far."""
 
     def label_names(self) -> list[Any]:
-        """Return the labels as a user knows them, in the order of their codes.
+        """Return the labels as the user knows them, in the order of their codes.
 
-        Labels that were read as texts are numbers if all look so, strings otherwise; if classes are given, what these have.
+        Labels read as text become numbers if all look like numbers, and stay strings otherwise. If classes are given,
+        their types decide.
         """
         texts: list[str] = self.labels.values
         are_numbers = [bool(NUMBER.fullmatch(text.strip())) for text in texts]
@@ -115,7 +117,7 @@ class Columns(FileReader):
         if not self.kinds:
             self._settle()
         row = stored = 0
-        place = {name: index for index, name in enumerate(self.names)}  # Arrow looks through all names for one
+        place = {name: index for index, name in enumerate(self.names)}  # a dict, as Arrow searches all names
         for batch, done in self.batches():
             for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
                 part = batch.slice(start, TEXTS) if self._encoder else batch
@@ -131,10 +133,10 @@ class Columns(FileReader):
                     stored += len(values)
                 row += part.num_rows
 
-    # --- what the columns are ----------------------------------------------------------------------------------------
+    # --- kinds of columns ---------------------------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Fix the kind of each column: as declared, or as its first values look."""
+        """Determine the kind of each column from its declaration or else from its first values."""
         sample = self.sample()
         for index, name in enumerate(self.names):
             if name in self._answering:
@@ -149,7 +151,7 @@ class Columns(FileReader):
         self._plan()
 
     def _plan(self) -> None:
-        """Prepare to read columns of these kinds from the start."""
+        """Prepare to read the file from the start with the current kinds of columns."""
         self.note = describe_kinds(self.path.name, self._guessed, self._hashed)
         self.features = [name for name, kind in self.kinds.items() if kind not in LEFT_OUT]
         if not self.features:
@@ -178,17 +180,20 @@ class Columns(FileReader):
 
     @property
     def _answers(self) -> str:
-        """The columns that say what is right, in words."""
+        """A description of the columns that hold the label or the rewards, for messages."""
         return f"the label {brief(self.label)}" if self.rewards is None else "rewards"
 
     def _refuse_as_well(self, name: str, purpose: str) -> NoReturn:
-        """Refuse a column that says what is right as something else."""
+        """Raise InputError because a label, reward or candidates column is also given another purpose."""
         rewards = self.rewards.columns if self.rewards else []
         is_what = "the label" if name == self.label else "a reward" if name in rewards else "candidates"
         raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {purpose} as well")
 
     def _refuse_leak(self) -> None:
-        """Refuse a column that is a label by its name where labels follow from rewards: as a feature it would tell."""
+        """Raise InputError if a feature has the name of a label while labels follow from rewards.
+
+        Such a feature would probably leak the label.
+        """
         usual = [
             name for name in usual_labels(self.names) if name not in self._answering and name not in self._declared
         ]
@@ -202,12 +207,15 @@ class Columns(FileReader):
         return [name for name in self.features if self.kinds[name] is kind]
 
     def is_text(self, name: str) -> bool:
-        """Whether a column is read as text: all that are not numbers, and every one as long as the kinds are unknown."""
+        """Return True if a column is read as text.
+
+        These are all columns that are not numeric; until the kinds are known, all columns except rewards.
+        """
         if self.rewards is not None and name in self.rewards.columns:
             return False
         return not self.kinds or self.kinds.get(name) is not Kind.NUMBER
 
-    # --- blocks ------------------------------------------------------------------------------------------------------
+    # --- blocks -------------------------------------------------------------------------------------------------------
 
     def _read_answers(self, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
         """Return the labels of a block as codes, or its rewards, and its candidates as codes of names."""
@@ -217,7 +225,7 @@ class Columns(FileReader):
         if self.rewards is not None:
             rewards = np.stack([self._numbers(name, cells[name], row) for name in self.rewards.columns], axis=1)
             self.rewards.require_range(rewards, lambda at: self.place(row + at))
-            answers["y"] = np.zeros(rows, dtype=np.int64)  # known when the candidates are
+            answers["y"] = np.zeros(rows, dtype=np.int64)  # filled in once the candidates are known
             answers["rewards"] = rewards
         if self.candidates is not None:
             self._refuse_missing(cells[self.candidates], self.candidates, row)
@@ -225,7 +233,7 @@ class Columns(FileReader):
         return answers
 
     def _numbers(self, name: str, column: Any, row: int) -> NDArray[np.float64]:
-        """Return a column of a block as numbers: dates, where they are asked for, as days since 1970."""
+        """Return a column of a block as numbers; dates that are declared numeric become days since 1970."""
         import pyarrow as arrow
 
         self._refuse_missing(column, name, row)
@@ -236,7 +244,7 @@ class Columns(FileReader):
             raise self._no_number(name, self.place(row), column[0].as_py())
         return np.asarray(column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False))
 
-    @np.errstate(over="ignore")  # what is too large is refused with its place
+    @np.errstate(over="ignore")  # values that are too large are rejected below, with their location
     def _dense(self, cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
         X = np.empty((rows, len(self.features)), dtype=np.float32)
         for index, name in enumerate(self.features):
@@ -285,7 +293,7 @@ class Columns(FileReader):
         return classes, sum(widths)
 
     def _finish_answers(self, store: ArrayStore) -> tuple[ClassName, ...]:
-        """Turn labels and candidates into indices of classes; return these."""
+        """Convert labels and candidates to class indices and return the classes."""
         if self.rewards is None:
             classes = self.finish_labels(store, self.label_names(), f"the label column {self.label!r} of {self.path}")
         else:
@@ -301,7 +309,7 @@ class Columns(FileReader):
         return classes
 
     def _spread(self, narrow: NDArray[Any], wide: NDArray[Any], widths: list[int]) -> None:
-        """Turn codes of categories into 0/1 columns, one for each value, in the order of the values."""
+        """Expand codes of categories into one 0/1 column per value, in the order of the values."""
         for start in range(0, len(narrow), CHUNK):
             block = narrow[start : start + CHUNK]
             to = 0
@@ -319,7 +327,7 @@ class Columns(FileReader):
         return codes.number(*self._distinct(column, name, row), row)
 
     def _distinct(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
-        """Return the different values of a column, and which of them each row has."""
+        """Return the distinct values of a column and, for each row, the index of its value."""
         self._refuse_missing(column, name, row)
         encoded = column.dictionary_encode()
         values = encoded.dictionary.to_pylist()
@@ -338,7 +346,7 @@ class Columns(FileReader):
         )
 
     def _no_number(self, name: str, place: str, value: object) -> InputError:
-        """Return the refusal of a reward or a feature that is not a number."""
+        """Return the error for a reward or feature that is not a number."""
         about = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
         if self.rewards is not None and name in self.rewards.columns:
             return InputError(f"{about} {self.rewards.must_be(name)}")
@@ -360,11 +368,14 @@ class Columns(FileReader):
 
 
 def _decoded(column: Any) -> Any:
-    """Return the values of a column of Arrow that may be kept as a dictionary."""
+    """Return the values of an Arrow column, decoded if it is dictionary-encoded."""
     return column.dictionary_decode() if hasattr(column, "dictionary") else column
 
 
 def _rank(value: object) -> tuple[bool, float, str]:
-    """Return the order of a category: numbers, then texts; a CSV file and a Parquet file of the same table agree on it."""
+    """Return the sort key of a category: numbers first, then texts.
+
+    The order is the same for a CSV file and a Parquet file of one table.
+    """
     text = str(value).strip()
     return (False, float(text), text) if NUMBER.fullmatch(text) else (True, 0.0, str(value))

@@ -1,6 +1,6 @@
-"""Labelled rows: what every source of data ends in, how labels of any name become indices of classes, and what each class is worth in each row.
+"""Labelled rows, the common result of all data sources, with optional rewards and candidates.
 
-Rewards go from 0 to 1; where there are such, the label of a row is the class that is worth most there.
+Rewards are from 0 to 1. Where they are given, the label of a row is the class with the highest reward.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from onebit.features.rows import columns_ascend, is_sparse, sort_columns
 
 @dataclass(frozen=True)
 class Csr:
-    """The parts of a CSR matrix, named as SciPy names them."""
+    """A sparse matrix in CSR form, with attributes named as in SciPy."""
 
     data: NDArray[Any]
     indices: NDArray[Any]
@@ -33,18 +33,18 @@ class Csr:
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows, their labels as indices, and the names of the classes."""
+    """Rows, their labels as class indices, and the names of the classes."""
 
     X: Any
     y: NDArray[np.int64]
     classes: tuple[ClassName, ...]
-    names: Names | None = None  # of the columns, where learners shall know them by these
-    candidates: CandidateSets | None = None  # of each row, where they are listed
-    rewards: NDArray[np.float64] | None = None  # of each row and class, where there are more than right and wrong
+    names: Names | None = None  # of the columns, if learners are to know them by name
+    candidates: CandidateSets | None = None  # of each row, if they are listed
+    rewards: NDArray[np.float64] | None = None  # of each row and class, if there is more than right and wrong
 
     @property
     def given(self) -> Any:
-        """The rows as a learner takes them: with the names of their columns, if they have any."""
+        """The rows in the form a learner takes, with column names if there are any."""
         return self.X if self.names is None else NamedRows(self.X, self.names)
 
     @property
@@ -52,12 +52,17 @@ class Dataset:
         return len(self.y)
 
     def with_candidates(self, given: Any, what: str = "candidates") -> Dataset:
-        """Return the data with the candidates of each row, which must include the label; sentences call them `what`."""
+        """Return a copy with candidates for each row, which must include the label.
+
+        `what` names the candidates in messages.
+        """
         return replace(self, candidates=read_candidates(given, self.rows, self.classes, self.y, what))
 
 
 def label_rows(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
-    """Return rows with labels of any name; the classes are those that occur, in order, unless they are given.
+    """Return a data set from rows and labels of any name.
+
+    The classes are those that occur, sorted, unless `classes` are given.
 
     >>> label_rows([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
     [0, 1, 0]
@@ -66,14 +71,17 @@ def label_rows(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
 
 
 def refuse_unmatched(X: Any, what: str, count: int) -> None:
-    """Refuse rows of another number than `count`; `what` says what there is for so many."""
+    """Raise InputError unless X has `count` rows; `what` describes what was counted ("3 labels")."""
     rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
     if rows != count:
         raise InputError(f"there are {rows} rows and {what}")
 
 
 def make_dataset(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
-    """Return rows with indices of classes; refuse different numbers of both. Of frames the numbers and names are read."""
+    """Return a data set from rows and labels as class indices.
+
+    Values and column names are extracted from frames. Raise InputError if there are no rows, or not as many as labels.
+    """
     require_table(X)
     names = None
     if is_frame(X):
@@ -88,13 +96,13 @@ def make_dataset(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -
 
 
 def _in_order(X: Any) -> Any:
-    """Return a sparse matrix as CSR with columns that rise within each row; the same one if it is so already."""
+    """Return a sparse matrix as CSR with ascending columns in each row; unchanged if it is so already."""
     matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
     values, columns, starts = (np.asarray(part) for part in (matrix.data, matrix.indices, matrix.indptr))
     fits = all(part.dtype.kind in kinds for part, kinds in ((values, "fiub"), (columns, "iu"), (starts, "iu")))
     fits = fits and len(starts) > 0 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
     fits = fits and not np.any(starts[1:] < starts[:-1])
-    if not fits or columns_ascend(columns, starts):  # of what does not fit, learners say more
+    if not fits or columns_ascend(columns, starts):  # learners explain what is malformed
         return matrix
     return Csr(*sort_columns(values, columns, starts), tuple(matrix.shape))
 
@@ -102,13 +110,14 @@ def _in_order(X: Any) -> Any:
 SCALE = (
     "rewards go from 0 to 1: scale them, (r - lowest) / (highest - lowest), or 1 - cost / highest where they are costs"
 )
-REWARD = (
-    "a number from 0 to 1, such as 0.5: no text, no percent, no decimal comma"  # what is no number should have been
-)
+REWARD = "a number from 0 to 1, such as 0.5: no text, no percent, no decimal comma"  # for an error message
 
 
 def refuse_out_of_range(rewards: NDArray[np.float64], describe: Callable[[int, int], str]) -> None:
-    """Refuse rewards below 0, above 1 or not finite; `describe` names one by row and column: "rewards['a'] in row 3"."""
+    """Raise InputError for rewards that are not from 0 to 1.
+
+    `describe` names a reward by its row and column in messages: "rewards['a'] in row 3".
+    """
     fits = (rewards >= 0.0) & (rewards <= 1.0)
     if fits.all():
         return
@@ -119,7 +128,10 @@ def refuse_out_of_range(rewards: NDArray[np.float64], describe: Callable[[int, i
 def read_rewards(
     given: Any, classes: Iterable[ClassName] | None, what: str = "rewards"
 ) -> tuple[NDArray[np.float64], tuple[ClassName, ...]]:
-    """Return rewards as a matrix with a column for each class, and these: those given, a frame's columns, or 0, 1, ..."""
+    """Return rewards as a matrix with one column per class, and the classes.
+
+    The classes are those given, else the columns of a frame, else 0, 1, ...
+    """
     if is_frame(given):
         columns = column_names(given)
         classes = columns if classes is None else checked_classes(classes)
@@ -147,10 +159,10 @@ def read_rewards(
 
 
 def _refuse_cell(given: Any, classes: Iterable[ClassName] | None, what: str) -> None:
-    """Refuse the first cell of a matrix that is no number, with its row and its class."""
+    """Raise InputError for the first cell of a matrix that is not a number, with its row and class."""
     try:
         cells = np.asarray(given, dtype=object)
-    except ValueError:  # rows of unlike lengths
+    except ValueError:  # rows of different lengths
         return
     if cells.ndim != 2:
         return
@@ -170,7 +182,10 @@ def reward_rows(
     candidates: Any = None,
     what: tuple[str, str] = ("rewards", "candidates"),
 ) -> Dataset:
-    """Return rows with rewards, from which the labels follow; `what` is what sentences call rewards and candidates."""
+    """Return a data set from rows with rewards, which determine the labels.
+
+    `what` holds the names of rewards and candidates in messages.
+    """
     rewards, known = read_rewards(given, classes, what[0])
     sets = None if candidates is None else read_candidates(candidates, len(rewards), known, None, what[1])
     require_table(X)
@@ -180,7 +195,7 @@ def reward_rows(
 
 
 def best_constant(rewards: NDArray[np.float64]) -> tuple[int, float]:
-    """Return the class with the highest mean reward over these rows, and that: what always naming one class would get.
+    """Return the class with the highest mean reward over all rows, and that mean.
 
     >>> best_constant(np.array([[0.25, 0.5], [1.0, 0.0]]))
     (0, 0.625)
@@ -191,7 +206,9 @@ def best_constant(rewards: NDArray[np.float64]) -> tuple[int, float]:
 
 
 def most_rewarded(rewards: NDArray[np.float64], sets: CandidateSets | None = None) -> NDArray[np.int64]:
-    """Return the class with the largest reward in each row, the first of equals; among its candidates where there are such.
+    """Return the class with the largest reward in each row, the first in case of ties.
+
+    If candidate sets are given, only the candidates of the row are considered.
 
     >>> most_rewarded(np.array([[0.2, 0.5, 0.5], [1.0, 0.0, 0.3]])).tolist()
     [1, 0]
@@ -207,13 +224,16 @@ def most_rewarded(rewards: NDArray[np.float64], sets: CandidateSets | None = Non
     return first
 
 
-# --- what rows are like, in words ----------------------------------------------------------------------------------------
+# --- descriptions of rows in words ------------------------------------------------------------------------------------
 
 _ORDERS = {"file": "in the order of the file", "shuffle": "shuffled", "resample": "drawn with replacement"}
 
 
 def describe_rows(data: Dataset, order: str, candidates: int) -> str:
-    """Describe rows, features, classes, order and the best constant choice; `candidates` is how many are drawn a round."""
+    """Describe rows, features, classes, order and the best constant choice in one sentence.
+
+    `candidates` is the number of candidates drawn in each round, 0 if none are.
+    """
     shape: tuple[int, ...] = getattr(data.X, "shape", (data.rows,))
     width = f", {shape[1]:,} features" if len(shape) == 2 else ""
     about = f"{data.rows:,} rows{width}, {len(data.classes)} classes ({join_names(data.classes)}), {_ORDERS[order]}"
@@ -229,12 +249,12 @@ def describe_rows(data: Dataset, order: str, candidates: int) -> str:
     return f"{about}; always naming the most frequent class has an error of {100 * (1 - share):.1f} %"
 
 
-FAR = 6.0  # standard deviations below the mean: one order in 10^9, drawn uniformly
-FEW = 0.8  # of the runs that are usual: far from chance alone is soon said of many rows, and harms nothing
+FAR = 6.0  # standard deviations below the mean: a chance of 10^-9 in a random order
+FEW = 0.8  # of the expected runs: with many rows, small and harmless deviations are significant too
 
 
 class RunsTest(NamedTuple):
-    """How many runs of equal labels there are, and how many there would be in a random order."""
+    """The number of runs of equal labels, and its mean and deviation under a random order."""
 
     runs: int
     mean: float
@@ -242,12 +262,12 @@ class RunsTest(NamedTuple):
 
     @property
     def are_long(self) -> bool:
-        """Whether runs are so few, and so long, that the order says something of the labels."""
+        """True if runs are so few, and so long, that the order of the rows reveals labels."""
         return self.runs < self.mean - FAR * self.deviation and self.runs < FEW * self.mean
 
 
 def describe_long_runs(labels: NDArray[Any]) -> str:
-    """Return what long runs of equal labels do to errors in this order; an empty text if runs are as usual."""
+    """Return a warning about errors measured in this order if runs of equal labels are long, else ""."""
     test = runs_test(labels)
     if not test.are_long:
         return ""
@@ -258,7 +278,7 @@ def describe_long_runs(labels: NDArray[Any]) -> str:
 
 
 def runs_test(labels: NDArray[Any]) -> RunsTest:
-    """Count runs of equal labels.
+    """Count runs of equal labels and compare their number with that of a random order.
 
     >>> runs_test(np.array([0, 0, 0, 1, 1, 1]))
     RunsTest(runs=2, mean=4.0, deviation=1.0954451150103321)

@@ -1,6 +1,6 @@
-"""CSV and TSV files, read with Arrow's streaming reader. The separator of a CSV file is found by its first lines.
+"""Reading of CSV and TSV files with Arrow's streaming reader, with the separator detected.
 
-Arrow is quick, but does not say on which line a file is wrong. Where it fails, the rows not yet read are gone through again with
+Arrow is fast but does not say on which line a file is wrong. When it fails, the remaining rows are read again with
 Python's own reader, which does.
 """
 
@@ -20,23 +20,26 @@ from onebit.data.labels import NUMBER
 from onebit.data.reading import Kind, Reading
 from onebit.errors import InputError
 
-READ_ERRORS = (ValueError, EOFError, OSError)  # of Arrow, of texts that are not UTF-8 and of damaged archives
-BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit in
+READ_ERRORS = (ValueError, EOFError, OSError)  # of Arrow, of text that is not UTF-8 and of damaged archives
+BLOCK = 1 << 20  # bytes that Arrow reads at a time; a line must fit
 SEPARATORS = ",;\t|"
-_LOOKED_AT = 20  # lines by which the separator is found
+_LOOKED_AT = 20  # lines from which the separator is detected
 _TRUTHS = {"true", "false"}
 _INFINITE = {"inf", "infinity"}
 _COMMA_NUMBER = re.compile(r"[+-]?\d+(,\d+)?", re.ASCII)
 
 
 class CsvFile:
-    """A CSV or TSV file as Arrow reads it; the first lines tell its separator, and its first block its decimal point."""
+    """A CSV or TSV file as Arrow reads it, with its separator and decimal point detected.
+
+    The separator is detected from the first lines, the decimal point from the first block.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path, self.separator, self.decimal = path, separator_of(path), "."
 
     def first_batch(self) -> Any:
-        """Return the first rows with the types that Arrow takes them for; None where there are none."""
+        """Return the first rows with the types that Arrow infers; None if there are none."""
         import pyarrow as arrow
 
         def first() -> Any:
@@ -50,11 +53,14 @@ class CsvFile:
         return batch
 
     def batches(self, types: dict[str, Any], **options: Any) -> Iterator[tuple[Any, int]]:
-        """Yield record batches with these types of columns, each with the bytes read so far; `options` are Arrow's."""
+        """Yield record batches with the given column types, each with the number of bytes read so far.
+
+        `options` are passed to Arrow's `ConvertOptions`.
+        """
         from pyarrow import csv as arrow_csv
 
         with open_unpacked(self.path) as (file, _):
-            block_size = max(BLOCK, 4 * sum(len(file.readline()) for _ in range(2)))  # several lines fit into it
+            block_size = max(BLOCK, 4 * sum(len(file.readline()) for _ in range(2)))  # room for several lines
         read = arrow_csv.ReadOptions(block_size=block_size)
         parse = arrow_csv.ParseOptions(delimiter=self.separator, newlines_in_values=True)
         convert = arrow_csv.ConvertOptions(column_types=types, decimal_point=self.decimal, **options)
@@ -64,12 +70,12 @@ class CsvFile:
 
 
 class Delimited(Columns):
-    """A text file with a header, one row a line, cells parted by a separator."""
+    """A text table with a header, one row per line and cells divided by a separator."""
 
     texts_are_cells = True
 
     def __init__(self, path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> None:
-        self._types: dict[str, Any] = {}  # of columns of true and false, and of dates that are asked for as numbers
+        self._types: dict[str, Any] = {}  # of boolean columns and of dates that are declared numeric
         self._file = CsvFile(path)
         _, header = next(self._records(), (0, []))
         if not header:
@@ -105,7 +111,7 @@ class Delimited(Columns):
             raise self._explained(error, rows) from None
 
     def _explained(self, error: Exception, rows: int) -> InputError:
-        """Return what is wrong after these rows, as Python's own reader finds it, or as Arrow says it."""
+        """Return the error for a failure after so many rows, located by Python's reader if possible."""
         self._explain(rows)
         return unreadable(self.path, error)
 
@@ -116,7 +122,7 @@ class Delimited(Columns):
         return f"row {row + 1}"
 
     def _records(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield the line on which each record ends, and its cells; the header is the first."""
+        """Yield the cells of each record with the number of its last line, starting with the header."""
         path = self._file.path
         reader = csv.reader(_lines(path), delimiter=self._file.separator, strict=True)
         try:
@@ -127,7 +133,7 @@ class Delimited(Columns):
             raise unreadable(Path(f"line {reader.line_num} of {path}"), error) from None
 
     def _explain(self, rows: int) -> None:
-        """Find what is wrong in the rows after those that were read, and say so."""
+        """Raise InputError for the first fault after the rows already read, if Python's reader finds one."""
         from pyarrow.csv import ConvertOptions
 
         missing = set(ConvertOptions().null_values)
@@ -146,22 +152,25 @@ class Delimited(Columns):
                     self._missing(name, row)
                 if not self._is_number(name, cell.strip()):
                     raise self._no_number(name, _place(row, line), cell)
-        if number == 0:  # a header without even the end of its line
+        if number == 0:  # a header without a line end
             raise InputError(f"{self.path} has no rows")
 
     def _is_number(self, name: str, text: str) -> bool:
-        if name in self._types:  # what is wrong with a date is left to Arrow
+        if name in self._types:  # Arrow explains what is wrong with a date
             return text.lower() in _TRUTHS or str(self._types[name]) != "bool"
         text = text.replace(self._file.decimal, ".")
         return bool(NUMBER.fullmatch(text)) or text.lstrip("+-").lower() in _INFINITE
 
 
 def separator_of(path: Path) -> str:
-    """Return what parts the cells of a file: a tab in .tsv, else what parts the first lines most evenly; a comma if nothing does."""
+    """Return the separator of a table.
+
+    This is a tab for .tsv, else the one that splits the first lines most evenly, or a comma if none does.
+    """
     if path.name.lower().removesuffix(".gz").endswith(".tsv"):
         return "\t"
     lines = [line for line in itertools.islice(_lines(path), _LOOKED_AT) if line.strip()]
-    shares: dict[str, tuple[float, int]] = {}  # of the lines that have as many cells as the header; how many these are
+    shares: dict[str, tuple[float, int]] = {}  # share of lines with as many cells as the header, and that number
     for separator in SEPARATORS:
         try:
             widths = [len(cells) for cells in csv.reader(lines, delimiter=separator) if cells]
@@ -181,6 +190,6 @@ def _place(row: int, line: int) -> str:
 
 
 def _has_decimal_commas(texts: list[str | None]) -> bool:
-    """Whether a column is of numbers that are written as in Europe: 1,5."""
+    """Return True if a column consists of numbers with decimal commas, such as 1,5."""
     given = [text.strip() for text in texts if text]
     return any("," in text for text in given) and all(_COMMA_NUMBER.fullmatch(text) for text in given)

@@ -1,7 +1,8 @@
-"""A file is read block by block into a store, in memory or on disk, and its arrays are put into their final form there.
+"""Block-wise reading of files into array stores, in memory or on disk.
 
-So a small file and one that does not fit into memory take the same path, and give the same data. Values that are not numbers
-(labels, categories) are numbered as they appear, and renumbered at the end, when all are known: one pass over the file.
+A small file and one that does not fit into memory take the same path and give the same data. Values that are not
+numbers (labels, categories) are numbered as they appear, and renumbered at the end when all are known, so that one
+pass over the file is enough.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ from onebit.data.labels import MOST_CLASSES, Codes, named_classes
 from onebit.errors import InputError
 from onebit.features.frames import Names
 
-FileProgress = Callable[[str, int, int], None]  # what is done, bytes done, bytes in all
+FileProgress = Callable[[str, int, int], None]  # the current activity, bytes done, total bytes
 
-CHUNK = 1 << 16  # rows that are changed at a time, where they may lie on disk
+CHUNK = 1 << 16  # rows changed at a time, as they may be on disk
 
 
 class Again(Exception):  # noqa: N818 - no error: the reader goes on in another way
-    """The file must be read from the start in another way, which its reader knows by now."""
+    """Signal that the file must be read again from the start, in another way that the reader has chosen."""
 
 
 ArrayBlock = dict[str, NDArray[Any]]
-RESERVE = 256 << 20  # bytes that are left free on a disk
+RESERVE = 256 << 20  # bytes left free on a disk
 
 
 class MemoryStore:
-    """Arrays that fit into memory."""
+    """Growing arrays held in memory."""
 
     def __init__(self) -> None:
         self._parts: dict[str, list[NDArray[Any]]] = {}
@@ -49,17 +50,17 @@ class MemoryStore:
         self._parts = {}
 
     def append(self, block: ArrayBlock) -> None:
-        """Append to the end of each array."""
+        """Append the parts of a block to the arrays of the same names."""
         for name, part in block.items():
             self._parts.setdefault(name, []).append(np.ascontiguousarray(part))
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return an array, complete and writable."""
+        """Return the complete array as a writable array."""
         parts = self._parts[name]
         if len(parts) > 1:
             whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
             end = len(whole)
-            while parts:  # each part is let go of as soon as it is copied
+            while parts:  # release each part as soon as it is copied
                 part = parts.pop()
                 whole[end - len(part) : end] = part
                 end -= len(part)
@@ -67,17 +68,20 @@ class MemoryStore:
         return parts[0]
 
     def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return a new array of the same dtype that takes the place of another."""
+        """Replace an array with a new, uninitialized one of the same dtype, and return it."""
         self._parts[name] = [np.empty(shape, dtype=self.array(name).dtype)]
         return self._parts[name][0]
 
     def finish(self) -> dict[str, NDArray[Any]]:
-        """Return all arrays."""
+        """Return all arrays by name."""
         return {name: self.array(name) for name in self._parts}
 
 
 class FileStore:
-    """Arrays in a folder, each in a .npy file that gets its name when all are complete; `purpose` is for a sentence."""
+    """Growing arrays in a folder, one .npy file each, which is renamed when all are complete.
+
+    `purpose` says in messages what the space is needed for.
+    """
 
     def __init__(self, folder: Path, purpose: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +97,7 @@ class FileStore:
         self._dtypes.clear()
 
     def append(self, block: ArrayBlock) -> None:
-        """Append to the end of each array."""
+        """Append the parts of a block to the files of the same names."""
         self._require_space(sum(part.nbytes for part in block.values()))
         for name, part in block.items():
             if name not in self._files:
@@ -104,19 +108,19 @@ class FileStore:
             self._files[name].write(np.ascontiguousarray(part).data)
 
     def array(self, name: str) -> NDArray[Any]:
-        """Return an array, complete and writable."""
+        """Return the complete array as a writable memory map."""
         self._close(name)
         return npy.open_memmap(self._path(name), mode="r+")
 
     def replace(self, name: str, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Return a new array of the same dtype that takes the place of another; whoever has mapped that one keeps it."""
+        """Replace an array with a new one of the same dtype and return it; old memory maps stay valid."""
         self._close(name)
         self._require_space(int(np.prod(shape)) * self._dtypes[name].itemsize)
         self._path(name).unlink()
         return npy.open_memmap(self._path(name), mode="w+", dtype=self._dtypes[name], shape=shape)
 
     def finish(self) -> dict[str, NDArray[Any]]:
-        """Give all files their names, and return their arrays, mapped."""
+        """Rename all files to their final names and return their arrays as read-only memory maps."""
         for name in self._dtypes:
             self._close(name)
         paths = {name: self._path(name).replace(self._folder / f"{name}.npy") for name in self._dtypes}
@@ -132,7 +136,7 @@ class FileStore:
             self._files.pop(name).close()
 
     def _write_header(self, name: str) -> None:
-        # NumPy leaves room in it for the first number of the shape to grow.
+        # NumPy pads the header so that the length can grow.
         about = {"descr": npy.dtype_to_descr(self._dtypes[name]), "fortran_order": False, "shape": self._shapes[name]}
         npy.write_array_header_1_0(self._files[name], about)
 
@@ -145,40 +149,40 @@ ArrayStore = MemoryStore | FileStore
 
 
 def no_space(folder: Path, purpose: str) -> InputError:
-    """Return the refusal of what does not fit onto a disk."""
+    """Return the error for data that do not fit on a disk."""
     return InputError(
         f"there is not enough space in {folder} {purpose}: make room, or let ONEBIT_CACHE name a folder on another disk"
     )
 
 
 class FileReader(ABC):
-    """A file of labelled rows in one format, which is read block by block; `too_many` is the refusal of too many labels.
+    """A reader of labelled rows in one file format, block by block.
 
-    A block has arrays X and y, or data, indices, indptr and y; where there are candidates, also members and sizes of the sets, and
-    rewards where there are such.
+    A block has the arrays X and y, or data, indices, indptr and y; with candidates also members and sizes of the sets,
+    and with rewards also rewards. `too_many` is the error message for too many distinct labels.
     """
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None, too_many: str) -> None:
         self.path = path
-        self.note = ""  # what was taken for what, once the file has been read
-        self.columns: Names | None = None  # the names of the columns, where they stay what they were
+        self.note = ""  # how columns were interpreted, once the file has been read
+        self.columns: Names | None = None  # the names of the columns, if they are unchanged in X
         self.classes = None if classes is None else list(classes)
         self.labels = Codes(MOST_CLASSES, too_many)
 
     @abstractmethod
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        """Yield the file block by block, each with the bytes read so far."""
+        """Yield the file in blocks, each with the number of bytes read so far."""
 
     @abstractmethod
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
-        """Put the arrays into their final form; return the classes and the number of features."""
+        """Convert the stored arrays to their final form; return the classes and the number of features."""
 
     @abstractmethod
     def place(self, row: int) -> str:
-        """Return where a row is, counted from 0, for a sentence: as a user counts."""
+        """Return the location of a row, given from 0, as users count it, for messages."""
 
     def finish_labels(self, store: ArrayStore, names: Sequence[Any], what: str) -> tuple[ClassName, ...]:
-        """Turn the codes of the labels, which are called `names`, into indices of classes; return these."""
+        """Convert label codes to class indices and return the classes; `names` are the labels by code."""
         classes, mapping = named_classes(self.labels, names, self.classes, what, self.place)
         y = store.array("y")
         for start in range(0, len(y), CHUNK):
@@ -210,7 +214,7 @@ def fill_store(
 def assemble_dataset(
     arrays: Mapping[str, NDArray[Any]], classes: tuple[ClassName, ...], width: int, columns: Names | None
 ) -> Dataset:
-    """Return the data that the arrays of a filled store are."""
+    """Return the data set made of the arrays of a filled store."""
     y, rewards = arrays["y"], arrays.get("rewards")
     sets = CandidateSets(arrays["members"], starts_of(arrays["sizes"])) if "members" in arrays else None
     if "X" in arrays:
@@ -221,7 +225,10 @@ def assemble_dataset(
 
 @contextmanager
 def open_unpacked(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
-    """Open a text file in bytes, unpacked if its ending says so; also give the file on disk, whose position says how much is read."""
+    """Open a possibly compressed file for reading bytes.
+
+    Yield the decompressed file and the file on disk, whose position tells how much has been read.
+    """
     with path.open("rb") as raw:
         ending = path.suffix.lower()
         if ending not in (".gz", ".bz2"):
@@ -232,17 +239,17 @@ def open_unpacked(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
 
 
 def unreadable(path: Path, error: Exception, form: str = "") -> InputError:
-    """Return the refusal of a file, with what a library says of it in one line."""
+    """Return the error for an unreadable file, with the library's explanation on one line."""
     return InputError(f"{path} cannot be read{form}: {' '.join(str(error).split())}")
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """Yield the lines of a text file that are not empty, with their numbers from 1 on, and the bytes read from disk so far."""
+    """Yield the non-blank lines of a text file, numbered from 1, with the bytes read from disk so far."""
     return (line for line in text_lines(path) if line[1].strip())
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """Yield all lines of a text file, with their numbers from 1 on, and the bytes read from disk so far."""
+    """Yield all lines of a text file, numbered from 1, with the bytes read from disk so far."""
     number = 0
     try:
         with open_unpacked(path) as (file, raw):

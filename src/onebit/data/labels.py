@@ -1,4 +1,4 @@
-"""Labels of any name become indices of classes: those of rows at hand, and those of a file that is read block by block."""
+"""Conversion of labels of any name to class indices, in memory or block by block from a file."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.errors import InputError, brief
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # in 64 bits
+WHOLE = re.compile(r"[+-]?\d{1,18}", re.ASCII)  # fits into 64 bits
 MOST_CLASSES = 100_000
 
 
 def to_whole(label: Any) -> Any:
-    """Return a float that is a whole number as an int; anything else unchanged."""
+    """Return a float with an integral value as an int, anything else unchanged."""
     if isinstance(label, float) and label.is_integer() and abs(label) < 2**53:
         return int(label)
     return label
@@ -33,12 +33,12 @@ def parse_number(text: str) -> int | float:
 
 
 def as_number(name: ClassName) -> Any:
-    """Return a name that is written as a whole number as one, as labels are if all are numbers; others unchanged."""
+    """Return a name that is written as a number as that number, any other unchanged."""
     return to_whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
 
 
 def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[ClassName]:
-    """Return labels as whole numbers if all of them are, else as strings; if classes are given, as those have them."""
+    """Return labels as integers if all are whole numbers, else as strings; given classes decide the types."""
     if classes is not None:
         known = set(classes)
         return [int(label) if label not in known and WHOLE.fullmatch(label) else label for label in labels]
@@ -46,7 +46,7 @@ def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[Class
 
 
 def encode_labels(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
-    """Return labels as indices of classes, and these: those that occur, in order, unless they are given."""
+    """Return labels as class indices, and the classes: those that occur, sorted, unless given."""
     labels = label_names(y)
     known = sort_classes(labels) if classes is None else checked_classes(classes)
     place = {name: index for index, name in enumerate(known)}
@@ -57,12 +57,12 @@ def encode_labels(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[
 
 
 def sort_classes(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
-    """Return the classes that occur: numbers in their order, then strings in theirs."""
+    """Return the distinct labels, sorted: numbers first, then strings."""
     return checked_classes(sorted(set(labels), key=lambda name: (isinstance(name, str), name)))
 
 
 def label_names(y: Any) -> list[ClassName]:
-    """Return labels as whole numbers and strings; refuse what is neither with its place."""
+    """Return labels as integers and strings; raise InputError with the row of any other label."""
     if isinstance(y, np.ndarray) and y.ndim != 1:
         raise InputError(f"y has shape {y.shape}, but must be one label for each row")
     if isinstance(y, str) or not isinstance(y, Iterable):
@@ -82,11 +82,11 @@ def label_names(y: Any) -> list[ClassName]:
 
 
 class TooManyError(InputError):
-    """Too many different values to be numbered."""
+    """More distinct values than can be numbered."""
 
 
 class Codes:
-    """Values numbered in the order in which they appear; where each was first, and how often it came."""
+    """Values numbered in order of appearance, with the first row and the count of each."""
 
     def __init__(self, most: int, too_many: str) -> None:
         self.values: list[Any] = []
@@ -96,11 +96,11 @@ class Codes:
         self._most, self._too_many = most, too_many
 
     def emptied(self) -> Codes:
-        """Return new codes with the same limit."""
+        """Return an empty instance with the same limit."""
         return Codes(self._most, self._too_many)
 
     def number(self, distinct: Sequence[Any], which: NDArray[Any], row: int) -> NDArray[np.int64]:
-        """Return the codes of a block that starts at this row; `distinct[which]` are its values."""
+        """Return the codes of the values `distinct[which]` of a block that starts at this row."""
         occurring, first = np.unique(which, return_index=True)
         codes = np.zeros(len(distinct), dtype=np.int64)
         for index, place in zip(occurring.tolist(), first.tolist(), strict=True):
@@ -122,9 +122,10 @@ class Codes:
 def named_classes(
     labels: Codes, names: Sequence[Any], given: Iterable[ClassName] | None, what: str, place: Callable[[int], str]
 ) -> tuple[tuple[ClassName, ...], NDArray[np.int64]]:
-    """Return the classes, and the index of each label's class; `names` are the labels as a user knows them.
+    """Return the classes and, for each label code, the index of its class.
 
-    `what` and `place` are for the sentence about one that cannot be: "the label column 'y' of a.csv", "row 3".
+    `names` are the labels by code, as the user knows them. `what` and `place` are used in messages: "the label column
+    'y' of a.csv", "row 3".
     """
     names = [to_whole(name) for name in names]
     for name, row in zip(names, labels.first, strict=True):

@@ -1,8 +1,8 @@
-"""Files that are not held in memory: converted once, block by block, into arrays in the cache, which are mapped from there.
+"""Large files: converted once, block by block, to arrays in the cache, which are then memory-mapped.
 
-A conversion is made in a folder of its own, which gets its name when all is done: what bears the name is whole. The name
-speaks of the file's path, its size and time, and how it was asked to be read; a file that has changed is converted anew, and
-the conversions of its former self are removed. A process that asks for a file while another converts it waits for that one.
+A conversion is written to a temporary folder, which is renamed when it is complete. The name is made from the file's
+path, its size and time, and the options it is read with. A file that has changed is converted again, and conversions of
+its former versions are removed. A process that needs a file that another is converting waits for it.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from onebit.data.preparation import prepared
 from onebit.engine import code_cache
 from onebit.errors import InputError, brief
 
-LARGE = 256 << 20  # bytes of a text file that is not held in memory
-LARGE_COMPRESSED = 64 << 20  # the same of a compressed one
+LARGE = 256 << 20  # bytes above which a text file is not held in memory
+LARGE_COMPRESSED = 64 << 20  # the same for a compressed file
 LARGE_PARQUET = 128 << 20
-_FORMAT = 2  # of what is written below; another number, and all is converted anew
+_FORMAT = 2  # version of the files written below; a new one makes all files be converted again
 
 
 def cached_data() -> Path:
-    """Return the folder of data in the cache."""
+    """Return the folder for data in the cache."""
     return code_cache.root() / "data"
 
 
 def is_large(path: Path) -> bool:
-    """Whether a file is too large to be held in memory; `ONEBIT_LARGE_FILE` sets another limit, in bytes."""
+    """Return True if a file is too large to hold in memory; `ONEBIT_LARGE_FILE` sets the limit in bytes."""
     named = os.environ.get("ONEBIT_LARGE_FILE")
     ending = path.suffix.lower()
     usual = LARGE_PARQUET if ending == ".parquet" else LARGE_COMPRESSED if ending in (".gz", ".bz2", ".xlsx") else LARGE
@@ -49,9 +49,10 @@ def is_large(path: Path) -> bool:
 def convert_file(
     path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None, anew: bool = False
 ) -> tuple[Dataset, str]:
-    """Return the data of a large file, mapped from the cache, and what its reader noted; `how` is what besides the file decides what comes out.
+    """Return the data of a large file, mapped from the cache, and the note of its reader.
 
-    Where more decides on it than can be said, it is converted `anew`, and takes the place of what was there.
+    `how` holds everything besides the file that determines the result. If that cannot be fully expressed, set `anew`:
+    the file is then converted again, and the result replaces the cached one.
     """
     folder = _folder(path, how)
     if anew or not folder.is_dir():
@@ -59,7 +60,7 @@ def convert_file(
             folder.parent.mkdir(parents=True, exist_ok=True)
             with lock_conversion(folder):
                 if anew:
-                    for former in folder.parent.glob(f"{folder.name}*"):  # with the prepared rows beside it
+                    for former in folder.parent.glob(f"{folder.name}*"):  # including the prepared rows beside it
                         shutil.rmtree(former)
                 if not folder.is_dir():
                     _convert(reader(), folder, progress)
@@ -97,7 +98,7 @@ def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) ->
 
 @contextmanager
 def lock_conversion(folder: Path) -> Iterator[None]:
-    """Wait until no other process converts this file; without such locks in the system, go on."""
+    """Wait until no other process converts this file; go on at once where the system has no file locks."""
     try:
         import fcntl
     except ImportError:  # Windows
@@ -115,17 +116,17 @@ def _folder(path: Path, how: object) -> Path:
 
 
 def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
-    """Return the rows after all steps: in memory, or mapped if X is mapped from a conversion in the cache."""
+    """Return the rows after all steps: in memory, or mapped if X is itself mapped from the cache."""
     values = X.data if hasattr(X, "indptr") else X
     home = Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
     if home is None or home.parent.resolve() != cached_data().resolve() or not steps:
         return prepared(X, steps)
-    # Beside the conversion, under a name that goes with it: a file that has changed takes both away.
+    # Kept beside the conversion under a name that starts like it: when the file changes, both are removed.
     mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
     folder = home.with_name(f"{home.name}-{mark}")
     facts = folder / "facts.json"
     with lock_conversion(folder):
-        if not facts.exists():  # written last: what has it is whole
+        if not facts.exists():  # written last, so a folder that has it is complete
             shape = prepared(X, steps, folder).shape
             facts.write_text(json.dumps({"steps": steps, "shape": [int(size) for size in shape]}))
     arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}

@@ -1,8 +1,9 @@
-"""Sets in the plane whose margin is known by construction: strongly, weakly and group weakly separable (Prompak 2017, Figure 5).
+"""Generators of points in the plane with a known margin: strongly, weakly and group weakly separable.
 
-Each is drawn by rejection: points uniform in the unit disc, less those that are nearer to a boundary than the margin. Beside each
-generator is a function that gives the vectors of the definition it meets, with which the margin can be checked on any row. The
-labels depend on the point alone, not on the seed or the margin, and a longer stream begins with the shorter one.
+They follow Prompak (2017, Figure 5). Points are drawn by rejection: uniform in the unit disc, except those nearer to a
+boundary than the margin. Beside each generator is a function that returns the vectors of the definition it satisfies,
+with which the margin can be verified on any row. Labels depend only on the point, not on the seed or the margin, and a
+longer stream starts with the shorter one.
 """
 
 from __future__ import annotations
@@ -21,17 +22,20 @@ from onebit.errors import InputError, brief, nearest
 LAYOUTS = ("tangential", "radial")
 
 Points = NDArray[np.float64]
-# Rows to their labels, and to the largest margin with which each would be kept.
+# A function from rows to their labels and the largest margin that each keeps.
 Rooms = Callable[[Points], tuple[NDArray[np.int64], Points]]
 
-_BATCH = 16_384  # points drawn at once; part of what a seed means
-_CELLS = 1_000  # of the grid over the disc, on each side
-_LEAST_SHARE = 0.001  # of the disc, that a margin must leave to every class: else drawing would take for ever
-_CUT = 0.5  # how far from the centre strong2d's lines are
+_BATCH = 16_384  # points drawn at once; changing it changes the points of a seed
+_CELLS = 1_000  # cells of the grid over the disc, along each side
+_LEAST_SHARE = 0.001  # of the disc that a margin must leave to every class: with less, drawing would take too long
+_CUT = 0.5  # distance of strong2d's lines from the centre
 
 
 class GroupVectors(NamedTuple):
-    """What certifies a group weakly separable set: a row for each group, and where its strips end along its `within`."""
+    """The vectors that prove a set group weakly separable, one row per group.
+
+    `thresholds` are where the strips of each group end along its row of `within`.
+    """
 
     between: Points
     within: Points
@@ -42,13 +46,13 @@ class GroupVectors(NamedTuple):
 def group2d(
     rounds: int, seed: int, margin: float = 0.02, layout: str = "tangential", groups: Sequence[int] = (3, 3, 3)
 ) -> Iterator[Labelled]:
-    """Group weakly separable in the plane: three groups that are sectors of the unit disc, each cut into three strips.
+    """Group weakly separable points: three sectors of the unit disc, each cut into three strips.
 
-    With the vectors u and u' of `group2d_vectors` every set of rows meets the definition of Prompak (2017) with gamma = margin:
-    x's own group leads, <x, u_g> >= <x, u_p> + margin for every other p; and two rows of one group but of different classes
-    differ by at least 2 margin along u'_g, as both keep a distance of margin from the threshold between them. Classes are
-    numbered group by group. Strips lie side by side ("tangential": u'_g is u_g turned by 90 degrees) or one behind the other
-    ("radial": u'_g = u_g); the thesis gives no formula, so both are ours.
+    With the vectors u and u' of `group2d_vectors` every set of rows meets the definition of Prompak (2017) with gamma =
+    margin: x's own group leads, <x, u_g> >= <x, u_p> + margin for every other p; and two rows of one group but of
+    different classes differ by at least 2 margin along u'_g, as both keep a distance of margin from the threshold
+    between them. Classes are numbered group by group. Strips lie side by side ("tangential": u'_g is u_g turned by 90
+    degrees) or one behind the other ("radial": u'_g = u_g); the thesis gives no formula, so both are our choices.
     """
     rooms = _group_rooms(_checked_layout(layout), _checked_groups(groups))
     return _drawn(rounds, np.random.default_rng([20, seed]), margin, 2, sum(groups), rooms)
@@ -56,21 +60,21 @@ def group2d(
 
 @Drawn
 def group2d_radial(rounds: int, seed: int) -> Iterator[Labelled]:
-    """`group2d` with the strips of a group one behind the other, seen from the centre."""
+    """The points of `group2d` with the strips of a group one behind the other, seen from the centre."""
     return group2d.pieces(rounds, seed, layout="radial")
 
 
 @Drawn
 def group2d_unequal(rounds: int, seed: int) -> Iterator[Labelled]:
-    """`group2d` with groups of 3, 4 and 1 classes."""
+    """The points of `group2d` with groups of 3, 4 and 1 classes."""
     return group2d.pieces(rounds, seed, groups=(3, 4, 1))
 
 
 def group2d_vectors(layout: str = "tangential", groups: Sequence[int] = (3, 3, 3)) -> GroupVectors:
-    """The vectors u (between groups) and u' (within a group), and the thresholds along u' that part a group's classes.
+    """Return the vectors u between and u' within groups, and the thresholds along u' between classes.
 
-    The squared lengths of u sum to one, and so do those of u'. Thresholds cut a sector without margins into equal areas; they are
-    rounded, so that they are the same on every machine.
+    The squared lengths of u sum to one, and so do those of u'. Thresholds cut a sector without margins into equal
+    areas; they are rounded, so that they are the same on every machine.
 
     >>> group2d_vectors().thresholds[0].tolist()
     [-0.1068, 0.1068]
@@ -78,7 +82,7 @@ def group2d_vectors(layout: str = "tangential", groups: Sequence[int] = (3, 3, 3
     counts = _checked_groups(groups)
     between = _directions(len(counts)) / math.sqrt(len(counts))
     within = between @ np.array([[0.0, 1.0], [-1.0, 0.0]]) if _checked_layout(layout) == "tangential" else between
-    sector = _grid()[(_grid() @ between.T).argmax(axis=1) == 0]  # the others are this one, turned
+    sector = _grid()[(_grid() @ between.T).argmax(axis=1) == 0]  # the other sectors are rotations of this one
     along = sector @ within[0]
     thresholds = tuple(np.quantile(along, np.arange(1, count) / count).round(4) for count in counts)
     return GroupVectors(between, within, thresholds)
@@ -86,10 +90,11 @@ def group2d_vectors(layout: str = "tangential", groups: Sequence[int] = (3, 3, 3
 
 @Drawn
 def strong2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
-    """Strongly separable: three caps of the disc, each cut off from all else by a line; the third column is constant.
+    """Strongly separable points: three caps of the disc, each cut off from the rest by a line.
 
-    x is (p, 1) / sqrt 2 for a point p of the unit disc: a line that misses the centre needs the constant. With the vectors w of
-    `strong2d_vectors` <x, w_y> >= margin / 2 for the class y, and <x, w_i> <= -margin / 2 for both others.
+    A row x is (p, 1) / sqrt 2 for a point p of the unit disc: a line that misses the centre needs the constant third
+    column. With the vectors w of `strong2d_vectors`, <x, w_y> >= margin / 2 for the class y, and <x, w_i> <= -margin /
+    2 for both others.
     """
     return _drawn(rounds, np.random.default_rng([21, seed]), margin, 3, 3, _strong_rooms)
 
@@ -101,9 +106,10 @@ def strong2d_vectors() -> Points:
 
 @Drawn
 def weak2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
-    """Weakly, but not strongly separable: three sectors of the unit disc; each is in the way of a line around another.
+    """Weakly but not strongly separable points: three sectors of the unit disc.
 
-    With the vectors w of `weak2d_vectors` <x, w_y> >= <x, w_i> + margin for the class y and both others i.
+    Each sector is in the way of a line around another. With the vectors w of `weak2d_vectors`, <x, w_y> >= <x, w_i> +
+    margin for the class y and both others i.
     """
     return _drawn(rounds, np.random.default_rng([22, seed]), margin, 2, 3, _weak_rooms)
 
@@ -113,11 +119,14 @@ def weak2d_vectors() -> Points:
     return _directions(3) / math.sqrt(3.0)
 
 
-# --- how much room a row has -----------------------------------------------------------------------------------------------
+# --- the largest margin of a row --------------------------------------------------------------------------------------
 
 
 def _best(x: Points, vectors: Points) -> tuple[NDArray[np.int64], Points, Points]:
-    """Return the vector that scores highest, its score, and the next score (none: minus infinity)."""
+    """Return the index of the highest-scoring vector, its score and the second-highest score of each row.
+
+    Without a second vector that score is minus infinity.
+    """
     scores = x @ vectors.T
     best = scores.argmax(axis=1).astype(np.int64)
     highest = scores[np.arange(len(x)), best]
@@ -155,13 +164,13 @@ def _group_rooms(layout: str, groups: tuple[int, ...]) -> Rooms:
     return rooms
 
 
-# --- drawing -------------------------------------------------------------------------------------------------------------
+# --- drawing ----------------------------------------------------------------------------------------------------------
 
 
 def _drawn(
     rounds: int, generator: np.random.Generator, margin: float, columns: int, classes: int, rooms: Rooms
 ) -> Iterator[Labelled]:
-    """Yield rows uniform among those that have room for the margin."""
+    """Yield rows drawn uniformly among those that keep the margin."""
     largest = _largest_margin(columns, classes, rooms)
     if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
         raise InputError(
@@ -169,7 +178,7 @@ def _drawn(
         )
     missing = rounds
     while missing > 0:
-        # What is tested is what is given away: rounded to float32, then computed with in float64.
+        # Test the rows as they are returned: rounded to float32, computed with in float64.
         x = _rows(2.0 * generator.random((_BATCH, 2)) - 1.0, columns).astype(np.float32)
         x = x[np.square(x, dtype=np.float64).sum(axis=1) <= 1.0]
         y, room = rooms(x.astype(np.float64))
@@ -180,7 +189,7 @@ def _drawn(
 
 @lru_cache
 def _largest_margin(columns: int, classes: int, rooms: Rooms) -> float:
-    """Return the largest margin that leaves every class its least share of the disc, to three digits."""
+    """Return the largest margin that leaves every class its minimum share of the disc, to three decimals."""
     label, room = rooms(_rows(_grid(), columns))
     least = int(_LEAST_SHARE * len(label))
     largest = math.inf
@@ -194,21 +203,21 @@ def _largest_margin(columns: int, classes: int, rooms: Rooms) -> float:
 
 @lru_cache
 def _grid() -> Points:
-    """Return the middles of the cells of a grid over the unit disc."""
+    """Return the centres of the cells of a grid over the unit disc."""
     middles = (np.arange(_CELLS) + 0.5) * (2.0 / _CELLS) - 1.0
     points = np.stack(np.meshgrid(middles, middles), axis=-1).reshape(-1, 2)
     return np.asarray(points[np.square(points).sum(axis=1) <= 1.0])
 
 
 def _rows(points: Points, columns: int) -> Points:
-    """Return points unchanged, or (p, 1) / sqrt 2, which is no longer than one."""
+    """Return the points unchanged if rows have 2 columns, else (p, 1) / sqrt 2, whose length is at most 1."""
     if columns == 2:
         return points
     return np.column_stack([points, np.ones(len(points))]) / math.sqrt(2.0)
 
 
 def _directions(count: int) -> Points:
-    """Return unit vectors at equal angles, the first along the first axis."""
+    """Return unit vectors at equal angles, starting with the first axis."""
     angles = 2.0 * np.pi * np.arange(count) / count
     return np.column_stack([np.cos(angles), np.sin(angles)])
 

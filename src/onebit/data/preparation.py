@@ -1,9 +1,9 @@
-"""Declared preparation: what is done to the rows before a run, as a tuple of steps that is part of the run's identity.
+"""Declared preprocessing of rows before a run: a tuple of steps that is part of the run's identity.
 
-Each step is fitted on what those before it give, over the whole table. That is hindsight: a learner in production has not seen
-the rows to come, and divides by constants that are known beforehand. Numbers are float64 from step to step and float32 in the
-end. Rows pass in blocks, once for each step that has to look at them first and once for the result, so that memory stays bounded
-where table and result are on disk.
+Each step is fitted to the output of the steps before it, over the whole table. That is hindsight: a learner in
+production has not seen the rows to come, and divides by constants that are known beforehand. Numbers are float64
+between steps and float32 at the end. Rows pass in blocks, once for each step that must see them first and once for the
+result, so that memory stays bounded when the table and the result are on disk.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ STEPS = {
 }
 NAMES = tuple(name.partition(":")[0] for name in STEPS)
 
-MOST_COLUMNS = 20_000  # that a step makes
+MOST_COLUMNS = 20_000  # that a step may make
 
 
 def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = None) -> Any:
-    """Return the rows after all steps: an array or a CSR matrix of float32, as X was one; without steps X itself.
+    """Return the rows after all steps as float32, dense or CSR like X; without steps return X itself.
 
-    With a folder the result is in files there (X.npy; or data.npy, indices.npy and indptr.npy), mapped into memory, and written
-    completely or not at all.
+    If `folder` is given, the result is written to files there (X.npy; or data.npy, indices.npy and indptr.npy) and
+    memory-mapped. The files are written completely or not at all.
 
     >>> prepared([[3, 4], [0, 8]], "unit-norm,bias")
     array([[0.6, 0.8, 1. ],
@@ -62,7 +62,7 @@ def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = No
 
 
 def columns_after(steps: tuple[str, ...], width: int) -> int:
-    """Return how many columns rows of so many have at most after all steps.
+    """Return the maximum number of columns after all steps, for rows with `width` columns.
 
     >>> columns_after(("fourier:500:0.5", "bias"), 100)
     501
@@ -73,7 +73,7 @@ def columns_after(steps: tuple[str, ...], width: int) -> int:
 
 
 def steps_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return the steps in a list or between commas, spelt in the one way that names a run.
+    """Return the steps of a list or comma-separated text, in the canonical spelling that names a run.
 
     >>> steps_of("rare:.01, tf-idf, unit-norm")
     ('rare:0.01', 'tf-idf', 'unit-norm')
@@ -134,24 +134,27 @@ _SPELT = {"rare": _share, "fourier": _count_and_gamma}
 
 
 class Step(ABC):
-    """A step, which looks at every block first where `looks` is set, then turns each into another."""
+    """A preprocessing step, which transforms blocks of rows.
+
+    If `looks` is set, it first observes every block.
+    """
 
     looks = False
 
     def observe(self, block: Block) -> None:  # noqa: B027 - most steps have nothing to look at
-        """Collect what `apply` has to know of the whole table."""
+        """Collect the statistics of the whole table that `apply` needs."""
 
     @abstractmethod
     def apply(self, block: Block) -> Block:
         """Return the block after this step."""
 
     def columns(self, width: int) -> int:
-        """Return how many columns there are at most after this step, where there were `width` before."""
+        """Return the maximum number of columns after this step, given the number before it."""
         return width
 
 
 class Scale(Step):
-    """x / max |x|."""
+    """The step x / max |x|, over the whole table."""
 
     looks = True
 
@@ -166,21 +169,24 @@ class Scale(Step):
 
 
 class UnitBall(Scale):
-    """x / max ||x||."""
+    """The step x / max ||x||, over all rows."""
 
     def observe(self, block: Block) -> None:
         self.largest = max(self.largest, float(np.sqrt(block.row_sums(np.square(block.values)).max(initial=0.0))))
 
 
 class Standard(Step):
-    """(x - mean) / standard deviation, by columns; blocks are joined as Chan, Golub and LeVeque (1979) do."""
+    """The step (x - mean) / standard deviation, by columns.
+
+    Statistics of blocks are merged as in Chan, Golub and LeVeque (1979).
+    """
 
     looks = True
 
     def __init__(self) -> None:
         self.rows = 0
         self.mean: Any = 0.0
-        self.squares: Any = 0.0  # of the differences from the mean, summed
+        self.squares: Any = 0.0  # sum of squared differences from the mean
         self.lowest: Any = math.inf
         self.highest: Any = -math.inf
 
@@ -199,14 +205,14 @@ class Standard(Step):
         self.highest = np.maximum(self.highest, block.values.max(axis=0))
 
     def apply(self, block: Block) -> Block:
-        # A constant column's mean may be off by a rounding error, which a deviation just as small would blow up.
+        # The mean of a constant column may have a rounding error, which dividing by a tiny deviation would blow up.
         spread = np.where(self.lowest == self.highest, 0.0, np.sqrt(self.squares / self.rows))
         values = np.zeros_like(block.values)
         return block.with_values(np.divide(block.values - self.mean, spread, out=values, where=spread > 0.0))
 
 
 class UnitNorm(Step):
-    """x / ||x||."""
+    """The step x / ||x||, row by row."""
 
     def apply(self, block: Block) -> Block:
         lengths = np.sqrt(block.row_sums(np.square(block.values)))
@@ -215,14 +221,14 @@ class UnitNorm(Step):
 
 
 class Binary(Step):
-    """1 where x is not 0."""
+    """The step that replaces every nonzero value by 1."""
 
     def apply(self, block: Block) -> Block:
         return block.with_values((block.values != 0.0).astype(np.float64))
 
 
 class ColumnCounts(Step):
-    """A step that has to know in how many rows each column is not 0."""
+    """Base of the steps that need the number of rows in which each column is nonzero."""
 
     looks = True
 
@@ -236,7 +242,7 @@ class ColumnCounts(Step):
 
 
 class TfIdf(ColumnCounts):
-    """(1 + ln tf) ln(N / df)."""
+    """The step (1 + ln tf) ln(N / df)."""
 
     def apply(self, block: Block) -> Block:
         wrong = (block.values != 0.0) & (block.values < 1.0)
@@ -249,14 +255,14 @@ class TfIdf(ColumnCounts):
 
 
 class Rare(ColumnCounts):
-    """The columns that are not 0 in at most a share of the rows."""
+    """The step that keeps the columns that are nonzero in at most a given share of the rows."""
 
     def __init__(self, share: str) -> None:
         super().__init__()
         self.share = share
 
     def apply(self, block: Block) -> Block:
-        most = math.floor(Fraction(self.share) * self.rows)  # 0.29 * 100 is below 29 in floating point
+        most = math.floor(Fraction(self.share) * self.rows)  # exact: 0.29 * 100 is below 29 in floating point
         kept = self.counts <= most
         if not kept.any():
             raise InputError(
@@ -267,7 +273,7 @@ class Rare(ColumnCounts):
 
 
 class Bias(Step):
-    """(x, 1)."""
+    """The step that appends a column of ones: (x, 1)."""
 
     def apply(self, block: Block) -> Block:
         return block.with_ones()
@@ -277,7 +283,10 @@ class Bias(Step):
 
 
 class Fourier(Step):
-    """sqrt(2 / m) cos(<w_i, x> + b_i), w_i normal with variance 2 gamma, b_i uniform (Rahimi and Recht 2007)."""
+    """The step of random Fourier features (Rahimi and Recht 2007).
+
+    A feature is sqrt(2 / m) cos(<w_i, x> + b_i), with w_i normal of variance 2 gamma and b_i uniform.
+    """
 
     def __init__(self, parameter: str) -> None:
         count, _, gamma = parameter.partition(":")
@@ -298,7 +307,7 @@ class Fourier(Step):
 
 
 def step_of(spelt: str) -> Step:
-    """Return the step of this name, as `steps_of` spells it."""
+    """Return the step for a name in the canonical spelling of `steps_of`."""
     name, *parameter = spelt.split(":", maxsplit=1)
     kinds: dict[str, Callable[..., Step]] = {
         "scale": Scale,
@@ -315,6 +324,6 @@ def step_of(spelt: str) -> Step:
 
 
 def apply_steps(blocks: Iterable[Block], chain: Sequence[Step]) -> Iterator[Block]:
-    """Yield these blocks after these steps."""
+    """Yield the blocks after all steps."""
     for block in blocks:
         yield reduce(lambda done, step: step.apply(done), chain, block)

@@ -1,4 +1,4 @@
-"""How a table is to be read: which columns say what is right (the label, or the reward of each class), and what the others are."""
+"""How to read a table: the columns of the label, rewards and candidates, and the kinds of all others."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onebit.errors import InputError, brief, closest
 
 @dataclass(frozen=True)
 class Reading:
-    """What a user declares of the columns of a table, and of how its texts become numbers."""
+    """The user's options for the columns of a table and for encoding its texts."""
 
     label: str | None = None
     text: tuple[str, ...] = ()
@@ -47,7 +47,7 @@ class Reading:
         rewards: str | Iterable[str] | None = None,
         candidates: str | None = None,
     ) -> Reading:
-        """Check what a user gives, and return it."""
+        """Build from the user's options; raise InputError for invalid ones."""
         lists = {"text": text, "categorical": categorical, "numeric": numeric, "drop": drop}
         for what, chosen in lists.items():
             if isinstance(chosen, str):
@@ -73,15 +73,15 @@ class Reading:
         """Return the options that were given as plain values."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
         options["ngrams"] = None if self.ngrams is None else str(self.ngrams)
-        options["vectorizer"] = None if self.vectorizer is None else True  # its result tells it from others
+        options["vectorizer"] = None if self.vectorizer is None else True  # its output is hashed to identify it
         return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
 
 
-LABELS = ("label", "y", "class", "target")  # taken for the label where nothing is said
+LABELS = ("label", "y", "class", "target")  # usual names of the label column
 
 
 def refuse_bad_header(path: Path, names: Sequence[str]) -> None:
-    """Refuse columns without a name, and two of one name."""
+    """Raise InputError for columns without a name and for duplicate names."""
     seen: set[str] = set()
     for number, name in enumerate(names, 1):
         if not name.strip():
@@ -98,7 +98,10 @@ def usual_labels(names: Iterable[str]) -> list[str]:
 
 
 def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
-    """Return the column of the label: the one that is named, or the one that is called so."""
+    """Return the name of the label column: `label` if given, else the only column with a usual name.
+
+    Raise InputError if there is no such column.
+    """
     if label is not None:
         return known_column(path, names, label)
     usual = usual_labels(names)
@@ -109,7 +112,7 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
 
 
 def known_column(path: Path, names: Sequence[str], name: str) -> str:
-    """Return a column that exists; refuse another with the nearest."""
+    """Return `name` if such a column exists, else raise InputError with the closest match."""
     if name not in names:
         close = closest(name, names)
         meant = "" if close is None else f"; did you mean {close!r}?"
@@ -119,7 +122,7 @@ def known_column(path: Path, names: Sequence[str], name: str) -> str:
 
 @dataclass(frozen=True)
 class RewardColumns:
-    """The columns with the reward of each class, and the classes, in one order."""
+    """The reward columns and their classes, in the same order."""
 
     path: Path
     columns: list[str]
@@ -129,12 +132,16 @@ class RewardColumns:
     def of(
         cls, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None
     ) -> RewardColumns:
-        """Return the named columns, whose classes are called after them; of `worth_*` after what the star stands for."""
+        """Find the reward columns named by `reading`.
+
+        Classes have the names of their columns; for a pattern such as `worth_*`, the part that the star matches. Raise
+        InputError if columns are missing or named twice, or do not match the given classes.
+        """
         if reading.label is not None:
             raise InputError(
                 f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, from which it follows"
             )
-        class_names: dict[str, str] = {}  # classes by their columns
+        class_names: dict[str, str] = {}  # from column to class
         for pattern in reading.rewards:
             if pattern.endswith("*") and pattern not in names:
                 matching = {name: name.removeprefix(pattern[:-1]) for name in names if name.startswith(pattern[:-1])}
@@ -159,26 +166,29 @@ class RewardColumns:
         return cls(path, [columns[name] for name in known], known)
 
     def must_be(self, column: str) -> str:
-        """Return the end of a sentence about a cell of a column that is not a number."""
+        """Return what a cell of this reward column must be, for an error message."""
         name = self.classes[self.columns.index(column)]
         return f"the reward of {brief(name)} must be {REWARD}"
 
     def require_range(self, rewards: NDArray[np.float64], place: Callable[[int], str]) -> None:
-        """Refuse rewards of a block, a column for each class, that are not from 0 to 1; `place` says where one of its rows is."""
+        """Raise InputError for rewards of a block that are not from 0 to 1.
+
+        The block has one column per class; `place` locates one of its rows in messages.
+        """
         refuse_out_of_range(
             rewards, lambda row, column: f"the column {brief(self.columns[column])} of {self.path} in {place(row)}"
         )
 
 
-# --- what columns look like ----------------------------------------------------------------------------------------------
+# --- guessing the kinds of columns ------------------------------------------------------------------------------------
 
 _ID_NAME = re.compile(r"(?:^|[\W_])(?i:id|uuid|guid)$|[a-z](?:Id|ID)$")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ]+\d{1,2}:\d{2}.*)?", re.ASCII)
-ENOUGH = 20  # values from which on it means something that all differ
-WORDY = 4.0  # words of a value, on average, that make a text of it
-SEVERAL = 2.0  # the same where values seldom come twice
-SELDOM = 0.2  # different values among all, from which on they seldom do
+ENOUGH = 20  # number of values from which it means something that all differ
+WORDY = 4.0  # average number of words that makes a column text
+SEVERAL = 2.0  # the same, if values rarely repeat
+SELDOM = 0.2  # share of distinct values above which they rarely repeat
 
 
 class Kind(Enum):
@@ -193,28 +203,31 @@ LEFT_OUT = (Kind.DATE, Kind.ID)
 
 
 def inner_type(kind: Any) -> Any:
-    """Return the type of the values of a column of Arrow, which may be kept as a dictionary."""
+    """Return the type of the values of an Arrow column, also if it is dictionary-encoded."""
     from pyarrow import types
 
     return kind.value_type if types.is_dictionary(kind) else kind
 
 
 def is_text_type(kind: Any) -> bool:
-    """Whether values of this type of Arrow are texts."""
+    """Return True if values of this Arrow type are texts."""
     from pyarrow import types
 
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
 def is_number_type(kind: Any) -> bool:
-    """Whether values of this type of Arrow are numbers, or true and false."""
+    """Return True if values of this Arrow type are numbers or booleans."""
     from pyarrow import types
 
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind))
 
 
 def kind_of(name: str, column: Any, texts_are_cells: bool) -> Kind:
-    """Return the kind of a column of Arrow; with `texts_are_cells` a text may be a number that was written down wrong."""
+    """Return the kind of an Arrow column.
+
+    With `texts_are_cells`, a text may be a malformed number.
+    """
     from pyarrow import types
 
     kind = inner_type(column.type)
@@ -223,12 +236,14 @@ def kind_of(name: str, column: Any, texts_are_cells: bool) -> Kind:
     if types.is_integer(kind) and _is_id(name):
         return Kind.ID
     if not is_text_type(kind):
-        return Kind.NUMBER  # what is none is refused with its place
+        return Kind.NUMBER  # other values are rejected later, with their location
     return kind_of_texts(name, [text for text in column.to_pylist() if text], texts_are_cells)
 
 
 def kind_of_texts(name: str, texts: Sequence[str], cells: bool) -> Kind:
-    """Return the kind of a column of texts.
+    """Return the kind of a text column.
+
+    With `cells`, texts may be numbers, some of them malformed.
 
     >>> kind_of_texts("colour", ["red", "blue", "red"], True).value
     'categories'
@@ -258,7 +273,7 @@ def _is_id(name: str) -> bool:
 
 
 def describe_kinds(what: str, guessed: Mapping[str, Kind], hashed: Iterable[str]) -> str:
-    """Return a sentence on the kinds that were guessed; an empty one if there are none."""
+    """Return a sentence about the kinds that were guessed and the columns that are hashed, or ""."""
     parts = [
         f"{_names(guessed, kind)} read as {kind.value}"
         for kind in (Kind.TEXT, Kind.CATEGORY)

@@ -1,8 +1,8 @@
-"""Real data sets by name, found in the folder `ONEBIT_DATA`, in the user's cache, in scikit-learn, or downloaded by it.
+"""Published data sets by name, from `ONEBIT_DATA`, the user's cache or scikit-learn, or downloaded.
 
-A file is NAME.npz with `X` (or `data`, `indices`, `indptr` and `shape`), `y` and `classes`; what is downloaded is kept in the
-cache in that form. Values are as the source has them: unscaled, in the source's order, which is often sorted by class. Classes have the
-names and the order of the files that ONEBIT_DATA is made for, so that it does not matter where a data set was found.
+A file is NAME.npz with `X` (or `data`, `indices`, `indptr` and `shape`), `y` and `classes`; downloads are cached in
+that form. Values are as in the source: unscaled, and in its order, which is often sorted by class. Classes have the
+names and order of the files that ONEBIT_DATA is meant for, so that it does not matter where a data set was found.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ TOPICS = ("CCAT", "ECAT", "GCAT", "MCAT")
 
 
 def get_iris(home: Path) -> Parts:
-    """Fisher's iris flowers, shipped by scikit-learn."""
+    """Return Fisher's iris flowers, which scikit-learn ships."""
     table = _shipped("iris.csv", header=1)
     if table is None:
         require("sklearn", "iris")
@@ -57,7 +57,7 @@ def get_iris(home: Path) -> Parts:
 
 
 def get_digits(home: Path) -> Parts:
-    """The digits shipped by scikit-learn."""
+    """Return the handwritten digits that scikit-learn ships."""
     table = _shipped("digits.csv.gz")
     if table is None:
         require("sklearn", "digits")
@@ -70,7 +70,10 @@ def get_digits(home: Path) -> Parts:
 
 
 def _shipped(file: str, header: int = 0) -> NDArray[np.float64] | None:
-    """A table that lies in scikit-learn's folder; None where it does not. Importing scikit-learn takes longer than a run over its data."""
+    """Return a table from scikit-learn's folder; None if it is not there.
+
+    Importing scikit-learn would take longer than a run over its data.
+    """
     package = find_spec("sklearn")
     for folder in (package and package.submodule_search_locations) or ():
         path = Path(folder) / "datasets" / "data" / file
@@ -81,7 +84,7 @@ def _shipped(file: str, header: int = 0) -> NDArray[np.float64] | None:
 
 
 def _openml(identity: int, home: Path) -> Any:
-    """A data set of openml.org by its number there, which stands for one version of it."""
+    """Fetch a data set of openml.org by its ID, which stands for one version of it."""
     from sklearn.datasets import fetch_openml
 
     require("pandas", "reading data of openml.org")
@@ -89,13 +92,16 @@ def _openml(identity: int, home: Path) -> Any:
 
 
 def get_ecoli(home: Path) -> Parts:
-    """Sites of proteins, number 39 at openml.org."""
+    """Return the protein sites of E. coli, data set 39 of openml.org."""
     bunch = _openml(39, home)
     return _indexed(bunch.data.astype(np.float32), [str(label) for label in bunch.target], SITES)
 
 
 def get_abalone(home: Path) -> Parts:
-    """Abalone shells, number 183 at openml.org; the first column is the sex, as an index of SEXES."""
+    """Return the abalone shells, data set 183 of openml.org.
+
+    The first column is the sex, as an index of SEXES.
+    """
     bunch = _openml(183, home)
     sex = next(index for index, name in enumerate(bunch.feature_names) if name.lower() == "sex")
     names = [str(name) for name in bunch.categories[bunch.feature_names[sex]]]
@@ -112,26 +118,29 @@ def get_abalone(home: Path) -> Parts:
 
 
 def get_satimage(home: Path) -> Parts:
-    """The Landsat image, number 182 at openml.org."""
+    """Return the Landsat satellite image, data set 182 of openml.org."""
     bunch = _openml(182, home)
     soils = [SOILS[int(float(label))] for label in bunch.target]
     return _indexed(bunch.data.astype(np.uint8), soils, tuple(SOILS.values()))
 
 
 def get_usps(home: Path) -> Parts:
-    """Digits of post codes, number 41082 at openml.org."""
-    bunch = _openml(41082, home)  # there the digits 0 to 9 are called 1 to 10
+    """Return the digits of US post codes, data set 41082 of openml.org."""
+    bunch = _openml(41082, home)  # where the digits 0 to 9 are called 1 to 10
     return _indexed(bunch.data.astype(np.float32), [str(int(float(label)) - 1) for label in bunch.target], DIGITS)
 
 
 def get_mnist(home: Path) -> Parts:
-    """MNIST, number 554 at openml.org: the training part, then the test part."""
+    """Return MNIST, data set 554 of openml.org: the training part, then the test part."""
     bunch = _openml(554, home)
     return _indexed(bunch.data.astype(np.uint8), [str(label) for label in bunch.target], DIGITS)
 
 
 def get_newsgroups(home: Path) -> Parts:
-    """All messages of the 20 newsgroups, nothing removed, as counts of the words that occur in two or more."""
+    """Return all messages of the 20 newsgroups, nothing removed, as word counts.
+
+    Only words that occur in two or more messages are counted.
+    """
     from sklearn.datasets import fetch_20newsgroups
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -148,7 +157,7 @@ def get_newsgroups(home: Path) -> Parts:
 
 
 def get_rcv1(home: Path) -> Parts:
-    """The documents of RCV1-v2 with exactly one of the four top topics."""
+    """Return the documents of RCV1-v2 that have exactly one of the four top topics."""
     from sklearn.datasets import fetch_rcv1
 
     bunch = fetch_rcv1(data_home=str(home), subset="all", shuffle=False)
@@ -182,7 +191,10 @@ RINGS = ((1, 7), (8, 14), (15, 21), (22, 29))  # the classes of abalone, after A
 
 @dataclass(frozen=True)
 class RealDataset:
-    """A data set that others have published: its size, and how it is got. `hint` is the papers' usual preparation."""
+    """A published data set: its size and the function that obtains it.
+
+    `hint` is the preparation that papers usually apply.
+    """
 
     rows: int
     features: int
@@ -191,8 +203,8 @@ class RealDataset:
     get: Callable[[Path], Parts]
     hint: str = ""
     sparse: bool = False
-    shipped: bool = False  # with scikit-learn: nothing is downloaded
-    size: int = 0  # bytes of the download, or so
+    shipped: bool = False  # with scikit-learn, so nothing is downloaded
+    size: int = 0  # approximate bytes of the download
 
 
 REAL = {
@@ -232,11 +244,11 @@ REAL = {
 }
 
 
-# --- where each is ------------------------------------------------------------------------------------------------------
+# --- locating data sets -----------------------------------------------------------------------------------------------
 
 
 def load(name: str, progress: FileProgress | None = None) -> Dataset:
-    """Return the rows of a data set from the first place that has it; download and keep it if none has.
+    """Return a data set from the first place that has it; download and cache it if none has.
 
     >>> load("digits").classes[:3] if whereabouts("digits") == "scikit-learn" else ("0", "1", "2")
     ('0', '1', '2')
@@ -251,14 +263,17 @@ def load(name: str, progress: FileProgress | None = None) -> Dataset:
 
 
 def fetch(name: str, progress: FileProgress | None = None) -> Path | None:
-    """Download a data set into the cache unless it is there; return its file, or None if scikit-learn ships it."""
+    """Download a data set into the cache unless it is available.
+
+    Return its file, or None if scikit-learn ships it.
+    """
     real = named(name)
     path = _found(name)
     return path if path is not None or real.shipped else _obtained(name, progress)
 
 
 def whereabouts(name: str) -> str:
-    """Return where a data set is: a file in ONEBIT_DATA or in the cache, in scikit-learn, or nowhere yet."""
+    """Describe where a data set is: a file in ONEBIT_DATA or the cache, scikit-learn, or to be downloaded."""
     real = named(name)
     path = _found(name)
     if path is not None:
@@ -268,13 +283,13 @@ def whereabouts(name: str) -> str:
 
 
 def own_data() -> Path | None:
-    """Return the folder of data that the user has named by `ONEBIT_DATA`, if any."""
+    """Return the user's data folder, named by `ONEBIT_DATA`; None if it is not set."""
     folder = os.environ.get("ONEBIT_DATA")
     return Path(folder) if folder else None
 
 
 def named(name: str) -> RealDataset:
-    """Return the entry of the catalogue; refuse an unknown name with the nearest."""
+    """Return the catalogue entry of a data set; raise InputError with the closest match if unknown."""
     if name not in REAL:
         raise InputError(f"there is no data {brief(name)}; {nearest(name, REAL)}")
     return REAL[name]
@@ -286,14 +301,17 @@ def _found(name: str) -> Path | None:
 
 
 def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
-    """Return the data if they are what the catalogue says: a file that others put there may be anything."""
+    """Return the data set made of these arrays; raise InputError if it does not match the catalogue.
+
+    A file that the user put there may contain anything.
+    """
     real = REAL[name]
     source = path or Path(f"{name}.npz")
     if name == "abalone":
         parts = _in_four_classes(parts, source)
     data = dataset_of(parts, source)
     shape: tuple[int, ...] = getattr(data.X, "shape", ())
-    # The columns of a text depend on how its words were counted.
+    # The number of columns of sparse data depends on how words were counted.
     fits = len(shape) == 2 and (real.sparse or shape[1] == real.features) and real.sparse == hasattr(data.X, "indptr")
     if not fits or len(data.classes) != real.classes:
         form = "sparse" if hasattr(data.X, "indptr") else "dense"
@@ -305,7 +323,7 @@ def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
 
 
 def _in_four_classes(parts: Parts, path: Path) -> Parts:
-    """Abalone as in the EPABF paper: four intervals of rings, the sex one 0/1 column for each of three."""
+    """Return abalone as in the EPABF paper: rings in four intervals, the sex as three 0/1 columns."""
     X, rings = parts.get("X"), parts.get("rings")
     if X is None or rings is None or X.ndim != 2 or X.shape[1] != 8 or rings.shape != X.shape[:1]:
         raise InputError(f"{path} is not abalone: it must have X with 8 columns, the sex first, and rings for each row")
@@ -321,22 +339,22 @@ def _in_four_classes(parts: Parts, path: Path) -> Parts:
     }
 
 
-# --- downloads -----------------------------------------------------------------------------------------------------------
+# --- downloads --------------------------------------------------------------------------------------------------------
 
 
 def _obtained(name: str, progress: FileProgress | None) -> Path:
-    """Download a data set, and keep it in the cache once it is whole."""
+    """Download a data set and move it into the cache once it is complete."""
     real = REAL[name]
     require("sklearn", name)
     folder = cached_data()
-    if progress is not None:  # scikit-learn does not say how much has arrived
+    if progress is not None:  # scikit-learn does not report progress
         progress(f"downloading {name}", 0, real.size)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=f"{name}-") as home:
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # scikit-learn warns of each attempt; the last one is told below
+                    warnings.simplefilter("ignore")  # of each attempt; the last error is reported below
                     parts = real.get(Path(home))
             except OnebitError:
                 raise
@@ -346,7 +364,7 @@ def _obtained(name: str, progress: FileProgress | None) -> Path:
             whole = Path(home) / f"{name}.npz"
             np.savez_compressed(whole, **parts)  # type: ignore[arg-type]
             return whole.replace(folder / f"{name}.npz")
-    except OnebitError:  # that it could not be downloaded is an OSError too
+    except OnebitError:  # includes NetworkError, which is an OSError too
         raise
     except OSError as error:
         raise InputError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None

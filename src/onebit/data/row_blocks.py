@@ -1,4 +1,4 @@
-"""Blocks of rows, dense or sparse, which steps look at and change, and the tables that blocks come from and go to."""
+"""Blocks of dense or sparse rows that preprocessing steps transform, and the tables they come from."""
 
 from __future__ import annotations
 
@@ -22,38 +22,41 @@ LARGEST = float(np.finfo(np.float32).max)
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows. `values` is a matrix, or a vector of the stored ones; `row` and `column`, their places, broadcast to it."""
+    """Consecutive rows of a table.
+
+    `values` is a matrix, or a vector of the stored values; `row` and `column`, their positions, broadcast to its shape.
+    """
 
     values: NDArray[np.float64]
     row: NDArray[Any]
     column: NDArray[Any]
-    first: int  # the table's row that is row 0 here
+    first: int  # the row of the table that is row 0 here
     rows: int
     width: int
 
     @property
     def sparse(self) -> bool:
-        """Whether only some values are stored."""
+        """True if only some values are stored."""
         return self.values.ndim == 1
 
     def row_sums(self, numbers: NDArray[Any]) -> NDArray[np.float64]:
-        """One sum a row of numbers that lie where the values lie."""
+        """Return the row sums of numbers that are laid out like `values`."""
         if not self.sparse:
             return np.asarray(numbers.sum(axis=1), dtype=np.float64)
         return np.bincount(self.row, weights=numbers, minlength=self.rows).astype(np.float64)
 
     def non_zeros(self) -> NDArray[np.int64]:
-        """How many rows have a value other than 0 in each column."""
+        """Return the number of rows with a nonzero value in each column."""
         if not self.sparse:
             return np.asarray(np.count_nonzero(self.values, axis=0), dtype=np.int64)
         return np.bincount(self.column[self.values != 0.0], minlength=self.width).astype(np.int64)
 
     def with_values(self, values: NDArray[np.float64]) -> Block:
-        """The same places with other values."""
+        """Return a block with other values at the same positions."""
         return dataclasses.replace(self, values=values)
 
     def only(self, kept: NDArray[np.bool_]) -> Block:
-        """The columns that are marked, numbered anew."""
+        """Return a block of the marked columns, renumbered."""
         width = int(np.count_nonzero(kept))
         if not self.sparse:
             return dense_block(self.values[:, kept], self.first)
@@ -62,7 +65,7 @@ class Block:
         return Block(self.values[stays], self.row[stays], column, self.first, self.rows, width)
 
     def with_ones(self) -> Block:
-        """One more column, of ones."""
+        """Return a block with a column of ones appended."""
         if not self.sparse:
             return dense_block(np.column_stack([self.values, np.ones(self.rows)]), self.first)
         ends = np.cumsum(np.bincount(self.row, minlength=self.rows))
@@ -71,7 +74,7 @@ class Block:
         return Block(np.insert(self.values, ends, 1.0), row, column, self.first, self.rows, self.width + 1)
 
     def place(self, wrong: NDArray[np.bool_]) -> tuple[str, float]:
-        """Where the first of the marked values is, in words, and the value."""
+        """Return the first of the marked values and its position in words, for messages."""
         row, column = np.broadcast_arrays(self.row, self.column)
         at = int(np.flatnonzero(wrong)[0])
         where = f"row {self.first + int(row.flat[at])}, column {int(column.flat[at])} of X (counted from 0)"
@@ -79,14 +82,14 @@ class Block:
 
 
 def dense_block(values: NDArray[np.float64], first: int) -> Block:
-    """Rows of which all values are stored."""
+    """Return a dense block of these rows, the first of which is row `first` of the table."""
     rows, width = values.shape
     return Block(values, np.arange(rows)[:, None], np.arange(width)[None, :], first, rows, width)
 
 
 def check_block(block: Block) -> Block:
-    """The block, unless a number in it cannot be used or a row's columns do not rise."""
-    wrong = ~(np.abs(block.values) <= LARGEST)  # so written, NaN is wrong as well
+    """Return the block; raise InputError for unusable numbers or columns that do not ascend within a row."""
+    wrong = ~(np.abs(block.values) <= LARGEST)  # written so that NaN is wrong as well
     if wrong.any():
         where, value = block.place(wrong)
         why = "which float32 cannot hold" if math.isfinite(value) else "but must be a finite number"
@@ -109,25 +112,25 @@ BLOCK_VALUES = 4_000_000
 
 
 class DenseTable:
-    """A matrix, all values stored."""
+    """A dense matrix read and rebuilt in blocks."""
 
     def __init__(self, X: NDArray[Any]) -> None:
         self.X = X
         self.rows, self.width = X.shape
 
     def blocks(self) -> Iterator[Block]:
-        """Blocks of rows, their values checked."""
+        """Yield blocks of rows with their values checked."""
         size = max(1, min(BLOCK_ROWS, BLOCK_VALUES // self.width))
         for first in range(0, self.rows, size):
             yield check_block(dense_block(self.X[first : first + size].astype(np.float64), first))
 
     def result(self, changed: Callable[[], Iterator[Block]], folder: Path | None) -> Any:
-        """Return the matrix that the changed blocks make."""
+        """Return the matrix made of the transformed blocks."""
         return stored_arrays(({"X": block.values.astype(np.float32)} for block in changed()), folder)["X"]
 
 
 class SparseTable:
-    """A CSR matrix, by its attributes."""
+    """A CSR matrix, known by its attributes, read and rebuilt in blocks."""
 
     def __init__(self, X: Any) -> None:
         self.X = X
@@ -140,7 +143,7 @@ class SparseTable:
             )
 
     def blocks(self) -> Iterator[Block]:
-        """Blocks of rows, their values and columns checked."""
+        """Yield blocks of rows with their values and columns checked."""
         first = 0
         while first < self.rows:
             full = int(np.searchsorted(self.starts, self.starts[first] + BLOCK_VALUES, side="right")) - 1
@@ -153,7 +156,7 @@ class SparseTable:
             first = stop
 
     def result(self, changed: Callable[[], Iterator[Block]], folder: Path | None) -> Any:
-        """Return the matrix that the changed blocks make."""
+        """Return the CSR matrix made of the transformed blocks."""
         width = 0
 
         def parts() -> Iterator[ArrayBlock]:
@@ -174,7 +177,10 @@ class SparseTable:
 
 
 def stored_arrays(parts: Iterable[ArrayBlock], folder: Path | None) -> dict[str, NDArray[Any]]:
-    """Return the arrays that parts make, in memory or mapped from files of the folder; after an error there are none."""
+    """Return the concatenated arrays, in memory or mapped from files in the folder.
+
+    After an error no files are left.
+    """
     store = MemoryStore() if folder is None else FileStore(folder, "for the prepared rows")
     try:
         for part in parts:
@@ -186,7 +192,7 @@ def stored_arrays(parts: Iterable[ArrayBlock], folder: Path | None) -> dict[str,
 
 
 def table_of(X: Any) -> DenseTable | SparseTable:
-    """What is to be prepared, as a table of numbers."""
+    """Return X as a table of numbers; raise InputError unless it is a non-empty numeric matrix."""
     require_table(X)
     if is_sparse(X):
         matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()

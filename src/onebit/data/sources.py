@@ -1,4 +1,4 @@
-"""A source gives the data of each run: fresh draws from a generator, or always the same rows of a file or of arrays."""
+"""Sources of the data of a run: fresh draws from a generator, or fixed rows of a file or of arrays."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from onebit.errors import InputError, brief, nearest
 from onebit.features.features import require_table
 from onebit.features.frames import is_frame, is_numeric_frame
 
-ROUNDS = 100_000  # of a generator, where nothing is said
-LABEL_BYTES = 8  # of the label of a row
+ROUNDS = 100_000  # of a generator, by default
+LABEL_BYTES = 8  # per row
 
 _NO_MARGIN = (
     "SynSep10 has no margin: rules that insist on one in every step (C = 1, plain EPABF) undo what they learnt, and Banditron's "
@@ -36,7 +36,7 @@ _NO_MARGIN = (
 
 @dataclass(frozen=True)
 class Generator:
-    """A synthetic stream: rows and labels for a number of rounds and a seed."""
+    """A synthetic data generator with its numbers of classes and features."""
 
     make: synthetic.Drawn[...]
     classes: int
@@ -66,9 +66,10 @@ GENERATORS = {
 
 @dataclass(frozen=True)
 class Source:
-    """Data by name. `fixed` sources have the same rows in every run, others draw them from the run's seed.
+    """Named data: `fixed` sources have the same rows in every run, others draw them from the run's seed.
 
-    `make` gives all rows; `pieces`, where rows can be drawn so, the same ones some at a time. Rows that are drawn have `columns`.
+    `make` returns all rows; `pieces`, if rows can be drawn in pieces, yields the same rows some at a time. `columns` is
+    the number of columns of drawn rows.
     """
 
     name: str
@@ -80,19 +81,19 @@ class Source:
     note: str = ""
     pieces: Callable[[int, int], Iterator[Dataset]] | None = None
     columns: int = 0
-    text: bool = False  # whether the rows are texts, for learners made with text=True
-    candidates: str = ""  # what lists them for each row, where something does
-    rewards: bool = False  # whether classes are worth something in each row, and not just right or wrong
+    text: bool = False  # True if the rows are texts, for learners made with text=True
+    candidates: str = ""  # the name of what lists them for each row; empty if nothing does
+    rewards: bool = False  # True if classes have rewards, and are not just right or wrong
 
     @cached_property
     def identity(self) -> dict[str, Any]:
-        """What tells these data from others, as plain values."""
+        """Plain values that distinguish these data from others."""
         form = {"text": True} if self.text else {}
         return {"data": self.name, **self.describe(), **form, "prepare": list(self.prepare)}
 
 
 def names() -> list[str]:
-    """The names of the data that onebit makes or knows where to find."""
+    """Return the names of all generators and known real data sets."""
     return [*GENERATORS, *real.REAL]
 
 
@@ -114,13 +115,15 @@ def source_of(
     same_rows: bool = False,
     progress: FileProgress | None = None,
 ) -> Source:
-    """The source behind a name, the path of a file, or rows with labels; a source is its own.
+    """Return the source for a name, a file's path, or rows with labels; a source is returned unchanged.
 
-    `label`, `text`, `categorical`, `numeric` and `drop` name columns of a file or a frame; other columns are taken for what their first values look like. `text=True`
-    says that the rows are texts themselves. Texts are cut into words, and into `ngrams` of characters (`3`, or `3-5`), or are what the method `transform` of
-    `vectorizer` makes of them. `candidates` names the column that lists the classes of which one can be played, or is a list with those of each row; `rewards` are the
-    columns with what each class is worth in a row (`["walk", "drive"]`, or `"worth_*"`), or a matrix. `prepare` says what is done to the rows (`onebit.data.preparation`). With
-    `same_rows` a generator draws its rows once, for all runs. `progress` is called during downloads and conversions, which write to the user's cache.
+    `label`, `text`, `categorical`, `numeric` and `drop` name columns of a file or a frame; the kinds of other columns
+    are guessed from their first values. `text=True` says that the rows themselves are texts. Texts are split into
+    words, and into `ngrams` of characters (`3`, or `3-5`), or encoded by the method `transform` of `vectorizer`.
+    `candidates` names the column that lists the classes that may be chosen, or is a list of them for each row.
+    `rewards` names the columns with the reward of each class (`["walk", "drive"]`, or `"worth_*"`), or is a matrix.
+    `prepare` lists preprocessing steps (`onebit.data.preparation`). With `same_rows` a generator draws its rows once,
+    for all runs. `progress` is called during downloads and conversions, which write to the user's cache.
 
     >>> source_of("synsep10").make(50, 0).X.shape
     (50, 100)
@@ -180,7 +183,7 @@ def source_of(
 
 
 class _Answers(NamedTuple):
-    """The values given beside rows that say what is right in each."""
+    """The values given beside the rows that determine what is right in each."""
 
     y: Any
     classes: Iterable[ClassName] | None
@@ -189,7 +192,7 @@ class _Answers(NamedTuple):
 
 
 def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Split candidates and rewards into names of columns and values; None is neither."""
+    """Split candidates and rewards into column names and values; None counts as neither."""
     columns, values = {}, {}
     for what, value in given.items():
         names = isinstance(value, list | tuple) and value and all(isinstance(name, str) for name in value)
@@ -201,7 +204,7 @@ def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: tuple[str, ...]) -> Source:
-    """Return the source of rows at hand: a frame, texts, or anything else that a learner takes."""
+    """Return the source of in-memory rows: a frame, texts, or anything else that a learner takes."""
     y, classes, candidates, rewards = answers
     if rewards is not None:
         if y is not None:
@@ -271,7 +274,7 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
             yield Dataset(rows, labels, classes)
 
     if not same_rows:
-        # A step may have to look at all rows first.
+        # With steps there are no pieces: a step may have to see all rows first.
         return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
     once: dict[int, Dataset] = {}
 

@@ -1,6 +1,6 @@
-"""What happens to the rounds of a stream by chance: noise and drift in the labels, feedback that comes late or never.
+"""Random changes to the rounds of a stream: label noise, drift, delayed and missing feedback.
 
-Each thing has draws of its own from a run's seed; those of `onebit.data.streams` have the numbers beside these.
+Each uses draws of its own from a run's seed; those of `onebit.data.streams` have the adjacent numbers.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from onebit.engine.schedule import NOTHING, Schedule, StreamPart, events_of
 from onebit.errors import InputError, brief, nearest
 
 _DRIFT, _DELAY, _MISSING = 17, 18, 19
-TAIL = 1.5  # of the heavy tail: the variance is infinite, the mean is not
-PROPORTION = 4  # rounds that wait, at most, for each that is decided in a part, but for the last
-AT_ONCE = 1 << 19  # draws of the first kind that are passed over
+TAIL = 1.5  # exponent of the heavy tail: the variance is infinite, the mean is not
+PROPORTION = 4  # at most so many rounds wait for each new round of a part, except in the last part
+AT_ONCE = 1 << 19  # draws of the first kind skipped at a time
 
 Number = TypeVar("Number", bound=np.generic)
 
 
 class DrawsInTurn(Generic[Number]):
-    """Draws of two kinds for some rounds at a time, where a generator makes all of the first kind before any of the second.
+    """Draws of two kinds, in pieces, where a generator makes all of the first kind before the second.
 
     The numbers are those that the generator would have made for all `rounds` at once.
     """
@@ -39,11 +39,11 @@ class DrawsInTurn(Generic[Number]):
         self._second: np.random.Generator | None = None
 
     def next(self, size: int) -> tuple[NDArray[Number], np.random.Generator]:
-        """Return the first kind for the next rounds, and the generator that makes the second for them."""
+        """Return the next draws of the first kind, and the generator for as many of the second."""
         if self._second is None and size == self._rounds:
             return self._draw(self._first, size), self._first
         if self._second is None:
-            # How far that is cannot be known, since a draw may be rejected: they are all made.
+            # To find where the second kind starts, make all draws of the first: a draw may be rejected, which takes another.
             self._second = copy.deepcopy(self._first)
             for done in range(0, self._rounds, AT_ONCE):
                 self._draw(self._second, min(AT_ONCE, self._rounds - done))
@@ -51,21 +51,27 @@ class DrawsInTurn(Generic[Number]):
 
 
 class UniformNoise:
-    """A share of the labels of a stream is drawn anew, from all classes. The new labels are drawn first, then who gets one."""
+    """Label noise: a share of the labels is replaced by labels drawn uniformly from all classes.
+
+    The new labels are drawn first, then which rounds get one.
+    """
 
     def __init__(self, generator: np.random.Generator, classes: int, share: float, rounds: int) -> None:
         self._share = share
         self._labels = DrawsInTurn(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
 
     def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Change the labels of the next rounds."""
+        """Return the labels of the next rounds with noise."""
         drawn, chances = self._labels.next(len(labels))
         return np.where(chances.random(len(labels)) < self._share, drawn, labels)
 
 
 @dataclass(frozen=True)
 class Drift:
-    """The labels are renamed, all at once where `begin` is `end`, or one by one between the two (fractions of the stream)."""
+    """A renaming of all labels, abrupt if `begin` equals `end`, else gradual between the two.
+
+    `begin` and `end` are fractions of the stream.
+    """
 
     begin: float
     end: float
@@ -103,17 +109,17 @@ class Drift:
 
 
 class Renaming:
-    """The labels of a stream that drifts, of one round after the other; no class keeps its name."""
+    """The labels of a drifting stream, for consecutive rounds; every class gets another name."""
 
     def __init__(self, drift: Drift, classes: int, rounds: int, seed: int) -> None:
         self._drift, self._rounds, self._done = drift, rounds, 0
         self._generator = np.random.default_rng([_DRIFT, seed])
         around = self._generator.permutation(classes)
         self._other = np.empty(classes, dtype=np.int64)
-        self._other[around] = np.roll(around, 1)  # one cycle through all classes, so that none stays
+        self._other[around] = np.roll(around, 1)  # one cycle through all classes, so that none keeps its name
 
     def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Change the labels of the next rounds."""
+        """Return the labels of the next rounds with drift."""
         begin, end = self._drift.begin, self._drift.end
         place = (np.arange(self._done, self._done + len(labels)) + 0.5) / self._rounds
         share = (place - begin) / max(end - begin, 1e-12)
@@ -123,7 +129,7 @@ class Renaming:
 
 @dataclass(frozen=True)
 class Delay:
-    """How many further rounds are decided before the feedback on a round comes."""
+    """The number of further rounds decided before the feedback on a round arrives."""
 
     kind: str
     mean: float
@@ -159,7 +165,7 @@ class Delay:
         return cls(kind, mean) if mean else None
 
     def draws(self, rounds: int, seed: int) -> Callable[[int], NDArray[np.int64]]:
-        """Return what gives the delays of the next rounds of so many, asked for their number."""
+        """Return a function that draws the delays of the next n rounds, of `rounds` in all."""
         generator = np.random.default_rng([_DELAY, seed])
         if self.kind == "fixed":
             return lambda size: np.full(size, int(self.mean), dtype=np.int64)
@@ -170,12 +176,12 @@ class Delay:
         def heavy(size: int) -> NDArray[np.int64]:
             tail, chances = tails.next(size)
             delays = np.minimum(tail * self.mean * (TAIL - 1.0), 1e12)
-            return np.floor(delays + chances.random(size)).astype(np.int64)  # rounded by chance, which keeps the mean
+            return np.floor(delays + chances.random(size)).astype(np.int64)  # randomized rounding, which keeps the mean
 
         return heavy
 
     def most_waiting(self, rounds: int) -> int:
-        """Return about how many of so many rounds wait for their feedback at the same time, at most."""
+        """Return the approximate maximum number of rounds that wait for feedback at the same time."""
         if self.kind == "fixed":
             return max(0, min(int(self.mean), rounds - int(self.mean)))
         return min(rounds, 2 * int(self.mean) + 1)
@@ -185,9 +191,9 @@ AnswerRounds = Callable[[int], NDArray[np.int64]]
 
 
 def draw_answer_rounds(delay: Delay | None, missing: float, rounds: int, seed: int) -> AnswerRounds:
-    """Return what says after which round the feedback of each of the next rounds comes, asked for their number; -1 for never.
+    """Return a function that draws after which round the feedback on each of the next n rounds arrives.
 
-    What comes after the last of so many rounds never comes.
+    It is -1 for never. Feedback due after the last of all `rounds` never arrives.
     """
     draw = None if delay is None else delay.draws(rounds, seed)
     chances, done = np.random.default_rng([_MISSING, seed]), 0
@@ -206,15 +212,16 @@ def draw_answer_rounds(delay: Delay | None, missing: float, rounds: int, seed: i
 
 
 class LateParts:
-    """The schedules of the parts of a stream: each begins with the rounds of those before that wait for their feedback.
+    """The schedules of parts of a stream, each beginning with earlier rounds that wait for feedback.
 
-    These are copied from part to part. So a part is no shorter than a share of them, and what is copied stays in proportion to the rounds.
+    Waiting rounds are copied from part to part. A part is therefore no shorter than a fixed share of them, so that the
+    cost of copying stays proportional to the number of rounds.
     """
 
     def __init__(self, rounds: int, draw: AnswerRounds) -> None:
         self._rounds, self._draw, self._first = rounds, draw, 0
         self._numbers = self._answers = NOTHING
-        self._X: list[NDArray[np.float32]] = []  # of the rounds that wait, and of those that have come since
+        self._X: list[NDArray[np.float32]] = []  # rows of waiting rounds and of new ones
         self._labels, self._order = [NOTHING], [NOTHING]
         self._sets: list[CandidateSets] = []
         self._come = 0
@@ -226,9 +233,9 @@ class LateParts:
         order: NDArray[np.int64],
         sets: CandidateSets | None = None,
     ) -> tuple[Dataset, Schedule] | None:
-        """Take the next rounds; return the rows and the schedule of a part if there are enough for one.
+        """Add the next rounds; return the rows and the schedule of a part once there are enough for one.
 
-        Where no order is given the rows are those of these rounds alone, and a part comes with the rows of those that wait.
+        If `order` is empty, `data` has the rows of these rounds only, and the part includes the rows of waiting rounds.
         """
         own_rows = not len(order)
         self._labels.append(labels)

@@ -1,4 +1,4 @@
-"""What one round of a stream brings, for a learner of any kind: x, the candidates, and somebody who answers."""
+"""One round of a stream for any learner: x, the candidates, and the feedback."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onebit.spaces.sparse import SparseRows
 
 @dataclass(frozen=True)
 class StreamFeedback:
-    """What a round answers: called with a label, whether that is right.
+    """The feedback of a round; call it with a label to learn whether that label is right.
 
     >>> answer = StreamFeedback("b", rewards={"a": 0.25, "b": 1.0}, corrected=True)
     >>> answer("a"), answer.reward("a"), answer.truth("a"), answer.given_for("b")
@@ -27,26 +27,26 @@ class StreamFeedback:
     """
 
     _label: ClassName
-    among: tuple[ClassName, ...] | None = None  # the candidates, where not all classes are
-    rewards: Mapping[ClassName, float] | None = None  # what each class is worth, where that is more than right or wrong
-    corrected: bool = False  # whether the right class is said where another was played
+    among: tuple[ClassName, ...] | None = None  # the candidates, if not all classes are
+    rewards: Mapping[ClassName, float] | None = None  # reward of each class, if not just right or wrong
+    corrected: bool = False  # whether the right class is revealed after a wrong choice
 
     def __call__(self, label: object) -> bool:
-        """Return whether a label is right: no other is worth more."""
+        """Return True if the label is right: no other is worth more."""
         if self.rewards is None:
             return bool(label == self._label)
         return self.reward(label) >= self.reward(self._label)
 
     def reward(self, label: Any) -> float:
-        """Return what a label is worth, from 0 to 1."""
+        """Return the reward of a label, from 0 to 1."""
         return float(self(label)) if self.rewards is None else self.rewards.get(label, 0.0)
 
     def truth(self, label: object) -> ClassName | None:
-        """Return the right class if this label is wrong and the round is corrected, else None."""
+        """Return the right class if this label is wrong and the round reveals it, else None."""
         return self._label if self.corrected and not self(label) else None
 
     def given_for(self, label: Any) -> dict[str, Any]:
-        """Return the feedback on this label as `Learner.learn` takes it: `right`, `reward` or `truth`."""
+        """Return the feedback on a label as keywords of `Learner.learn`: `right`, `reward` or `truth`."""
         truth = self.truth(label)
         if truth is not None:
             return {"truth": truth}
@@ -54,28 +54,31 @@ class StreamFeedback:
 
 
 class StreamRound(NamedTuple):
-    """A round: x, and what says whether a label is right."""
+    """A round: x, and the feedback that tells whether a label is right."""
 
     x: Any
     right: StreamFeedback
 
 
 class Offer(NamedTuple):
-    """What there is to decide on where rounds have candidates: x, and the classes of which one can be played."""
+    """What to decide in a round with candidates: x, and the classes that may be chosen."""
 
     x: Any
     among: tuple[ClassName, ...]
 
 
 def among_of(data: Dataset, schedule: Schedule, number: int) -> tuple[ClassName, ...] | None:
-    """Return the candidates of a round of a schedule by name; None if all classes are."""
+    """Return the names of a round's candidates; None if all classes are candidates."""
     if not len(schedule.among):
         return None
     return tuple(data.classes[member] for member in candidates_at(schedule.among, number))
 
 
 def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> StreamFeedback:
-    """Return the feedback of a step; whether it is corrected is drawn as in a run of a new learner with this seed."""
+    """Return the feedback of a step of the schedule.
+
+    Whether it is corrected is drawn as in a run of a new learner with this seed.
+    """
     number = schedule.round_of(step)
     rewards = None
     if len(schedule.rewards):
@@ -91,14 +94,14 @@ def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> Stre
 
 
 def table_of(X: Any) -> Any:
-    """Return rows in a form from which one can be taken: CSR, an array, or a list."""
+    """Return rows in a form that can be indexed by row: CSR, an array, or a list."""
     if is_sparse(X) and getattr(X, "format", "csr") != "csr":
         return X.tocsr()
     return X.to_numpy() if hasattr(X, "to_numpy") else X
 
 
 def row_of(X: Any, row: int) -> Any:
-    """Return one of these rows."""
+    """Return one row."""
     if not is_sparse(X):
         return X[row]
     a, b = int(X.indptr[row]), int(X.indptr[row + 1])

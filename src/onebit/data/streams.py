@@ -1,7 +1,7 @@
-"""A stream: labelled data, and how they come. The order of the rows, noise in the labels, drift, feedback late or never.
+"""Streams: labelled data in an order, with optional label noise, drift, delayed and missing feedback.
 
-Everything by chance is drawn from the seed of a run, each thing from draws of its own: two runs with the same seed have the same
-order, the same noise and the same delays, whichever learners they are for.
+Everything random is drawn from the seed of a run, each kind with draws of its own: two runs with the same seed have the
+same order, noise and delays, whichever learners they are for.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ ORDERS = {
     "shuffle": "the rows in a random order, different in each run and each pass",
     "resample": "rows drawn with replacement",
 }
-PIECE_ROUNDS = 1 << 16  # of a schedule that is made in pieces
-ROUND_BYTES = 16  # of the label of a round and of the number of its row
-MEMBER_BYTES = 16  # of a candidate: where it stands in a set, and in the array of all
-LATE_BYTES = 256  # the most that a round of a stream takes where feedback comes late or never
+PIECE_ROUNDS = 1 << 16  # rounds in a piece of a schedule
+ROUND_BYTES = 16  # the label of a round and its row number
+MEMBER_BYTES = 16  # a candidate, in a set and in the packed array
+LATE_BYTES = 256  # at most, for a round whose feedback may come late or never
 
-# The candidates of the next rounds, whose rows and labels these are; None where there are none.
+# Returns the candidates of the next rounds, given their data, row numbers and labels; None if there are none.
 RoundCandidates = Callable[[Dataset, NDArray[np.int64], NDArray[np.int64]], CandidateSets | None]
-LabelChanges = Callable[[NDArray[np.int64]], NDArray[np.int64]]  # the labels of the next rounds, before and after
+# Returns the changed labels of the next rounds.
+LabelChanges = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
-# What is drawn from a run's seed, each from draws of its own.
-_ORDER, _NOISE = 15, 16  # drift, delays and what is missing have the next ones
+# Numbers of the random generators seeded by a run, one for each use.
+_ORDER, _NOISE = 15, 16  # drift, delays and missing feedback have the next ones
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Stream:
     delay: Delay | None
     missing: float
     seed: int
-    candidates: int = 0  # so many in each round, drawn; where the source lists them, or all classes are, none
+    candidates: int = 0  # number drawn in each round; 0 if the source lists them, or all classes are candidates
     corrected: float = 0.0
 
     def __repr__(self) -> str:
@@ -67,12 +68,12 @@ class Stream:
 
     @cached_property
     def key(self) -> str:
-        """The definition as text: equal streams have equal keys."""
+        """The definition as text; equal streams have equal keys."""
         return json.dumps(self.described(), sort_keys=True)
 
     @property
     def name(self) -> str:
-        """The name shown in tables: the data, and how they were changed."""
+        """The name shown in tables: the data and the changes made to them."""
         settings = {
             "noise": self.noise,
             "drift": self.drift,
@@ -86,34 +87,34 @@ class Stream:
 
     @property
     def late(self) -> bool:
-        """Whether feedback comes late or never."""
+        """True if feedback may come late or never."""
         return self.delay is not None or self.missing > 0.0
 
     @property
     def restricted(self) -> bool:
-        """Whether rounds have candidates."""
+        """True if rounds have candidates."""
         return bool(self.candidates or self.source.candidates)
 
     @property
     def drawn_in_order(self) -> bool:
-        """Whether rows are drawn for one round after the other, so that those before need not be there."""
+        """True if rows are drawn for consecutive rounds, so that earlier ones need not be kept."""
         return self.source.pieces is not None and self.order == "file"
 
     @property
     def whole_bytes(self) -> int:
-        """The memory that a run takes, besides rows that are there anyway, where all of its rounds are made at once."""
+        """The memory in bytes of a run whose rounds are all made at once, not counting fixed rows."""
         rows = 0 if self.source.fixed else self._row_bytes
         return self.rounds * rows + self._schedule_bytes
 
     @property
     def _schedule_bytes(self) -> int:
-        """The memory of a schedule of all rounds."""
-        chosen = 8 * CHOICE_COLUMNS if self.corrected else 0  # choices are kept, to be corrected
+        """The memory in bytes of a schedule of all rounds."""
+        chosen = 8 * CHOICE_COLUMNS if self.corrected else 0  # choices are kept for corrections
         return int(self.rounds * ((LATE_BYTES if self.late else ROUND_BYTES + chosen) + self._candidate_bytes))
 
     @property
     def _candidate_bytes(self) -> float:
-        """The memory of the candidates of a round, on average."""
+        """The average memory in bytes of the candidates of a round."""
         if self.source.candidates:
             data = self.data(0)
             assert data.candidates is not None
@@ -122,35 +123,38 @@ class Stream:
 
     @property
     def _row_bytes(self) -> int:
-        """The memory of a row that is drawn, with its label."""
+        """The memory in bytes of a drawn row and its label."""
         return 4 * self.source.columns + LABEL_BYTES
 
     @property
     def least_bytes(self) -> tuple[int, int]:
-        """The memory that all runs share and that each run takes, besides rows that were given, however small its pieces are."""
+        """The least memory in bytes shared by all runs and needed by each, however small the pieces are.
+
+        Rows that were given are not counted.
+        """
         drawn, rows = self.source.columns > 0, self.rounds if self.source.columns else self.source.rounds
         shared = rows * self._row_bytes if drawn and self.source.fixed else 0
         own = rows * self._row_bytes if drawn and not self.source.fixed and not self.drawn_in_order else 0
         if self.order == "shuffle":
-            own += rows * ROUND_BYTES  # a permutation, and the rest of the one before
+            own += rows * ROUND_BYTES  # a permutation, and the remainder of the previous one
         if self.delay is not None:
             row = self._row_bytes if self.drawn_in_order else 0
-            waits = 6 * row + 2 * (LATE_BYTES + self._candidate_bytes)  # while one part follows another
+            waits = 6 * row + 2 * (LATE_BYTES + self._candidate_bytes)  # while one part is replaced by the next
             own += int(self.delay.most_waiting(self.rounds) * waits)
         return shared, own
 
     @cached_property
     def about(self) -> str:
-        """A line on fixed rows; empty if rows are drawn anew in every run."""
+        """A description of fixed rows; empty if rows are drawn anew in every run."""
         return describe_rows(self.data(0), self.order, self.candidates) if self.source.fixed else ""
 
     @cached_property
     def caveat(self) -> str:
-        """A line on why errors on this stream mean less than they seem to; empty if they do not."""
+        """A warning if errors on this stream mean less than they seem to; otherwise empty."""
         return describe_long_runs(self.data(0).y) if self.order == "file" and self.source.fixed else ""
 
     def described(self) -> dict[str, Any]:
-        """Return all that defines the stream except the seed of a run, as plain values."""
+        """Return all that defines the stream, except the seed of a run, as plain values."""
         return {
             **self.source.identity,
             "rounds": self.rounds,
@@ -159,7 +163,7 @@ class Stream:
             "drift": None if self.drift is None else str(self.drift),
             "delay": None if self.delay is None else str(self.delay),
             "missing": self.missing,
-            # Named only where they are used: 0 is not a value that a stream takes.
+            # Present only if used; 0 is not a value that a stream takes.
             **({"candidates": self.candidates} if self.candidates else {}),
             **({"corrected": self.corrected} if self.corrected else {}),
         }
@@ -188,10 +192,10 @@ class Stream:
         )
 
     def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
-        """Yield the rows and the schedule of the run with this seed, some rounds at a time, which count from 0 in each.
+        """Yield the rows and the schedule of the run with this seed in pieces; rounds count from 0 in each.
 
-        Rows that are drawn one after the other are let go of, but for those whose feedback is to come. Those that are fixed, or come
-        in an order of their own, stay: `held` are they, where somebody has them.
+        Rows drawn for consecutive rounds are released, except those whose feedback is still to come. Rows that are
+        fixed, or come in another order, are kept; pass them as `held` if they are already in memory.
         """
         changes, candidates, first = None, None, 0
         answers = draw_answer_rounds(self.delay, self.missing, self.rounds, seed)
@@ -212,12 +216,12 @@ class Stream:
             first += len(labels)
 
     def _with_feedback(self, data: Dataset, schedule: Schedule) -> Schedule:
-        """Return a schedule of these rows with the feedback beyond right and wrong."""
+        """Return the schedule with the rewards of these rows and the share of corrections."""
         rewards = NO_REWARDS if data.rewards is None else data.rewards
         return schedule._replace(rewards=rewards, corrections=self.corrected)
 
     def _parts(self, seed: int, held: Dataset | None) -> Iterator[tuple[Dataset, NDArray[np.int64]]]:
-        """Yield rows, and the numbers of those that the next rounds take; without such, all one after the other."""
+        """Yield rows and the row numbers of the next rounds; an empty array means all rows in order."""
         if self.drawn_in_order:
             assert self.source.pieces is not None
             for piece in self.source.pieces(self.rounds, seed):
@@ -228,7 +232,7 @@ class Stream:
             yield data, order
 
     def _orders(self, rows: int, seed: int) -> Iterator[NDArray[np.int64]]:
-        """Yield the row of every round, some rounds at a time."""
+        """Yield the row number of each round, in pieces."""
         generator, waiting, first = np.random.default_rng([_ORDER, seed]), NOTHING, 0
         while first < self.rounds:
             size = min(PIECE_ROUNDS, self.rounds - first)
@@ -244,7 +248,7 @@ class Stream:
             first += size
 
     def _changes(self, classes: int, seed: int) -> LabelChanges:
-        """Return what changes the labels of the rows by noise and drift, from the first round on."""
+        """Return a function that applies noise and drift to the labels of consecutive rounds."""
         changes: list[UniformNoise | Renaming] = []
         if self.noise:
             generator = np.random.default_rng([_NOISE, seed])
@@ -256,7 +260,7 @@ class Stream:
         )
 
     def _candidates(self, classes: int, seed: int) -> RoundCandidates:
-        """Return what gives the candidates of the rounds, from the first on."""
+        """Return a function that returns the candidates of consecutive rounds."""
         draws = CandidateDraws(self.candidates, classes, seed) if self.candidates else None
 
         def candidates(data: Dataset, order: NDArray[np.int64], labels: NDArray[np.int64]) -> CandidateSets | None:
@@ -268,13 +272,13 @@ class Stream:
 
         return candidates
 
-    # --- one round after the other, for a learner of any kind -------------------------------------------------------
+    # --- iteration over rounds, for any learner -----------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.rounds
 
     def __iter__(self) -> Iterator[StreamRound]:
-        """Yield round after round, if feedback comes at once; the candidates of a round are `right.among`."""
+        """Yield the rounds of a stream with immediate feedback; `right.among` holds their candidates."""
         if self.late:
             raise InputError("in this stream feedback comes late or never: go through stream.events() instead")
         for what, _, value in self.events():
@@ -284,9 +288,9 @@ class Stream:
                 yield StreamRound(x, value)
 
     def events(self) -> Iterator[tuple[str, int, Any]]:
-        """Yield what happens: ("decide", number of the round, x), and later, or never, ("answer", number of the round, right).
+        """Yield ("decide", round number, x), and later or never ("answer", round number, right).
 
-        If rounds have candidates, an `Offer` of x and those takes the place of x. `right` is a `StreamFeedback`.
+        In rounds with candidates, x is an `Offer` of x and the candidates. `right` is a `StreamFeedback`.
 
         >>> rounds = stream([[0.0], [1.0]], ["no", "yes"], rounds=3, order="file", delay=1)
         >>> [(what, number) for what, number, _ in rounds.events()]
@@ -323,14 +327,16 @@ def stream(
 ) -> Stream:
     """Turn labelled data into a stream of rounds that are answered with right or wrong.
 
-    `X` is the name of a data set, a path, or rows with labels `y`; further keywords are those of `onebit.data.source_of`. Rows are shuffled
-    unless another `order` is given, because many files are sorted by class, and then "the same as before" is nearly always right. Generated data
-    arrive in the order in which they are drawn. With probability `noise` a label is replaced by one drawn uniformly, and with probability `missing` the
-    feedback on a round never arrives.
+    `X` is the name of a data set, a path, or rows with labels `y`; further keywords are those of
+    `onebit.data.source_of`. Rows are shuffled unless another `order` is given, because many files are sorted by class,
+    and then "the same as before" is nearly always right. Generated data arrive in the order in which they are drawn.
+    With probability `noise` a label is replaced by one drawn uniformly, and with probability `missing` the feedback on
+    a round never arrives.
 
-    With `candidates=5` each round has five candidates, the right class among them; `candidates` can also name the column that lists them, or be such a list
-    with the names for each row. With `corrected`, the label is revealed in that share of the wrong rounds. `rewards` gives the worth of each class in each row, from 0 to
-    1, as columns of a table or as a matrix.
+    With `candidates=5` each round has five candidates, the right class among them; `candidates` can also name the
+    column that lists them, or be a list of names for each row. With `corrected`, the label is revealed in that share of
+    the wrong rounds. `rewards` gives the reward of each class in each row, from 0 to 1, as columns of a table or as a
+    matrix.
 
     Side effect: data that are not on this machine may be downloaded into the user's cache.
 
@@ -375,7 +381,7 @@ def stream(
 
 
 def stream_parameters() -> dict[str, inspect.Parameter]:
-    """Return the parameters of `stream` beside the data themselves: its own, and those that it passes to `source_of`."""
+    """Return the parameters of `stream` and `source_of`, except the data X and y."""
     known = {**named_parameters(stream), **named_parameters(source_of)}
     return {name: parameter for name, parameter in known.items() if name not in ("X", "y")}
 

@@ -1,6 +1,7 @@
-"""svmlight (libsvm) files: a line is a label and pairs column:value, read with scikit-learn, block by block.
+"""Reading of svmlight (libsvm) files: a line is a label and pairs column:value.
 
-Columns may be counted from 0 or from 1, and a file does not say from which: from 1 where no column 0 occurs.
+They are read with scikit-learn, block by block. Columns may be counted from 0 or from 1, and a file does not say which:
+from 1 is assumed if no column 0 occurs.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from onebit.data.file_blocks import ArrayBlock, ArrayStore, FileReader, open_unp
 from onebit.data.labels import MOST_CLASSES
 from onebit.errors import InputError, brief
 
-BLOCK = 1 << 22  # bytes; lines are never cut
+BLOCK = 1 << 22  # bytes; whole lines are read
 _CHUNK = 1 << 20
 
 
 class Svmlight(FileReader):
-    """An svmlight file, plain or compressed."""
+    """A reader of svmlight files, plain or compressed."""
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
         super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
@@ -76,7 +77,7 @@ class Svmlight(FileReader):
         return "a line after the last"
 
     def _texts(self) -> Iterator[tuple[int, bytes, int]]:
-        """The number of lines before, whole lines, and the bytes read from disk so far."""
+        """Yield the number of preceding lines, a block of whole lines, and the bytes read from disk so far."""
         lines = 0
         try:
             with open_unpacked(self.path) as (file, raw):

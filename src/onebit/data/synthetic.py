@@ -1,7 +1,7 @@
 """The synthetic streams of the papers, each a function of (rounds, seed).
 
-Each is drawn in pieces of bounded size, and what is drawn does not depend on how large they are. Where the formulas draw one thing
-for all rounds and then another, each thing has a generator of its own, which begins where that of the formulas would have been.
+Each is drawn in pieces of bounded size, and the size does not affect what is drawn. Where the formulas draw one thing
+for all rounds and then another, each has a generator of its own, which starts where that of the formulas would be.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from onebit.data.stream_changes import UniformNoise
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
 P = ParamSpec("P")
 
-NOISE = 0.05  # this share of the labels is replaced by a label drawn uniformly
-PIECE_VALUES = 1 << 19  # numbers of the rows of a piece
-AHEAD = 2  # pieces that threads draw before they are needed
+NOISE = 0.05  # share of the labels that are replaced by one drawn uniformly
+PIECE_VALUES = 1 << 19  # values in the rows of a piece
+AHEAD = 2  # pieces that threads draw ahead
 
 
 class Drawn(Generic[P]):
-    """Rows and labels for a number of rounds and a seed: `pieces` one after the other, a call all of them at once."""
+    """A generator of rows and labels from a seed: `pieces` yields them in parts, a call returns all."""
 
     def __init__(self, pieces: Callable[Concatenate[int, int, P], Iterator[Labelled]]) -> None:
         self.pieces = pieces
         update_wrapper(self, pieces)
 
     def __call__(self, rounds: int, seed: int, *args: P.args, **kwargs: P.kwargs) -> Labelled:
-        """All rows, and their labels."""
+        """Return all rows and their labels."""
         pieces, filled = self.pieces(rounds, seed, *args, **kwargs), 0
         labels = np.empty(rounds, dtype=np.int64)
         for x, y in pieces:
@@ -47,16 +47,20 @@ class Drawn(Generic[P]):
 
 @Drawn
 def synsep10(rounds: int, seed: int) -> Iterator[Labelled]:
-    """SynSep of Arora and Manwani 2020 as described: x uniform on [-1, 1]^100; the class whose ten coordinates sum lowest.
+    """SynSep of Arora and Manwani 2020 as described: ten classes over [-1, 1]^100, separable.
 
-    u_i is all ones but -1 at i, i + 10, ..., i + 90, and the label is argmax u_i.x. Separable, without a margin; chance 90 %.
+    x is uniform, and the label is the class whose ten coordinates have the smallest sum: argmax u_i.x, where u_i is all
+    ones but -1 at i, i + 10, ..., i + 90. There is no margin; chance has an error of 90 %.
     """
     yield from _cube_pieces(rounds, [10, seed])
 
 
 @Drawn
 def synnonsep10(rounds: int, seed: int) -> Iterator[Labelled]:
-    """SynNonSep of Arora and Manwani 2020 as described: `synsep10` with 5 % of the labels drawn anew (floor 4.5 %)."""
+    """SynNonSep of Arora and Manwani 2020 as described: `synsep10` with 5 % of the labels redrawn.
+
+    The lowest possible error is 4.5 %.
+    """
     noise = UniformNoise(np.random.default_rng([11, seed]), 10, NOISE, rounds)
     for x, y in synsep10.pieces(rounds, seed):
         yield x, noise.on(y)
@@ -64,9 +68,10 @@ def synnonsep10(rounds: int, seed: int) -> Iterator[Labelled]:
 
 @Drawn
 def synsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
-    """SynSep of Arora and Manwani 2020 as their released generator makes it: 8 if the last coordinate is positive, else 9.
+    """SynSep of Arora and Manwani 2020 as their released generator makes it: classes 8 and 9 only.
 
-    The generator overwrites its running sum, so that only the last term counts. The paper's figures were made with this.
+    The label is 8 if the last coordinate is positive, else 9: the generator overwrites its running sum, so that only
+    the last term counts. The paper's figures were made with this generator.
     """
     for x, _ in _cube_pieces(rounds, [12, seed]):
         yield x, np.where(x[:, 99] > 0.0, 8, 9).astype(np.int64)
@@ -74,7 +79,7 @@ def synsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
 
 @Drawn
 def synnonsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
-    """The released SynSep with 5 % of the labels drawn anew, from ten classes."""
+    """SynNonSep as released: `synsep10_released` with 5 % of the labels redrawn from ten classes."""
     noise = UniformNoise(np.random.default_rng([13, seed]), 10, NOISE, rounds)
     for x, y in synsep10_released.pieces(rounds, seed):
         yield x, noise.on(y)
@@ -82,14 +87,15 @@ def synnonsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
 
 @Drawn
 def synsep9(rounds: int, seed: int) -> Iterator[Labelled]:
-    """SynSep of Kakade et al. 2008: nine topics over 400 binary words, scaled to length one; separable with a margin.
+    """SynSep of Kakade et al. 2008: nine topics over 400 binary words, scaled to unit length, separable.
 
-    Each class owns 20 to 40 of the words 0..119. A row has all words of its class but five, and 20 of the words 120..399.
+    There is a margin. Each class owns 20 to 40 of the words 0..119. A row has all words of its class but five, and 20
+    of the words 120..399.
     """
     generator = np.random.default_rng([9, seed])
     owned = [generator.permutation(120)[: generator.integers(20, 41)] for _ in range(9)]
     labels = copy.deepcopy(generator)
-    # The labels of all rows are drawn first, then the words of each class, which need a number for each of its rows and words.
+    # All labels are drawn first, then the words of each class, which take one number per row and word.
     counts = np.zeros(9, dtype=np.int64)
     for size in _sizes(rounds, 1):
         counts += np.bincount(generator.integers(0, 9, size=size), minlength=9)
@@ -112,26 +118,30 @@ def synsep9(rounds: int, seed: int) -> Iterator[Labelled]:
 
 @Drawn
 def synnonsep9(rounds: int, seed: int) -> Iterator[Labelled]:
-    """SynNonSep of Kakade et al. 2008: `synsep9` with 5 % of the labels drawn anew (floor 4.4 %)."""
+    """SynNonSep of Kakade et al. 2008: `synsep9` with 5 % of the labels redrawn.
+
+    The lowest possible error is 4.4 %.
+    """
     noise = UniformNoise(np.random.default_rng([14, seed]), 9, NOISE, rounds)
     for x, y in synsep9.pieces(rounds, seed):
         yield x, noise.on(y)
 
 
 def _cube_pieces(rounds: int, seed: list[int]) -> Iterator[Labelled]:
-    """Yield rows uniform on [-1, 1)^100 with the class whose coordinates, every tenth, sum lowest, the first of several.
+    """Yield rows uniform on [-1, 1)^100, labelled with the class whose coordinates have the lowest sum.
 
-    Threads draw ahead: each piece has a generator of its own, which begins where the piece before ends.
+    Every tenth coordinate belongs to one class, and ties go to the first class. Threads draw ahead: each piece has a
+    generator of its own, which starts where the previous piece ends.
     """
 
     def draw(first: int, size: int) -> Labelled:
         generator = np.random.default_rng(seed)
-        _skip(generator, first * 50)  # a row takes 50 words of 64 bits
+        _skip(generator, first * 50)  # a row takes 50 words of 64 bits each
         x = generator.random((size, 100), dtype=np.float32)
         x *= 2.0
         x -= 1.0
         sums = x[:, :10].astype(np.float64)
-        for begin in range(10, 100, 10):  # multiples of 2^-23: no sum is rounded
+        for begin in range(10, 100, 10):  # the values are multiples of 2^-23, so no sum is rounded
             sums += x[:, begin : begin + 10]
         return x, sums.argmin(axis=1).astype(np.int64)
 
@@ -149,13 +159,16 @@ def _cube_pieces(rounds: int, seed: list[int]) -> Iterator[Labelled]:
 
 
 def _sizes(rounds: int, columns: int) -> Iterator[int]:
-    """How many rows the pieces with so many columns have."""
+    """Return the number of rows of each piece, given the number of columns."""
     most = PIECE_VALUES // columns
     return (min(most, rounds - first) for first in range(0, rounds, most))
 
 
 def _skip(generator: np.random.Generator, count: int) -> None:
-    """Move on as drawing so many float64 would. What is left of a word that was drawn in halves stays for the next half."""
+    """Advance the generator as if it had drawn `count` float64 values.
+
+    An unused half of a word stays available for the next draw of 32 bits.
+    """
     bits = generator.bit_generator
     half = {name: bits.state[name] for name in ("has_uint32", "uinteger")}
     bits.advance(count)  # type: ignore[attr-defined]

@@ -1,7 +1,8 @@
-"""Texts and categories as sparse columns: what they are made of is hashed, and the columns that occur are numbered at the end.
+"""Encoding of texts and categories as sparse columns by hashing.
 
-A text is the set of its words, and of the groups of characters of these where such are asked for, scaled to length one. Hashing needs no
-second look at a file and no memory for names; among 2^22 columns few things meet.
+A text is the set of its words and, if requested, of their character n-grams, scaled to unit length. Columns that occur
+are numbered at the end. Hashing needs neither a second pass over a file nor memory for names; among 2^22 columns there
+are few collisions.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ from onebit.features.named import hashed, words_in
 from onebit.features.rows import build_csr, is_sparse
 
 BUCKETS = 1 << 22
-LONGEST = 12  # characters of a group
-_KNOWN = 1 << 18  # things whose column is remembered
-_SLICE = 1 << 20  # stored columns that are renumbered at a time
+LONGEST = 12  # characters of an n-gram
+_KNOWN = 1 << 18  # names whose column is cached
+_SLICE = 1 << 20  # stored column indices renumbered at a time
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # rows, columns, values
 
 
 @dataclass(frozen=True)
 class Ngrams:
-    """Groups of characters of a word, from so many to so many, with the ends of the word."""
+    """The lengths, from `least` to `most`, of the character n-grams of a word, including its boundaries."""
 
     least: int
     most: int
@@ -60,7 +61,7 @@ class Ngrams:
         return cls(least, most)
 
     def groups(self, word: str) -> set[str]:
-        """Return the groups of a word.
+        """Return the n-grams of a word.
 
         >>> sorted(Ngrams(3, 3).groups("cat"))
         [' ca', 'at ', 'cat']
@@ -71,25 +72,25 @@ class Ngrams:
 
 
 class Encoder:
-    """An encoder of cells as entries of sparse rows, which knows the columns that occurred."""
+    """An encoder of cells as entries of sparse rows, which records the columns that occur."""
 
     def __init__(self, numbers: int, ngrams: Ngrams | None, vectorizer: Any, texts: int, what: str) -> None:
         self._numbers, self._ngrams, self._vectorizer, self._what = numbers, ngrams, vectorizer, what
         self._used = np.zeros(BUCKETS, dtype=bool)
-        # How wide the vectorizer's rows are decides on the place of everything after them.
+        # The width of the vectorizer's rows determines where the hashed columns start.
         self._width = 0 if vectorizer is None else int(transform_texts(vectorizer, [""], what).shape[1])
-        self._start = numbers + texts * self._width  # where the hashed columns start
+        self._start = numbers + texts * self._width  # first hashed column
         self._bucket: Callable[[str], int] = lru_cache(_KNOWN)(lambda name: hashed(name, BUCKETS))
 
     def categories(self, name: str, distinct: Iterable[object], which: NDArray[Any]) -> Entries:
-        """Encode one value of a column in each row."""
+        """Encode one value of a categorical column per row."""
         buckets = np.array([self._bucket(f"{name}\0{value}") for value in distinct], dtype=np.int64)
         columns = buckets[which]
         self._used[columns] = True
         return np.arange(len(which)), self._start + columns, np.ones(len(which))
 
     def texts(self, name: str, number: int, texts: Sequence[str]) -> Entries:
-        """Encode a text in each row; `number` counts the columns of text."""
+        """Encode one text per row; `number` is the index of the column among the text columns."""
         if self._vectorizer is not None:
             return self._vectorized(number, texts)
         rows: list[int] = []
@@ -128,11 +129,11 @@ class Encoder:
 
     @property
     def width(self) -> int:
-        """The number of columns, once all has been read."""
+        """The number of columns, once everything has been read."""
         return self._start + int(self._used.sum())
 
     def renumber(self, columns: NDArray[Any]) -> None:
-        """Leave out the hashed columns that never occurred, in place."""
+        """Renumber columns in place, leaving out the hashed columns that never occurred."""
         start = self._start
         place = start + np.cumsum(self._used, dtype=np.int64) - 1
         for first in range(0, len(columns), _SLICE):
@@ -142,7 +143,7 @@ class Encoder:
 
 
 def encode_texts(texts: Sequence[str], ngrams: Ngrams | None, vectorizer: Any) -> Csr:
-    """Return texts that are rows themselves as a sparse matrix."""
+    """Return texts as the rows of a sparse matrix."""
     encoder = Encoder(0, ngrams, vectorizer, 1, "the rows")
     values, columns, starts = join_entries([encoder.texts("", 0, texts)], len(texts))
     encoder.renumber(columns)
@@ -157,10 +158,10 @@ def join_entries(entries: Sequence[Entries], rows: int) -> tuple[NDArray[Any], N
 
 
 def transform_texts(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
-    """Return what a vectorizer makes of texts: a matrix with a row for each."""
+    """Return the vectorizer's matrix for texts; raise InputError unless it has a row of numbers for each."""
     try:
         matrix = vectorizer.transform(list(texts))
-    except Exception as error:  # whatever an object of the user's raises
+    except Exception as error:  # a user's object may raise anything
         reason = " ".join(str(error).split())
         raise InputError(f"the vectorizer refuses the texts of {what}: {type(error).__name__}: {reason}") from error
     if not is_sparse(matrix):
@@ -174,7 +175,7 @@ def transform_texts(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
 
 
 def require_texts(X: Any) -> list[str]:
-    """Return rows as texts; refuse a row that is none."""
+    """Return rows as a list of texts; raise InputError for a row that is not a text."""
     texts = list(X)
     for row, text in enumerate(texts):
         if not isinstance(text, str) or not is_encodable(text):

@@ -1,4 +1,4 @@
-"""Tables whose cells have types: Parquet files and frames, as Arrow has them, and JSON lines and Excel sheets, read row by row."""
+"""Tables with typed cells: Parquet and frames, read with Arrow; JSON lines and Excel, read by row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onebit.features.frames import narwhals_frame
 
 
 class ArrowTable(Columns):
-    """A table whose columns have types."""
+    """A table whose columns have Arrow types."""
 
     def __init__(self, path: Path, schema: Any, reading: Reading, classes: Iterable[ClassName] | None) -> None:
         from pyarrow import types
@@ -43,7 +43,7 @@ class ArrowTable(Columns):
 
     @abstractmethod
     def _parts(self, rows: int) -> Iterator[tuple[Any, int]]:
-        """Yield record batches of at most so many rows, each with the bytes read so far."""
+        """Yield record batches of at most `rows` rows, each with the number of bytes read so far."""
 
     def sample(self) -> Any:
         rows = max(1, min(TEXTS, BATCH // len(self.names)))
@@ -60,7 +60,7 @@ class ArrowTable(Columns):
 
 
 class Parquet(ArrowTable):
-    """A Parquet file."""
+    """A reader of Parquet files."""
 
     def __init__(self, path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> None:
         import pyarrow as arrow
@@ -82,12 +82,12 @@ class Parquet(ArrowTable):
 
 
 def parquet_batches(path: Path, rows: int, names: list[str] | None = None) -> Iterator[Any]:
-    """Yield record batches of at most so many rows of a Parquet file, of all columns or of these."""
+    """Yield record batches of at most `rows` rows of a Parquet file, with the named columns or all."""
     import pyarrow as arrow
     from pyarrow import parquet
 
     try:
-        # As it comes, Arrow keeps all it has read of the file, and reads whole columns of a row group.
+        # By default, Arrow keeps all it has read of the file, and reads whole columns of a row group.
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 16) as file:
             yield from file.iter_batches(rows, columns=names)
     except (arrow.ArrowException, OSError) as error:
@@ -95,7 +95,7 @@ def parquet_batches(path: Path, rows: int, names: list[str] | None = None) -> It
 
 
 class FrameTable(ArrowTable):
-    """A frame of pandas, polars or Arrow."""
+    """A reader of frames of pandas, polars or Arrow."""
 
     def __init__(self, frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName] | None) -> None:
         import pyarrow as arrow
@@ -134,7 +134,7 @@ class FrameTable(ArrowTable):
 
 
 def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName] | None) -> Dataset:
-    """Return the data of a frame; its labels are one of its columns, or `y`."""
+    """Return the data set of a frame; its labels are one of its columns, or `y`."""
     if y is not None and reading.label is not None:
         raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
     store, table = MemoryStore(), FrameTable(frame, y, reading, classes)
@@ -144,11 +144,11 @@ def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName
     return assemble_dataset(store.finish(), known, width, table.columns)
 
 
-Record = tuple[int, Sequence[Any], int]  # the line it is on, its cells in the order of the names, the bytes read so far
+Record = tuple[int, Sequence[Any], int]  # its line number, its cells in the order of the names, the bytes read so far
 
 
 class RowTable(Columns):
-    """A table whose rows are Python values."""
+    """A table whose cells are Python values."""
 
     def __init__(self, path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> None:
         self.path = path
@@ -160,7 +160,7 @@ class RowTable(Columns):
 
     @abstractmethod
     def _rows(self) -> Iterator[Record]:
-        """Yield the rows in their order."""
+        """Yield the rows in order."""
 
     def sample(self) -> Any:
         import pyarrow as arrow
@@ -172,7 +172,7 @@ class RowTable(Columns):
         for column in zip(*first, strict=True):
             try:
                 columns.append(arrow.array(column))
-            except (arrow.ArrowException, OverflowError):  # mixed: numbers, one of them written wrong, or texts
+            except (arrow.ArrowException, OverflowError):  # mixed types: numbers with some malformed, or texts
                 numbers = [cell if isinstance(cell, bool | int | float) else None for cell in column]
                 mostly = 2 * numbers.count(None) <= len(numbers)
                 texts = arrow.array([_text(cell) for cell in column])
@@ -203,7 +203,7 @@ class RowTable(Columns):
             try:
                 return None if cell is None else float(cell)
             except OverflowError:
-                return math.inf  # refused with its place
+                return math.inf  # rejected later, with its location
         if isinstance(cell, date) and self._declared.get(name) is Kind.NUMBER:
             since = cell if isinstance(cell, datetime) else datetime.combine(cell, time())
             return (since.replace(tzinfo=None) - datetime(1970, 1, 1)).total_seconds() / 86_400
@@ -213,7 +213,7 @@ class RowTable(Columns):
 
 
 class JsonLines(RowTable):
-    """A file with a JSON object on each line. Keys that a line lacks have no value there."""
+    """A file with a JSON object on each line; keys that a line lacks are missing values."""
 
     def _header(self) -> list[str]:
         names: dict[str, None] = {}
@@ -249,7 +249,7 @@ class JsonLines(RowTable):
 
 
 class Sheet(RowTable):
-    """The first sheet of an Excel file; its first row has the names of the columns."""
+    """The first sheet of an Excel file, with the column names in its first row."""
 
     def _header(self) -> list[str]:
         cells = next((cells for _, cells in self._lines()), None)
@@ -263,7 +263,7 @@ class Sheet(RowTable):
             yield line, cells, size
 
     def _lines(self) -> Iterator[tuple[int, list[Any]]]:
-        """Yield the rows that are not empty, with their numbers in the sheet, without empty cells at the end of the header."""
+        """Yield the non-empty rows with their numbers in the sheet, cut or padded to the width of the header."""
         import openpyxl
 
         try:
@@ -285,12 +285,12 @@ class Sheet(RowTable):
 
 
 def _text(cell: Any) -> str | None:
-    """Return a cell as a CSV file would have it."""
+    """Return a cell as the text that a CSV file would hold."""
     if cell is None or isinstance(cell, str):
         return cell
     if isinstance(cell, bool):
         return str(cell).lower()
-    if isinstance(cell, list):  # of candidates, which are read as JSON again
+    if isinstance(cell, list):  # candidates, which are parsed as JSON later
         return json.dumps(cell)
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
         return str(int(cell))

@@ -1,4 +1,4 @@
-"""The user's own files, by their endings: tables (CSV, Parquet, JSON lines, Excel), svmlight, Vowpal Wabbit's text, and .npz archives."""
+"""Reading of the user's files by ending: tables, svmlight, Vowpal Wabbit's text and .npz archives."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ JSON_LINES = (".jsonl", ".jsonl.gz")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES, ".xlsx")
 SVMLIGHT = tuple(name + zipped for name in (".svmlight", ".libsvm", ".svm") for zipped in ("", ".gz", ".bz2"))
 VW = (".vw", ".vw.gz", ".vw.bz2")
-USUAL = (".csv", ".parquet", ".jsonl", ".xlsx", ".svmlight", ".vw")  # of which a sentence speaks
+USUAL = (".csv", ".parquet", ".jsonl", ".xlsx", ".svmlight", ".vw")  # the endings listed in messages
 ENDINGS = (".npz", *TABLES, *SVMLIGHT, *VW)
 
 
 def is_data_file(name: str) -> bool:
-    """Return whether a name ends like a file that can be read.
+    """Return True if the name has the ending of a readable data file.
 
     >>> is_data_file("flowers.csv"), is_data_file("flowers")
     (True, False)
@@ -41,11 +41,11 @@ def is_data_file(name: str) -> bool:
 def read_file(
     path: Path, reading: Reading, classes: Iterable[ClassName] | None, progress: FileProgress | None = None
 ) -> Dataset:
-    """Read a file of labelled rows; what cannot be used in it is refused with its place.
+    """Read a file of labelled rows; raise InputError with the location of anything unusable.
 
-    Columns that `reading` does not name are what their first values look like, and a warning says so where these are no numbers. The
-    classes are those that occur, in order, unless they are given. A large file is converted once and then mapped from the cache;
-    `progress` hears what is done, bytes done and bytes in all.
+    The kinds of columns that `reading` does not name are guessed from their first values, and a warning tells if these
+    are not numbers. The classes are those that occur, sorted, unless they are given. A large file is converted once and
+    then mapped from the cache. `progress` is called with the current activity, bytes done and total bytes.
     """
     if path.is_dir():
         raise InputError(f"{path} is a folder, but must be a file: {', '.join(USUAL)} or .npz")
@@ -56,7 +56,7 @@ def read_file(
     if classes is not None:
         classes = checked_classes(classes)
     archive = path.suffix.lower() == ".npz"
-    columns = replace(reading, rewards=(), candidates=None) if archive else reading  # these name arrays, too
+    columns = replace(reading, rewards=(), candidates=None) if archive else reading  # in an archive these name arrays
     if not path.name.lower().endswith(TABLES) and columns.given is not None:
         raise InputError(
             f"{columns.given} was given with {path}, but is for the columns of tables ({', '.join(TABLES)})"
@@ -108,7 +108,7 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
 
 
 def require(module: str, what: str, extra: str = "experiments") -> None:
-    """Refuse to go on without an optional dependency, with the way to get it."""
+    """Raise MissingExtraError with install instructions if an optional dependency is missing."""
     try:
         importlib.import_module(module)
     except ImportError:
@@ -116,7 +116,7 @@ def require(module: str, what: str, extra: str = "experiments") -> None:
 
 
 def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
-    """Return all arrays of an .npz file."""
+    """Return all arrays of an .npz file by name."""
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
@@ -138,9 +138,10 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 def dataset_of(
     parts: dict[str, NDArray[Any]], path: Path, given: Iterable[ClassName] | None = None, reading: Reading | None = None
 ) -> Dataset:
-    """Return the data that the arrays of a file are: X and y, or data, indices, indptr, shape and y; `classes`, where there, names the labels 0, 1, ...
+    """Return the data set in the arrays of a file: X and y, or data, indices, indptr, shape and y.
 
-    In the place of y there may be `rewards`, a matrix with a column for each class; another array can be named for them, and one for candidates.
+    If there is an array `classes`, it names the labels 0, 1, ... In place of y there may be `rewards`, a matrix with
+    one column per class. `reading` may name another array for rewards, and one for candidates.
     """
     asked = reading or Reading()
     worth = next(iter(asked.rewards), None if "y" in parts else "rewards" if "rewards" in parts else None)
@@ -192,7 +193,7 @@ def _named(parts: dict[str, NDArray[Any]], path: Path, name: str) -> NDArray[Any
 
 
 def _indexed(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> Dataset:
-    """Return rows with labels that are positions in the classes."""
+    """Return a data set from rows and labels that are positions in `classes`."""
     if y.ndim != 1 or y.dtype.kind not in "iu":
         raise InputError(f"y of {path} must be whole numbers that index its {len(classes)} classes")
     outside = np.flatnonzero((y < 0) | (y >= len(classes)))

@@ -1,10 +1,11 @@
-"""Vowpal Wabbit's text format: a line is a label, perhaps a tag, and namespaces of features, each of which may have a value.
+"""Reading of Vowpal Wabbit's text format: per line a label, an optional tag and features by namespace.
 
     3 'id-7 |user age:0.3 city:Berlin |:2.0 12 :0.5
 
-Features have the names that VW's audit shows: `user^age`, `user^city^Berlin`, and the bare name in the namespace that has none. As in VW a
-name of digits is a number (`01` is `1`), features without a name are counted within their namespace, the value of a
-namespace multiplies those of its features, and what has the value 0 is not there. A feature that comes twice counts twice.
+Features have the names that VW's audit shows: `user^age`, `user^city^Berlin`, and the bare name in the unnamed
+namespace. As in VW, a name of digits is a number (`01` is `1`), features without a name are counted within their
+namespace, the value of a namespace multiplies those of its features, and features with the value 0 are left out. A
+feature that occurs twice counts twice.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from onebit.data.file_blocks import ArrayBlock, ArrayStore, FileReader, numbered
 from onebit.data.labels import MOST_CLASSES, NUMBER, WHOLE, as_classes
 from onebit.errors import InputError, brief
 
-LINES = 1 << 14  # that are read at a time
-MOST_FEATURES = 1 << 26  # names, all of which are held in memory
+LINES = 1 << 14  # read at a time
+MOST_FEATURES = 1 << 26  # all names are held in memory
 LARGEST = float(np.finfo(np.float32).max)  # VW's own numbers have 32 bits as well
 DIGITS = re.compile(r"\d+", re.ASCII)
 NO_NUMBERS = ("nan", "inf", "infinity")
@@ -33,7 +34,7 @@ ACTION_FEATURES = (
 
 
 class VwExample(NamedTuple):
-    """A line: the words before the first bar, the tag, and the features."""
+    """A parsed line: the words before the first bar, the tag, and the features."""
 
     label: list[str]
     tag: str
@@ -52,7 +53,7 @@ def parse_line(line: str) -> VwExample:
     if "\t" in head:
         raise InputError("there is a tab before the first |, where Vowpal Wabbit takes only spaces")
     words, tag = [word for word in head.split(" ") if word], ""
-    if words and (head[-1] != " " or words[-1].startswith("'")):  # a word that touches the bar is a tag
+    if words and (head[-1] != " " or words[-1].startswith("'")):  # a word right before the bar is a tag
         tag = words.pop().removeprefix("'")
     features: dict[str, float] = {}
     for part in rest.split("|"):
@@ -90,7 +91,10 @@ def _namespace(part: str) -> Iterator[tuple[str, float]]:
 
 
 def _is_number(word: str, content: str) -> bool:
-    """Return whether a value is a number; else it is a word, which Vowpal Wabbit takes as part of the name."""
+    """Return True if a value is a number, False if it is a word, which becomes part of the feature's name.
+
+    Raise InputError if it is neither.
+    """
     if not content or ":" in content or content.lower().lstrip("+-") in NO_NUMBERS:
         raise InputError(f"{brief(word)} is no feature: name, name:number or name:word")
     if NUMBER.fullmatch(content):
@@ -101,7 +105,9 @@ def _is_number(word: str, content: str) -> bool:
 
 
 def feature_name(space: str, name: str) -> str:
-    """Return the name of a feature in a namespace; one that could be mistaken for another's begins with ^.
+    """Return the full name of a feature in a namespace.
+
+    A name without namespace that could be mistaken for one in a namespace begins with ^.
 
     >>> feature_name("user", "age"), feature_name("", "age"), feature_name("", "a^b")
     ('user^age', 'age', '^a^b')
@@ -110,7 +116,10 @@ def feature_name(space: str, name: str) -> str:
 
 
 class VwText(FileReader):
-    """A .vw file with a class on every line, plain or compressed: sparse rows, with a column for each name in the order of appearance."""
+    """A reader of .vw files with a class on every line, plain or compressed.
+
+    Rows are sparse, with one column per feature name, in order of appearance.
+    """
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
         super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")

@@ -1,8 +1,8 @@
-"""What another learner would have scored on a log of decisions, and training a learner from such a log.
+"""Offline evaluation of learners on a log of decisions, and training from such a log.
 
-A log is a list of `Round`: what was shown for x, with which probability, and whether it was right. `train(learner, rounds)` lets a
-learner learn from it, and `print(evaluate(learner, rounds))` shows estimates, intervals, and what the log cannot tell. `read_log(path)` reads
-one from a file.
+A log is a list of `Round`: what was shown for x, with which probability, and whether it was right.
+`train(learner, rounds)` trains a learner on it, and `print(evaluate(learner, rounds))` shows estimates, intervals, and
+what the log cannot tell. `read_log(path)` reads a log from a file.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Why not to trust an estimate, in plain sentences: when the log cannot tell."""
+"""Reasons, in plain sentences, not to trust an off-policy estimate."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from onebit.contract.candidates import Labels
 from onebit.contract.validation import ClassName
 from onebit.offpolicy.estimates import RARE, Estimate, Scores, Weights
 
-FEW = 100  # rounds, effective rounds or matches below this are few
-NEARLY = 0.9  # the share of the rounds that may as well be all of them
-NOTABLE = 0.01  # the share of the learner's probability on labels that could not be shown
-DOMINANT = 0.05  # the share of all weight that one round may carry, or twice an equal share where there are few
-UNHEARD = 0.05  # the share of the decisions that may be without an answer; some are always under way
-ENOUGH = 0.4  # the share of the rounds that replay keeps; all labels of two classes are kept every other time
-UNLIKELY = 4.0  # deviations
+FEW = 100  # fewer rounds, effective rounds or matches are too few
+NEARLY = 0.9  # share of the rounds that counts as nearly all
+NOTABLE = 0.01  # share of the learner's probability on labels that could not be shown
+DOMINANT = 0.05  # share of all weight that one round may carry, or twice an equal share if rounds are few
+UNHEARD = 0.05  # share of the decisions that may lack an answer; some are always pending
+ENOUGH = 0.4  # share of the rounds that replay should keep; with two classes it keeps half
+UNLIKELY = 4.0  # standard deviations
 
 WEIGHED = ("ips", "snips", "doubly_robust")
 MATCHED = ("replay",)
@@ -28,7 +28,7 @@ ALL = ("log", *WEIGHED, *MATCHED)
 
 
 class Caveat(NamedTuple):
-    """A sentence, and the estimates that it is about."""
+    """A warning, and the names of the estimates that it is about."""
 
     about: tuple[str, ...]
     sentence: str
@@ -36,14 +36,14 @@ class Caveat(NamedTuple):
 
 @dataclass
 class Answers:
-    """Sums over the answers of a log."""
+    """Running sums over the answers in a log."""
 
     count: int = 0
     rewards: float = 0.0
     squares: float = 0.0
     least: float = 1.0
     most: float = 0.0
-    rewarded: bool = False  # whether some reward is neither 0 nor 1
+    rewarded: bool = False  # True if some reward is neither 0 nor 1
 
     def add(self, reward: float) -> None:
         self.count += 1
@@ -54,7 +54,7 @@ class Answers:
 
 
 class Shown(NamedTuple):
-    """How often each class was shown, and how often it would have been, had each candidate been as likely, with the variance of that."""
+    """How often each class was shown, and mean and variance of that if all candidates were equally likely."""
 
     counts: NDArray[np.float64]
     expected: NDArray[np.float64]
@@ -72,7 +72,7 @@ class Shown(NamedTuple):
 
 
 def on_rounds(rounds: int) -> Iterator[Caveat]:
-    """Warn of too few rounds."""
+    """Yield a caveat if there are too few rounds."""
     if rounds < FEW:
         yield Caveat(
             ALL,
@@ -81,7 +81,10 @@ def on_rounds(rounds: int) -> Iterator[Caveat]:
 
 
 def on_answers(answers: Answers, unanswered: int) -> Iterator[Caveat]:
-    """Warn of answers that are missing, or are all the same: people who only answer if satisfied say nothing of the others."""
+    """Yield caveats if many answers are missing, or all are the same.
+
+    People who answer only when they are satisfied say nothing about the others.
+    """
     rounds = answers.count
     decisions = rounds + unanswered
     if unanswered > UNHEARD * decisions:
@@ -102,7 +105,7 @@ def on_answers(answers: Answers, unanswered: int) -> Iterator[Caveat]:
 
 
 def on_choices(choices: int, rounds: int) -> Iterator[Caveat]:
-    """Warn of rounds in which there was nothing to choose."""
+    """Yield a caveat if no round left a choice."""
     if choices == 0:
         yield Caveat(
             ALL,
@@ -111,7 +114,7 @@ def on_choices(choices: int, rounds: int) -> Iterator[Caveat]:
 
 
 def on_weights(scores: Scores, weights: Weights, certain_log: bool) -> Iterator[Caveat]:
-    """Warn of weights that make the estimates that use them imprecise."""
+    """Yield caveats about weights that make the weighted estimates imprecise."""
     rounds, missing = len(scores.weight), weights.missing
     if certain_log:
         yield Caveat(
@@ -137,7 +140,7 @@ def on_weights(scores: Scores, weights: Weights, certain_log: bool) -> Iterator[
             f"One round alone carries {percent(weights.largest_share)} of all weight: this learner would have shown its label "
             f"{weights.largest:,.{0 if weights.largest >= FEW else 1}f} times as often as the log.",
         )
-    # If propensities are what they say, weights average what the log could show, give or take.
+    # If the propensities are correct, the mean weight is close to the share that the log could show.
     wanted = 1.0 - missing
     squares = max(float(scores.squares.sum()), float(np.square(scores.weight).sum()))
     deviation = math.sqrt(max(0.0, squares - rounds * wanted * wanted)) / rounds
@@ -150,7 +153,7 @@ def on_weights(scores: Scores, weights: Weights, certain_log: bool) -> Iterator[
 
 
 def on_values(estimates: Sequence[Estimate], rewarded: bool) -> Iterator[Caveat]:
-    """Warn of right rates, or mean rewards, that are impossible."""
+    """Yield a caveat for each impossible right rate or mean reward."""
     for estimate in estimates:
         if estimate.value < 0.0 or estimate.value > 1.0:
             value = f"mean reward of {estimate.value:.3g}" if rewarded else f"right rate of {percent(estimate.value)}"
@@ -162,7 +165,7 @@ def on_values(estimates: Sequence[Estimate], rewarded: bool) -> Iterator[Caveat]
 
 
 def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, learning: bool) -> Iterator[Caveat]:
-    """Warn of too few matches for replay."""
+    """Yield a caveat if replay has too few matches."""
     reasons = []
     if missing > NOTABLE and not certain_log:
         reasons.append(
@@ -178,7 +181,7 @@ def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, lear
 
 
 def on_unknown(shown: Shown, classes: Sequence[ClassName]) -> Iterator[Caveat]:
-    """Warn of unknown propensities."""
+    """Yield a caveat about unknown propensities."""
     above = shown.counts - shown.expected
     most = int(above.argmax())
     sentence = (
@@ -192,7 +195,7 @@ def on_unknown(shown: Shown, classes: Sequence[ClassName]) -> Iterator[Caveat]:
 
 
 def on_learning(title: str, learnt: int, rounds: int) -> Iterator[Caveat]:
-    """Warn of rules that cannot learn from every label."""
+    """Yield a caveat if the rule could not learn from every label."""
     if learnt < rounds:
         yield Caveat(
             WEIGHED,
@@ -202,12 +205,12 @@ def on_learning(title: str, learnt: int, rounds: int) -> Iterator[Caveat]:
 
 
 def counted_rounds(count: int) -> str:
-    """Return a number of rounds in words."""
+    """Return the number of rounds with the right noun: "1 round", "2 rounds"."""
     return "1 round" if count == 1 else f"{count:,} rounds"
 
 
 def percent(share: float) -> str:
-    """Return a share in words.
+    """Return a share as a percentage with three significant digits.
 
     >>> percent(0.25), percent(0.001), percent(1.0)
     ('25 %', '0.1 %', '100 %')

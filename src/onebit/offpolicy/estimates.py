@@ -1,19 +1,21 @@
-"""The estimators: what rounds that somebody else decided say of a learner that would have decided otherwise.
+"""Estimators of how a learner would have done on rounds that another decided.
 
-With w = p(label) / propensity, the probability of the learner over that of the log, the reward r (1 for right, 0 for wrong), and a model's predictions q:
+With w = p(label) / propensity, the probability of the learner over that of the log, the reward r (1 for right, 0 for
+wrong), and a model's predictions q:
 
     IPS     mean of w r                                    Horvitz, Thompson 1952
     SNIPS   sum of w r / sum of w                          Swaminathan, Joachims 2015
     DR      mean of sum_a p(a) q(a) + w (r - q(label))     Dudik, Langford, Li 2011
 
-The terms of IPS and DR are right on average given all that came before, so their sums are martingales, also where the learner and
-the log's own learner went on learning. Their 95 % intervals are normal, with the variance of the terms; that of SNIPS is the delta
-method's. A large weight that happened not to be seen, or was seen twice, is what such intervals forget. So each is taken as if
-1.96^2 more rounds had been seen, half of them with the reward 1 and half with 0, with a weight of sum w^3 / sum w^2, that of the rounds which the
-variance comes from. Where all weights are equal this is the interval of Agresti and Coull (1998).
+Given the past, the terms of IPS and DR are unbiased, so their sums are martingales, even if the learner and the log's
+own learner kept learning. Their 95 % intervals are normal, with the variance of the terms; that of SNIPS uses the delta
+method. Such intervals do not allow for a large weight that by chance was not seen, or seen twice. Each is therefore
+computed as if 1.96^2 more rounds had been seen, half of them with reward 1 and half with 0, with a weight of
+sum w^3 / sum w^2, that of the rounds which dominate the variance. If all weights are equal, this is the interval of Agresti and
+Coull (1998).
 
-Labels that the log could never show may all be right, or all wrong: every interval is widened by that, where it is known. Those that
-are none of the candidates of a round cannot be played in it by the learner either, and are not missing.
+Labels that the log could never show may all be right, or all wrong: every interval is widened by their share, where it
+is known. Labels that are not candidates in a round cannot be played there by the learner either, and are not missing.
 """
 
 from __future__ import annotations
@@ -31,9 +33,9 @@ from onebit.offpolicy.logged_rounds import CheckedRound, learn_feedback
 
 PerRound = NDArray[np.float64]  # a number for each round
 PerLabel = NDArray[np.float64]  # a row for each round, a column for each class
-ROUNDING = 1e-9  # what a right rate may be beyond 0 or 1 without meaning it
-RARE = 0.01  # of an equal share: a label that is shown less often than that counts as one that replay cannot show
-LEAST = 1e-9  # a label less likely than this could not be shown; if it was shown nevertheless, it counts as so likely
+ROUNDING = 1e-9  # rounding error by which a right rate may be outside of 0 to 1
+RARE = 0.01  # of an equal share: for replay, a label shown less often counts as one that could not be shown
+LEAST = 1e-9  # a label less likely than this could not be shown; if it was shown nevertheless, this is its probability
 
 
 class Scores(NamedTuple):
@@ -44,32 +46,35 @@ class Scores(NamedTuple):
     expected: PerRound  # sum over the labels of p(a) q(a)
     predicted: PerRound  # q of the label shown
     missing: PerRound  # the learner's probability of labels that could not be shown
-    missing_expected: PerRound  # the part of `expected` that is theirs
+    missing_expected: PerRound  # the part of `expected` that is due to these labels
     squares: PerRound  # the expectation of w^2 over the labels that the log could show
     cubes: PerRound  # the same of w^3
 
     @property
     def effective(self) -> float:
-        """The effective number of rounds, or the one to be expected where that is lower: rare labels may not have been seen yet."""
+        """The effective number of rounds, or its expectation if lower.
+
+        Rare labels with large weights may not have been seen yet.
+        """
         squares = float(self.squares.sum())
         likely = float((1.0 - self.missing).sum()) ** 2 / squares if squares > 0.0 else 0.0
         return min(likely, effective_rounds(self.weight))
 
     @property
     def typical(self) -> float:
-        """The weight of the rounds that the variance comes from."""
+        """The weight of the rounds that dominate the variance."""
         squares = float(self.squares.sum())
         return float(self.cubes.sum()) / squares if squares > 0.0 else 0.0
 
 
 class Weights(NamedTuple):
-    """How the learner's probabilities compare to the log's."""
+    """Summary of the weights, the ratios of the learner's probabilities to those of the log."""
 
     effective: float  # (sum w)^2 / sum w^2
     largest: float
-    largest_share: float  # of the sum of all
-    mean: float  # about 1 - missing, if propensities are what they say
-    missing: float  # the share of the learner's probability on labels that the log could not show, as far as known
+    largest_share: float  # of the sum of all weights
+    mean: float  # about 1 - missing, if the propensities are correct
+    missing: float  # the learner's probability of labels that the log could not show, as far as known
 
     @classmethod
     def of(cls, scores: Scores) -> Weights:
@@ -80,7 +85,7 @@ class Weights(NamedTuple):
 
 
 class RoundScores(NamedTuple):
-    """What a round of a `RoundBlock` is made of."""
+    """One round of a `RoundBlock`."""
 
     target: list[float]
     model: list[float]
@@ -92,19 +97,19 @@ class RoundScores(NamedTuple):
 
 
 class RoundBlock(NamedTuple):
-    """Some rounds, one after the other."""
+    """Consecutive rounds as arrays."""
 
-    target: PerLabel  # the probabilities with which the learner would play each label
-    model: PerLabel  # how likely the model thinks each label right
-    logged: PerLabel  # the probabilities with which the log's learner played each label; NaN where only the propensity is known
+    target: PerLabel  # the learner's probability of each label
+    model: PerLabel  # the model's probability that each label is right
+    logged: PerLabel  # the logged probability of each label; NaN if only the propensity is known
     labels: NDArray[np.int64]
     reward: PerRound  # 1 for right, 0 for wrong
     propensity: PerRound
-    offered: NDArray[np.bool_]  # which labels could be shown, by the candidates
+    offered: NDArray[np.bool_]  # which labels are candidates
 
 
 def score_block(block: RoundBlock, trust: Trust) -> Scores:
-    """Return the numbers of each round of a block."""
+    """Return the numbers that the estimates need for each round of a block."""
     rows = np.arange(len(block.labels))
     weight = block.target[rows, block.labels] / np.maximum(block.propensity, LEAST)
     predicted = block.model[rows, block.labels]
@@ -113,7 +118,7 @@ def score_block(block: RoundBlock, trust: Trust) -> Scores:
     can = share >= LEAST
     can[rows, block.labels] = True
     ratio = np.where(can, block.target / np.maximum(share, LEAST), 0.0)
-    # Nothing is known of what a log that keeps only propensities could not show.
+    # If only propensities are logged, nothing is known about the labels that could not be shown.
     missing = np.where(can | ~certain[:, None], 0.0, block.target)
     return Scores(
         weight=weight,
@@ -128,13 +133,14 @@ def score_block(block: RoundBlock, trust: Trust) -> Scores:
 
 
 def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
-    """Return the logged distributions, and which of them are certain.
+    """Return the logged distributions, guessed where unknown, and which of them are certain.
 
-    Where only the propensity of the label is known, the other candidates are taken to share the rest evenly, as where somebody explores. This
-    guess is used for how wide intervals are, and not in the estimates themselves. A propensity of 1 leaves nothing to guess.
+    If only the propensity of the label is known, the other candidates are assumed to share the rest evenly, as in
+    uniform exploration. The guess affects the width of intervals, not the estimates themselves. A propensity of 1
+    leaves nothing to guess.
     """
     unknown = np.isnan(block.logged[:, 0])
-    others = np.maximum(block.offered.sum(axis=1) - 1, 1)  # one candidate leaves no rest
+    others = np.maximum(block.offered.sum(axis=1) - 1, 1)  # avoids 0 / 0 for a single candidate
     rest = (1.0 - block.propensity) / others
     guess = np.where(block.offered, rest[:, None], 0.0)
     guess[np.arange(len(rest)), block.labels] = block.propensity
@@ -142,15 +148,15 @@ def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
 
 
 def join_scores(parts: list[Scores]) -> Scores:
-    """Concatenate blocks of rounds."""
+    """Concatenate the scores of several blocks."""
     return Scores(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 class Trust:
-    """How far predictions are trusted, by how they did so far: sum w^2 r q / sum w^2 q^2, from 0 to 1, and 1 at first.
+    """A factor from 0 to 1 for the model's predictions: sum w^2 r q / sum w^2 q^2 over the rounds so far.
 
-    So much of q makes the sum of w^2 (r - q)^2 least, which is what most of the variance comes from. The trust of a round knows
-    only the rounds before it, so the estimate stays unbiased.
+    It starts at 1. This multiple of q minimizes the sum of w^2 (r - q)^2, which causes most of the variance. The trust
+    in a round depends only on the rounds before it, so the estimate stays unbiased.
     """
 
     def __init__(self) -> None:
@@ -159,7 +165,7 @@ class Trust:
     def follow(
         self, weights: NDArray[np.float64], rewards: NDArray[np.float64], predicted: NDArray[np.float64]
     ) -> NDArray[np.float64]:
-        """Return the trust in each of these further rounds."""
+        """Return the trust in each of the next rounds, and update it with them."""
         squares = weights * weights * predicted
         observed = self._observed + np.cumsum(squares * rewards)
         expected = self._predicted + np.cumsum(squares * predicted)
@@ -171,10 +177,10 @@ class Trust:
 
 
 class Estimate(NamedTuple):
-    """A right rate, or mean reward, with the ends of its 95 % interval; NaN where there is nothing to estimate it from.
+    """A right rate or mean reward with its 95 % interval; NaN if there is nothing to estimate it from.
 
-    `effective` is the number of rounds of its own that would be as informative, and `rounds` the number of logged rounds it is based on.
-    `warnings` are plain sentences on why not to trust it.
+    `effective` is the number of rounds of the learner's own that would be as informative, and `rounds` the number of
+    logged rounds it is based on. `warnings` are plain sentences on why not to trust it.
     """
 
     name: str
@@ -187,11 +193,11 @@ class Estimate(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The share of wrong answers, or 1 minus the mean reward; its interval is from 1 - high to 1 - low."""
+        """The share of wrong answers, or 1 minus the mean reward; its interval is 1 - high to 1 - low."""
         return 1.0 - self.value
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, with None for NaN, which JSON does not have."""
+        """Return plain values, with None for NaN, which JSON cannot represent."""
         known = not math.isnan(self.value)
         return {
             **self._asdict(),
@@ -202,7 +208,7 @@ class Estimate(NamedTuple):
 
 
 def effective_rounds(weight: PerRound) -> float:
-    """(sum w)^2 / sum w^2.
+    """Return the effective number of rounds: (sum w)^2 / sum w^2.
 
     >>> effective_rounds(np.array([1.0, 1.0, 0.0])), effective_rounds(np.array([3.0, 1.0]))
     (2.0, 1.6)
@@ -224,19 +230,22 @@ def snips(scores: Scores) -> Estimate:
 
 
 def doubly_robust(scores: Scores) -> Estimate:
-    """Estimate by what the model predicts, corrected where the log shows it wrong."""
+    """Estimate by the model's predictions, corrected by the logged feedback."""
     value, low, high = _interval(_doubly_robust, scores)
     missing, expected = float(scores.missing.mean()), float(scores.missing_expected.mean())
     return _estimate("doubly_robust", value, low - expected, high + missing - expected, scores)
 
 
 def widen_interval(low: float, high: float, missing: float) -> tuple[float, float]:
-    """Widen an interval by the share that is missing: all of it may be wrong, or right."""
+    """Widen an interval by the missing share, all of which may be wrong, or right."""
     return low * (1.0 - missing), high * (1.0 - missing) + missing
 
 
 def estimate_mean(name: str, rewards: float, squares: float, total: int, missing: float = 0.0) -> Estimate:
-    """Estimate the mean reward of independent rounds from the sum of the rewards and that of their squares, with Wilson's interval."""
+    """Estimate the mean reward of independent rounds, with Wilson's interval.
+
+    `rewards` is the sum of their rewards and `squares` that of the squared rewards.
+    """
     if total == 0:
         return Estimate(name, math.nan, 0.0, 1.0, 0.0, 0)
     value, low, high = share(rewards, total, squares)
@@ -261,7 +270,7 @@ def _snips(scores: Scores, counts: PerRound) -> tuple[float, float]:
 
 
 def _mean(values: PerRound, counts: PerRound) -> tuple[float, float]:
-    """Return a mean and its deviation."""
+    """Return the mean and its standard error; `counts` are the weights of the values."""
     total = float(counts.sum())
     mean = float(counts @ values) / total
     return mean, math.sqrt(float(counts @ np.square(values - mean))) / total
@@ -270,10 +279,10 @@ def _mean(values: PerRound, counts: PerRound) -> tuple[float, float]:
 def _interval(
     estimator: Callable[[Scores, PerRound], tuple[float, float]], scores: Scores
 ) -> tuple[float, float, float]:
-    """Return the estimate, and the ends of the interval that allows for rounds not seen."""
+    """Return the estimate and the ends of an interval that allows for rounds not seen."""
     count, typical = len(scores.weight), scores.typical
     value, _ = estimator(scores, np.ones(count))
-    if typical == 0.0:  # no round says anything
+    if typical == 0.0:  # no round is informative
         return value, 0.0, 1.0
     weighed = float(np.square(scores.weight).sum())
     predicted = float(np.square(scores.weight) @ scores.predicted) / weighed if weighed > 0.0 else 0.5
@@ -288,7 +297,7 @@ def _cut(value: float) -> float:
 
 
 def _estimate(name: str, value: float, low: float, high: float, scores: Scores) -> Estimate:
-    """Return an estimate whose interval is from 0 to 1, but reaches to the estimate if that is outside."""
+    """Return an estimate with its interval clipped to [0, 1], but extended to include the estimate."""
     low, high, within = _cut(low), _cut(high), _cut(value)
     if not math.isnan(value):
         value = within if abs(value - within) < ROUNDING else value
@@ -296,21 +305,22 @@ def _estimate(name: str, value: float, low: float, high: float, scores: Scores) 
     return Estimate(name, value, low, high, scores.effective, len(scores.weight))
 
 
-# --- replay ----------------------------------------------------------------------------------------------------------
+# --- replay -----------------------------------------------------------------------------------------------------------
 
 
 class Replay:
-    """A copy of a learner on its way through a log: the rounds in which it shows the same label, taken for a run of its own.
+    """Replay evaluation: rounds in which a copy of the learner agrees with the log form a run of its own.
 
-    Li, Chu, Langford and Wang, "Unbiased offline evaluation of contextual-bandit-based news article recommendation algorithms" (WSDM 2011):
-    where the log showed every label with the same probability, the rounds in which a copy of the learner draws the label that was
-    shown are what it would have met by itself, and it may learn from them.
+    Li, Chu, Langford and Wang, "Unbiased offline evaluation of contextual-bandit-based news article recommendation
+    algorithms" (WSDM 2011): if the log showed every label with the same probability, the rounds in which a copy of the
+    learner draws the logged label are what it would have met by itself, and it may learn from them.
 
-    A log that prefers some labels shows these too often among the matches. With known propensities a match is therefore kept with the
-    probability level / propensity only, where `level` is the smallest probability seen so far: then every label of the learner's is
-    kept equally often, whatever the log preferred, at the price of matches. A uniform log keeps them all. Labels below a hundredth of
-    an equal share would cost nearly all matches; they count as labels that could not be shown. The same makes rounds with few candidates,
-    in which a match is likely, no more frequent among those that are kept than they are in the log.
+    A log that prefers some labels shows these too often among the matches. With known propensities a match is therefore
+    kept only with the probability level / propensity, where `level` is the smallest probability seen so far: then every
+    label of the learner is kept equally often, whatever the log preferred, at the price of matches. A uniform log keeps
+    them all. Labels below a hundredth of an equal share would cost nearly all matches; they count as labels that could
+    not be shown. In the same way, rounds with few candidates, in which a match is likely, are no more frequent among
+    the kept rounds than in the log.
     """
 
     def __init__(self, learner: Learner, learning: bool, seed: int) -> None:
@@ -322,7 +332,7 @@ class Replay:
         self.rewards = self._squares = 0.0  # of the matches
 
     def follow(self, checked: CheckedRound) -> None:
-        """Update the matches with one round."""
+        """Replay one round and count it if it matches."""
         shown = checked.round
         decision = self._learner.decide(shown.x, checked.number, among=shown.among, complete=shown.complete)
         self.rounds += 1
@@ -342,11 +352,14 @@ class Replay:
         return self.impossible / max(1, self.rounds)
 
     def estimate(self) -> Estimate:
-        """Return the mean reward of the matches."""
+        """Return the estimated mean reward of the matches."""
         return estimate_mean("replay", self.rewards, self._squares, self.matches, self.missing)
 
     def _lower_level(self, checked: CheckedRound) -> None:
-        """Lower the level before the label is looked at, if the whole distribution is known: what is kept must not depend on it."""
+        """Lower the level to the smallest probability of this round.
+
+        If the whole distribution is known, the label is not used: which matches are kept must not depend on it.
+        """
         least = RARE / len(checked.candidates)
         if checked.logged is not None:
             self._level = min(self._level, float(checked.logged[checked.logged >= least].min()))
@@ -363,5 +376,5 @@ class Replay:
 
 
 def shown_propensity(checked: CheckedRound) -> float:
-    """Return the probability with which the label was shown; if unknown, each candidate is taken to be as likely."""
+    """Return the probability with which the label was shown; if unknown, that of a uniform choice."""
     return 1.0 / len(checked.candidates) if checked.propensity is None else checked.propensity

@@ -1,4 +1,4 @@
-"""What another learner would have scored on a log: one walk through it, four estimates, and what speaks against them."""
+"""Offline evaluation of learners on a log: one pass, four estimates, and reasons not to trust them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from onebit.offpolicy.logged_rounds import (
 )
 from onebit.offpolicy.rightness import model_for
 
-LARGEST_BLOCK = 10**6  # probabilities that are held at once
+LARGEST_BLOCK = 10**6  # probabilities held at once
 
 TITLES = {
     "log": "the log itself",
@@ -53,10 +53,10 @@ TITLES = {
 
 
 class Unit(NamedTuple):
-    """How mean rewards are written: rates in percent where all are 0 or 1, else the numbers themselves."""
+    """The unit of mean rewards: rates in percent if all rewards are 0 or 1, else plain numbers."""
 
     name: str
-    rest: str  # what is short of 1
+    rest: str  # the name of 1 minus the value
     times: float
     digits: int
 
@@ -75,11 +75,11 @@ REWARDS = Unit("reward", "cost", 1.0, 4)
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a learner would have scored on a log; `print` shows it as a table, with the warnings below.
+    """The estimated performance of a learner on a log; `print` shows a table with warnings below.
 
-    `ips`, `snips`, `doubly_robust` and `weights` are None where the log has no propensities. `log` is what the log itself scored,
-    and `present` the evaluation of the learner to compare with, where one was given. `rewarded` says that some rewards are neither 0 nor 1: then
-    the estimates are mean rewards, else right rates.
+    `ips`, `snips`, `doubly_robust` and `weights` are None if the log has no propensities. `log` is what the log itself
+    scored, and `present` the evaluation of the learner to compare with, if one was given. `rewarded` says that some
+    rewards are neither 0 nor 1: then the estimates are mean rewards, else right rates.
     """
 
     learner: str
@@ -87,8 +87,8 @@ class Evaluation:
     exploration_floor: float
     rounds: int
     learning: bool
-    learnt: int  # rounds of the log that the learner could learn from
-    unanswered: int  # decisions beside the rounds, of which nobody said whether they were right
+    learnt: int  # rounds the learner could learn from
+    unanswered: int  # decisions beside the rounds that got no answer
     log: Estimate
     ips: Estimate | None
     snips: Estimate | None
@@ -105,7 +105,7 @@ class Evaluation:
 
     @property
     def estimates(self) -> tuple[Estimate, ...]:
-        """The estimates that there are, the log's own first."""
+        """The available estimates, starting with the log's own."""
         possible = (self.log, self.ips, self.snips, self.doubly_robust, self.replay)
         return tuple(estimate for estimate in possible if estimate is not None)
 
@@ -149,17 +149,17 @@ class Evaluation:
 
     @property
     def title(self) -> str:
-        """The learner with its settings, for people."""
+        """The learner with its settings, for display."""
         settings = "".join(f", {name}={value}" for name, value in self.parameters.items())
         return f"{self.learner}{settings}, exploration_floor={self.exploration_floor:g}"
 
     @property
     def _against_replay(self) -> list[str]:
-        """What speaks against replay alone, where there are other estimates: then these are shown, and it is not."""
+        """The warnings about replay alone; if there are any beside other estimates, replay is not shown."""
         return [] if self.ips is None else [text for text in self.replay.warnings if text not in self.ips.warnings]
 
     def _lines(self, numbered: list[str]) -> list[str]:
-        """Return the lines of the estimates, and what speaks against replay where that is not shown."""
+        """Return the lines of the estimates, and the warnings about replay if it is not shown."""
         useless = self._against_replay
         shown = [estimate for estimate in self.estimates[1:] if not (useless and estimate.name == "replay")]
         return [*(self._line(estimate, numbered) for estimate in shown), *useless]
@@ -184,12 +184,14 @@ def evaluate(
     unanswered: int = 0,
     progress: Progress | None = None,
 ) -> Evaluation:
-    """What this learner would have scored on a log. The learner itself does not change.
+    """Estimate how this learner would have scored on a log, without changing the learner.
 
-    A copy goes through the log: in each round it is first asked for its probabilities, only of the candidates if the round has some, which are scored, and then learns from what was shown (with `learning=False` it stays as it was given). Another copy, for replay, draws decisions of its own and learns from those
-    that match. `seed` decides these draws. Give a learner that has not learnt from these rounds before.
-    `present` is a learner to compare with, say the one in use: it goes through the log in the same way, and the table has both.
-    `unanswered` is how many decisions there were beside these rounds, of which nobody said whether they were right.
+    A copy goes through the log: in each round its probabilities are scored first, those of the candidates only if the
+    round has some, and then it learns from what was shown (with `learning=False` it stays as it was given). Another
+    copy, for replay, draws decisions of its own and learns from those that match. `seed` determines these draws. Give a
+    learner that has not learnt from these rounds before. `present` is a learner to compare with, say the one in use: it
+    goes through the log in the same way, and the table shows both. `unanswered` is the number of decisions beside these
+    rounds for which nobody said whether they were right.
 
     >>> import onebit
     >>> log = [Round(n, [1.0, n % 2], "no" if n % 4 < 2 else "yes", n % 4 in (0, 3), 0.5, [0.5, 0.5]) for n in range(400)]
@@ -211,7 +213,7 @@ def evaluate_many(
     unanswered: int = 0,
     progress: Progress | None = None,
 ) -> list[Evaluation]:
-    """`evaluate` for several learners in one pass through the log; each result is the same as on its own."""
+    """Evaluate several learners in one pass through the log; each result is the same as from `evaluate`."""
     if not learners:
         raise InputError("there are no learners to evaluate")
     named = {f"learner {number}": learner for number, learner in enumerate(learners, start=1)}
@@ -251,20 +253,20 @@ def _evaluate(
 
 
 class _Walk:
-    """The copies of a learner on their way through a log, and what they said."""
+    """The copies of a learner that go through a log, and the scores collected on the way."""
 
     def __init__(self, learner: Learner, seed: int, learning: bool) -> None:
-        # The log may come from a learner with the same seed and ids, and the copies must not draw what it drew.
+        # The log may come from a learner with the same seed and ids, whose draws the copies must not repeat.
         own_seed = hash_id(f"offpolicy {seed}") >> 1
         self._follower, replaying = copy_learner(learner, own_seed), copy_learner(learner, own_seed)
         self._model = model_for(learner)
         for copy in (self._follower, replaying, self._model):
-            copy.runtime.disable_ledger()  # rounds are counted here, and the learner may have learnt such numbers before
+            copy.runtime.disable_ledger()  # the learner may have learnt the numbers of rounds as ids before
         self._replay = Replay(replaying, learning, own_seed)
         self._learning, self._classes = learning, len(learner.classes)
         self._block_rounds = max(1, min(REPORT, LARGEST_BLOCK // self._classes))
-        self._block: list[RoundScores] = []  # empty where the log has no propensities
-        self._waiting = 0  # rounds of the block
+        self._block: list[RoundScores] = []  # empty if the log has no propensities
+        self._waiting = 0  # rounds in the block
         self._parts: list[Scores] = []
         self._trust = Trust()
         self._has_propensities: bool | None = None
@@ -273,7 +275,7 @@ class _Walk:
         self._learnt = self._choices = self._certain = 0  # choices: rounds with more than one candidate
 
     def meet(self, checked: CheckedRound) -> int:
-        """Score and learn one more round; if it fills a block, return how many rounds that had."""
+        """Score and learn one more round; return the size of the block if it is now full, else 0."""
         shown, propensity = checked.round, checked.propensity
         if self._has_propensities is None:
             self._has_propensities = propensity is not None
@@ -283,7 +285,7 @@ class _Walk:
         self._replay.follow(checked)
         is_choice = len(checked.candidates) > 1
         if propensity is not None:
-            # What is right may be none of the candidates: then the model is asked for their chances among all classes.
+            # The right class may not be a candidate; then ask the model for probabilities among all classes.
             modelled = shown if shown.complete else shown._replace(among=None)
             offered = np.zeros(self._classes, dtype=np.bool_)
             offered[checked.candidates] = True
@@ -309,7 +311,7 @@ class _Walk:
         return self.close_block() if self._waiting == self._block_rounds else 0
 
     def close_block(self) -> int:
-        """Score the rounds that wait for it; return how many they were."""
+        """Score the rounds of the current block and return their number."""
         if self._block:
             columns = zip(*self._block, strict=True)
             self._parts.append(score_block(RoundBlock(*(np.array(column) for column in columns)), self._trust))
@@ -318,7 +320,7 @@ class _Walk:
         return count
 
     def evaluation(self, learner: Learner, unanswered: int) -> Evaluation:
-        """Return the estimates, and what speaks against them."""
+        """Return the estimates and the warnings about them."""
         answers, replay = self._answers, self._replay
         rounds = answers.count
         if rounds == 0:

@@ -1,4 +1,4 @@
-"""A log of decisions that lies in a file: which actions there were, how many rounds, and the rounds themselves as often as one likes."""
+"""Logs of decisions in files: their actions, their number of rounds, and the rounds on every pass."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from onebit.errors import InputError, brief
 from onebit.learner.learner import Learner
 from onebit.offpolicy.logged_rounds import Round, usual_floor
 
-Entries = Callable[[bool], Iterator[Round | None]]  # with x, or without; None is a decision that nobody answered
-CLOSE = 1e-6  # of a cost to one of the two that there are, in parts of their difference
+# Yields the rounds of a log, with x if called with True; None is a decision without an answer.
+Entries = Callable[[bool], Iterator[Round | None]]
+CLOSE = 1e-6  # tolerance for the costs of right and wrong, relative to their difference
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 ENDINGS = (*VW, *TABLES)
@@ -28,7 +29,8 @@ ENDINGS = (*VW, *TABLES)
 class Log:
     """The rounds of a log, which are read again on each pass and never held in memory.
 
-    `classes` are the actions, all that were shown or could be by the candidates of some round; `len` says how many rounds there are, `unanswered` how many decisions beside them had no answer, and `text` whether x is a text.
+    `classes` are the actions: all that were shown or were candidates in some round. `len` gives the number of rounds,
+    `unanswered` the number of further decisions without an answer, and `text` says whether x is a text.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Log:
                 yield self._renamed(entry)
 
     def _renamed(self, entry: Round) -> Round:
-        """Return a round with the classes as they are called."""
+        """Return a round with its labels replaced by the names of the classes."""
         among = None if entry.among is None else tuple(self._names[name] for name in entry.among)
         return entry._replace(
             label=self._names[entry.label],
@@ -79,7 +81,7 @@ class Log:
 
 
 def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> Learner:
-    """Return a new learner for the rounds of a log, with the floor that the service would give it."""
+    """Return a new learner for the rounds of a log, with the service's default exploration floor."""
     common = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
     require_known(rule.title, options, {**rule.parameters, **common})
     usual = {"exploration_floor": usual_floor(rule), "text": log.text}
@@ -87,16 +89,19 @@ def learner_for(log: Log, rule: Rule, options: Mapping[str, Any], seed: int) -> 
 
 
 class Costs(NamedTuple):
-    """What right costs, and what wrong does: others than 0 and 1 must be said, since nobody can see them in a file.
+    """The costs of a right and of a wrong decision.
 
-    What lies between is a reward between 1 and 0. Rewards have such a scale too, on which right "costs" more than wrong.
+    Costs other than 0 and 1 must be given, since they cannot be seen in a file. A cost between the two is a reward
+    between 1 and 0. Rewards on another scale can be given in the same way, with right "costing" more than wrong.
     """
 
     right: float = 0.0
     wrong: float = 1.0
 
     def parse(self, cost: float) -> tuple[bool | None, float | None]:
-        """Return whether a cost is that of right or of wrong, or else the reward; refuse what is not between these two.
+        """Return True or False if the cost is that of right or wrong, else the reward between them.
+
+        The result is (right, None) or (None, reward). Raise InputError for a cost that is not between the two.
 
         >>> Costs(-1.0, 0.0).parse(0.0), Costs().parse(0.25)
         ((False, None), (None, 0.75))
@@ -115,7 +120,7 @@ class Costs(NamedTuple):
 
 
 def check_costs(given: object) -> Costs:
-    """Return the costs of right and wrong as they were given; None means 0 and 1."""
+    """Return the given costs of right and wrong; None means 0 and 1."""
     if given is None:
         return Costs()
     try:
@@ -130,7 +135,7 @@ def check_costs(given: object) -> Costs:
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether this is a folder of Parquet files, as `onebit archive` writes one for each task."""
+    """Return True if the path is a folder of Parquet files, as `onebit archive` writes for each task."""
     return path.is_dir() and any(path.glob("*.parquet"))
 
 
@@ -149,16 +154,19 @@ def read_log(
     classes: Iterable[ClassName] | None = None,
     costs: Iterable[float] | None = None,
 ) -> Log:
-    """Return the log in a file: Vowpal Wabbit's `.vw` (action:cost:probability), or a `.csv`, `.tsv` or `.parquet` with named columns.
+    """Return the log in a file: Vowpal Wabbit's `.vw` (action:cost:probability), a CSV or a Parquet table.
 
-    It may also be a folder of Parquet files, as `onebit archive` writes them.
+    A table (`.csv`, `.tsv` or `.parquet`) has named columns. The path may also be a folder of Parquet files, as
+    `onebit archive` writes them.
 
-    `x` names the columns of the features of a table, or `text` one with a text; `action`, `right`, `propensity` and `id` name the others (by
-    default `action` or `label`, `right` or `reward`, `propensity` or `pscore`, `id`). `right` may hold rewards, numbers from 0 to 1; of a table with both
-    usual columns the reward is taken in each row that has one. `truth` names
-    a column of classes that would have been right, and `among` (by default `among`) one of the candidates, empty if these are all; `complete` says that the right class
-    was always one of them. `classes` are the actions that occur unless they are given. `costs` are those of right and wrong: in Vowpal Wabbit's
-    files where they are not 0 and 1, and in a table where its column has costs, or rewards on another scale.
+    `x` names the columns of the features of a table, or `text` one with a text; `action`, `right`, `propensity` and
+    `id` name the others (by default `action` or `label`, `right` or `reward`, `propensity` or `pscore`, `id`). `right`
+    may hold rewards, numbers from 0 to 1; in a table with both default columns, the reward is used in each row that has
+    one. `truth` names a column with the class that would have been right, and `among` (by default `among`) one with the
+    candidates, which is empty if all classes are candidates; `complete` says that the right class was always a
+    candidate. `classes` are the actions that occur, unless they are given. `costs` are those of right and wrong: needed
+    for Vowpal Wabbit's files if they are not 0 and 1, and for a table whose column holds costs, or rewards on another
+    scale.
     """
     path = Path(path)
     name = path.name.lower()
@@ -183,9 +191,10 @@ def read_log(
 
 
 def vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
-    """Return the rounds of a .vw file; a line without a label is a decision without an answer.
+    """Return a function that yields the rounds of a .vw file.
 
-    A line may list the other actions that could be shown, without a cost: these are the candidates.
+    A line without a label is a decision without an answer. A line may list the other actions that could be shown,
+    without a cost: together with the action shown, these are the candidates.
     """
 
     def entries(whole: bool) -> Iterator[Round | None]:
@@ -205,7 +214,7 @@ def vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
 
 
 def _parse_label(words: list[str]) -> tuple[int, float, float, list[int] | None]:
-    """Parse action:cost:probability, and all actions that could be shown where others are named beside it."""
+    """Parse action:cost:probability; return also all candidates if others are listed beside it."""
     if words[0] == "shared":
         raise InputError(ACTION_FEATURES)
     costed = [word.split(":") for word in words if ":" in word]

@@ -1,4 +1,4 @@
-"""A round of a log: what was shown for x, among what, with which probability, and what came of it; and training a learner from rounds."""
+"""Logged rounds (what was shown for x, its probability and the feedback) and training from them."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from onebit.learner.decision import Decision
 from onebit.learner.feedback import check_reward
 from onebit.learner.learner import Learner
 
-ROUNDING = 1e-6  # what logged probabilities may be off by
-REPORT = 1000  # progress is told after so many rounds
-USUAL_FLOOR = 0.05  # what a log needs to be evaluated, and what exploring costs
+ROUNDING = 1e-6  # tolerance for logged probabilities
+REPORT = 1000  # rounds between calls of `progress`
+USUAL_FLOOR = 0.05  # enough exploration to evaluate a log, at a small cost
 
-Progress = Callable[[int], None]  # told how many rounds have been done since the last call
+Progress = Callable[[int], None]  # called with the number of rounds done since the last call
 
 
 class Round(NamedTuple):
-    """What was shown for one x, and whether it was right, or what it was worth.
+    """A logged decision for one x, and whether it was right, or its reward.
 
-    `propensity` is the probability with which `label` was shown, None where nobody knows. `probabilities` are those of all classes,
-    in the order of the learner's `classes` or by their names, None where only that of the label is known.
+    `propensity` is the probability with which `label` was shown, None if unknown. `probabilities` are those of all
+    classes, in the order of the learner's `classes` or by name, None if only that of the label is known.
 
-    `among` are the candidates, the classes that could be shown, None where all could; `complete` says that the right class is known to be
-    one of them. `reward` is a number from 0 to 1 in the place of `right`, which is then None; `truth` is the class that would have been
-    right, where somebody said it, from which `right` follows.
+    `among` are the candidates, the classes that could be shown, None if all could; `complete` says that the right class
+    is known to be one of them. `reward` is a number from 0 to 1 in place of `right`, which is then None; `truth` is the
+    class that would have been right, if known, from which `right` follows.
     """
 
     id: int | str
@@ -48,9 +48,10 @@ class Round(NamedTuple):
 
 
 class CheckedRound(NamedTuple):
-    """A round that can be used: its number, from 1 on, the place of its label, and all probabilities where they are known.
+    """A validated round with its number from 1, and its label and candidates as class indices.
 
-    `candidates` are the places of the classes that could be shown, in rising order, and `reward` is 1 for right and 0 for wrong.
+    `logged` are the probabilities of all classes, if known. `candidates` are in ascending order, and `reward` is 1 for
+    right and 0 for wrong.
     """
 
     number: int
@@ -63,7 +64,10 @@ class CheckedRound(NamedTuple):
 
 
 def require_bandit_learner(learner: object) -> None:
-    """Refuse what is no learner, or one that needs more than a log says: whether the label shown was right."""
+    """Raise InputError unless this is a Learner that can learn from a log.
+
+    A log says only whether the label shown was right, and some learners need the right class.
+    """
     if not isinstance(learner, Learner):
         raise InputError(f"the learner is a {type(learner).__name__}, but must be a Learner")
     if learner.runtime.needs_labels:
@@ -74,7 +78,7 @@ def require_bandit_learner(learner: object) -> None:
 
 
 def check_rounds(learner: Learner, rounds: Iterable[Round]) -> Iterator[CheckedRound]:
-    """Yield round after round; refuse the first that this learner cannot use, with its number."""
+    """Yield the validated rounds; raise InputError with the number of one that this learner cannot use."""
     if isinstance(rounds, str | Round) or not isinstance(rounds, Iterable):
         raise InputError(f"rounds is a {type(rounds).__name__}, but must be a list of Round")
     classes = Classes(learner.classes)
@@ -87,7 +91,7 @@ def check_rounds(learner: Learner, rounds: Iterable[Round]) -> Iterator[CheckedR
 
 
 def locate_error(number: int, given: object, error: OnebitError) -> OnebitError:
-    """Return the same refusal with the round in which it was."""
+    """Return the error with the number and id of its round."""
     identity = f" (id {given.id!r})" if isinstance(given, Round) else ""
     return InputError(f"round {number} of the log{identity}: {error}")
 
@@ -126,7 +130,7 @@ def _check_round(number: int, given: Round, classes: Classes) -> CheckedRound:
 
 
 def _check_feedback(given: Round, classes: Classes, candidates: Labels) -> Round:
-    """Return the round with its feedback checked: whether it was right, or a reward; and the truth, if there is one."""
+    """Return the round with its feedback validated: right or wrong, a reward, or the truth."""
     if given.right is not None and not isinstance(given.right, bool | np.bool_):
         raise InputError(f"right is {brief(given.right)}, but must be True or False")
     if given.reward is not None:
@@ -158,7 +162,7 @@ def _probability(given: object) -> float:
 
 
 def _distribution(given: Any, classes: Classes, candidates: Labels) -> NDArray[np.float64]:
-    """Return the probability of every class, which is 0 for those that could not be shown."""
+    """Return the probability of every class, 0 for those that could not be shown."""
     count = len(classes.names)
     if isinstance(given, Mapping):
         named = {classes.index(name): chance for name, chance in given.items()}
@@ -181,22 +185,26 @@ def _distribution(given: Any, classes: Classes, candidates: Labels) -> NDArray[n
     return chances
 
 
-# --- training -------------------------------------------------------------------------------------------------------
+# --- training ---------------------------------------------------------------------------------------------------------
 
 
 def usual_floor(rule: Rule) -> float:
-    """The exploration floor of a learner whose log is to be of use: the usual one where the rule can have it."""
+    """Return the default exploration floor for a learner whose log is to be evaluated.
+
+    It is 0 if the rule cannot have one.
+    """
     return 0.0 if rule.notes_the_label else USUAL_FLOOR
 
 
 def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None = None) -> int:
-    """Train a learner on every round of a log, in order, each with its candidates; returns the number of rounds learnt.
+    """Train a learner on every round of a log, in order; return the number of rounds learnt.
 
-    Side effect: the learner changes, also if a later round is refused.
+    Side effect: the learner changes, even if a later round is refused.
 
-    That is all of them, but for rules that can learn only from labels that they would have played themselves (Newtron): these pass
-    over the others. A round that cannot be learnt raises an OnebitError with its number, and what came before it stays learnt: a log
-    was checked when it was written, so such a round means that the learner does not fit the log, which a count would hide.
+    All rounds are learnt with their candidates, except by rules that can learn only from labels that they would have
+    played themselves (Newtron): these skip the others. A round that cannot be learnt raises an OnebitError with its
+    number, and the rounds before it stay learnt: a log was checked when it was written, so such a round means that the
+    learner does not fit the log, which a count would hide.
 
     >>> import onebit
     >>> learner = onebit.BPA(classes=["no", "yes"])
@@ -228,8 +236,8 @@ def train(learner: Learner, rounds: Iterable[Round], progress: Progress | None =
 
 
 def learn_round(learner: Learner, shown: Round, propensity: float, identity: int | str) -> bool:
-    """Learn from a label that somebody else showed; return whether this learner could."""
-    # What such a rule keeps for learning belongs to its own label.
+    """Learn from a label that somebody else showed; return False if the rule could not learn from it."""
+    # What such a rule stores for learning belongs to its own label.
     if (
         learner.runtime.rule.notes_the_label
         and learner.decide(shown.x, identity, among=shown.among).label != shown.label
@@ -241,7 +249,7 @@ def learn_round(learner: Learner, shown: Round, propensity: float, identity: int
 
 
 def learn_feedback(learner: Learner, decision: Decision, shown: Round) -> None:
-    """Learn what a round says of its label: the truth, the reward, or the bit."""
+    """Learn the feedback of a round on its label: the truth, the reward, or right and wrong."""
     if shown.truth is not None:
         learner.learn(decision, truth=shown.truth)
     elif shown.reward is not None:

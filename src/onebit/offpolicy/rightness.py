@@ -1,17 +1,18 @@
-"""The model of the doubly robust estimate: how likely each label is right for x, whoever shows it.
+"""The model of the doubly robust estimate: the probability that each label is right for x.
 
-One softmax over linear scores, p = softmax(W x), and the likelihood of the feedback on the label a:
+A softmax over linear scores, p = softmax(W x), maximizes the likelihood of the feedback on the label a:
 
     right:  log p_a          gradient  e_a - p
     wrong:  log(1 - p_a)     gradient  -p_a/(1 - p_a) (e_a - p)
 
-(a reward r is so much of the one and 1 - r of the other) in AdaGrad steps (Duchi, Hazan, Singer 2011), divided by the usual length of x so that features of any scale will do. It predicts a
-round before it learns it. Any model leaves the estimate unbiased; a good one makes it precise. Softmax knows that where one label is
-surely right the others are wrong, which regressions of each label by itself do not: their errors sit where weights are largest, on
-labels that the log rarely showed.
+A reward r counts as r of the first and 1 - r of the second. Steps are those of AdaGrad (Duchi, Hazan, Singer 2011),
+divided by the usual length of x so that features may have any scale. The model predicts a round before it learns it.
+Any model leaves the estimate unbiased; a good one makes it precise. Softmax knows that if one label is surely right the
+others are wrong, which separate regressions for each label do not: their errors are largest where weights are largest,
+on labels that the log rarely showed.
 
-Even so a model that sees mostly one learner's choices can be worse than none. Its predictions are therefore multiplied by a `Trust`,
-the regression of feedback on what was predicted in the rounds before, each weighed as it weighs in the estimate.
+Even so, a model that sees mostly one learner's choices can be worse than none. Its predictions are therefore multiplied
+by a `Trust`, the regression of feedback on the predictions for earlier rounds, each weighted as in the estimate.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
 from onebit.learner.learner import Learner
 
-LENGTHS = OWN  # of the rule's memory: the sum of |x|^2
+LENGTHS = OWN  # index into the rule's memory: the sum of |x|^2
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
 TINY = 1e-30
 
@@ -43,12 +44,12 @@ def prepare(params: Rightness, options: Mapping[str, object]) -> tuple[Rightness
 
 
 def probabilities(params: Rightness, given: RuleInput, out: Vector) -> None:
-    """Return how likely each label is right."""
+    """Compute the probability that each label is right."""
     softmax(given.scores, params.classes, out)
 
 
 def decide(params: Rightness, given: RuleInput) -> Choice:
-    """Play each label as often as it is right, though nobody asks the model to play."""
+    """Sample a label by the model's probabilities; rules need this, but the model never plays."""
     work = given.work
     softmax(given.scores, params.classes, work[1])
     label = sampled_label(work[1], params.classes, given.draws)
@@ -60,7 +61,7 @@ def learn(params: Rightness, given: RuleInput, choice: Choice, revealed: int, st
     memory, work = given.memory, given.work
     classes, played = params.classes, choice.label
     softmax(given.scores, classes, work[1])
-    others = TINY  # as a sum, since 1 - p_a is 0 long before they are
+    others = TINY  # summed, since 1 - p_a is rounded to 0 long before the others are
     for label in range(classes):
         if label != played:
             others += work[1, label]
@@ -74,7 +75,7 @@ def learn(params: Rightness, given: RuleInput, choice: Choice, revealed: int, st
 
 
 def order(params: Rightness) -> Order:
-    """AdaGrad."""
+    """Return the settings of AdaGrad's second-order update."""
     return Order(start=NO_HISTORY, root=True)
 
 
@@ -93,7 +94,7 @@ RULE = Rule(
 
 
 def model_for(learner: Learner) -> Learner:
-    """Return a model that reads x as this learner does."""
+    """Return a new model that reads x as this learner does."""
     options = learner.runtime.options._asdict()
     reading = {name: options[name] for name in ("features", "space", "dtype", "text", "hash_bits")}
     return Learner(RULE, classes=learner.classes, **reading)

@@ -1,4 +1,7 @@
-"""Logs as tables with named columns, CSV or Parquet, a batch at a time; `onebit export --format parquet` writes such a table too."""
+"""Logs in CSV or Parquet tables with named columns, read in batches.
+
+`onebit export --format parquet` writes such a table too.
+"""
 
 from __future__ import annotations
 
@@ -27,13 +30,13 @@ BATCH = 1 << 14  # rows
 USUAL = {
     "action": ("action", "label"),
     "right": ("right", "reward"),
-    "truth": (),  # such a column may say what nobody had told
+    "truth": (),  # a column of this name may hold truths that were not feedback
     "among": ("among",),
     "propensity": ("propensity", "pscore"),
     "id": ("id",),
     "x": ("x",),
-}  # the columns that are taken where none is named
-# The columns of `onebit export`.
+}  # default names of the columns
+# The columns that `onebit export` writes.
 EXPORTED = (
     *("id", "x", "label", "right", "propensity", "probabilities", "late", "shown", "shown_propensity"),
     *("among", "complete", "reward", "truth"),
@@ -42,9 +45,9 @@ BITS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False
 
 
 class LogRow(NamedTuple):
-    """The cells of a row beside x, or the names of their columns; None where a cell is empty, or there is no such column.
+    """The cells of a row other than x, or the names of their columns; None if empty or absent.
 
-    `reward` is there where a table has both usual columns of answers, and is what counts in the rows that have one.
+    `reward` is used only if a table has both default columns of answers; it takes precedence in the rows that have one.
     """
 
     action: Any
@@ -56,13 +59,14 @@ class LogRow(NamedTuple):
     id: Any
 
 
-NUMBERS = ("right", "reward", "propensity")  # the fields of a row that are no names
+NUMBERS = ("right", "reward", "propensity")  # the numeric fields of a row
 
 
 class LogColumns(NamedTuple):
-    """Which columns of a table are what; `is_text` says that x is the text of one column.
+    """The roles of a table's columns; `is_text` says that x is the text of one column.
 
-    `costs` are the scale of the answers, None where these are rewards; `complete` says that the right class was always a candidate.
+    `costs` is the scale of the answers, None if these are rewards; `complete` says that the right class was always a
+    candidate.
     """
 
     x: list[str]
@@ -79,7 +83,7 @@ class LogColumns(NamedTuple):
 def table_log(
     path: Path, given: Mapping[str, Any], classes: Iterable[ClassName] | None, costs: Costs | None, complete: bool
 ) -> Log:
-    """Return the log in a table; `given` are the names of its columns, None where nothing is said."""
+    """Return the log in a table; `given` maps roles to column names, None for the default."""
     require("pyarrow", str(path))
     import pyarrow as arrow
 
@@ -156,7 +160,7 @@ MEANINGS = {
 
 
 class _ParquetLog:
-    """A Parquet file, or the files of a folder in the order of their names, of which the last knows all classes."""
+    """A Parquet file, or the files of a folder sorted by name, the last of which knows all classes."""
 
     def __init__(self, path: Path) -> None:
         import pyarrow as arrow
@@ -177,7 +181,7 @@ class _ParquetLog:
 
 
 class _CsvLog:
-    """A CSV or TSV file, of which the first block tells numbers from words."""
+    """A CSV or TSV file whose column types are inferred from its first block."""
 
     def __init__(self, path: Path) -> None:
         self.path, self._file = path, CsvFile(path)
@@ -190,7 +194,7 @@ class _CsvLog:
         self.schema, self.decimal = first.schema, self._file.decimal
 
     def batches(self, names: list[str], texts: Iterable[str] = ()) -> Iterator[Any]:
-        """Yield record batches of these columns, of which some are read as texts whatever they look like."""
+        """Yield record batches of the columns `names`; those in `texts` are always read as text."""
         import pyarrow as arrow
 
         types = {}
@@ -207,7 +211,7 @@ class _CsvLog:
 
 def _rounds(table: _ParquetLog | _CsvLog, columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
     number, x_names = 0, columns.x if with_x else []
-    # All beside x as texts: an answer that is no number makes its whole column words, and is to be refused with its row.
+    # Read all but x as text: an answer that is not a number would make its whole column text, without its row.
     for batch in table.batches([*columns.beside_x, *x_names], texts=columns.beside_x):
         cells = [_cells(batch, field, name, table.decimal) for field, name in columns.names._asdict().items()]
         xs = _xs(batch, columns) if with_x else repeat(None, batch.num_rows)
@@ -246,7 +250,7 @@ def _round(number: int, row: LogRow, x: Any, columns: LogColumns) -> Round | Non
     if isinstance(x, InputError):
         raise x
     identity = number if row.id is None else row.id
-    among = None  # all are candidates
+    among = None  # all classes are candidates
     if row.among is not None:
         among = parse_names(row.among, f"the column {brief(names.among)}", lambda: "it")
     return Round(
@@ -263,7 +267,7 @@ def _round(number: int, row: LogRow, x: Any, columns: LogColumns) -> Round | Non
 
 
 def _number(cell: str | None, decimal: str) -> bool | float | str | None:
-    """Return the number, or the bit, that a text is; the text itself if it is neither."""
+    """Return the number or boolean that a text represents; the text itself if it is neither."""
     text = "" if cell is None else cell.strip()
     if text in BITS:
         return BITS[text]
@@ -275,7 +279,7 @@ def _number(cell: str | None, decimal: str) -> bool | float | str | None:
 
 
 def _parse_answer(name: str, answer: Any, costs: Costs | None) -> tuple[bool | None, float | None]:
-    """Return whether an answer, in a column of this name, says right or wrong, or else its reward."""
+    """Return an answer as (right, None) or (None, reward); `name` is its column."""
     if not isinstance(answer, bool | int | float | Decimal):
         raise InputError(f"{name} is {brief(answer)}, but must be true or false, 1 or 0, or a number between")
     if costs is not None:
@@ -298,9 +302,10 @@ def _action(name: str, cell: Any) -> ClassName:
 
 
 def _xs(batch: Any, columns: LogColumns) -> list[Any]:
-    """Return the x of each row: an array where all columns are numbers, else a dict, in which a category is a name.
+    """Return the x of each row: an array if all columns are numeric, else a dict of named features.
 
-    In the place of an x that is missing is the refusal.
+    The name of a categorical feature includes its value, as in `city=Berlin`. In place of a missing x there is the
+    InputError to raise.
     """
     import pyarrow as arrow
 
@@ -330,7 +335,10 @@ def _is_string(kind: Any) -> bool:
 
 
 def _exported(table: _ParquetLog | _CsvLog, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
-    """Yield the rounds of a table that `onebit export` wrote: with answers that came in time, and in shadow mode with what was shown."""
+    """Yield the rounds of a table written by `onebit export`, None for one without a timely answer.
+
+    In shadow mode, the label is the one that the caller showed.
+    """
     names = {str(name): name for name in classes}
     for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
         for row in batch.to_pylist():
