@@ -1,4 +1,4 @@
-"""The command line: bad input is one line on stderr and exit code 2, never a traceback."""
+"""The command line. Bad input gives one line on stderr and exit code 2, never a traceback."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that complains in one line, and takes options before, between and after the arguments."""
+    """A parser that reports errors in one line and takes options before, between and after arguments."""
 
     _is_mixing = False
 
@@ -69,7 +69,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
-    """Return the parser of these commands; only their modules are imported."""
+    """Return the parser of the named commands, importing only their modules."""
     top = _Parser(prog="onebit", description="Online multiclass classification with bandit feedback.")
     top.add_argument("-V", "--version", action="version", version=f"onebit {VERSION}")
     parsers = top.add_subparsers(dest="command", metavar="COMMAND", required=True, parser_class=_Parser)
@@ -90,7 +90,7 @@ def parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
 
 
 def _parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
-    """Return the parser of the command that is meant, so that nothing is imported for the others."""
+    """Return the parser of the command that was typed, without importing the modules of the others."""
     named = next((word for word in words if not word.startswith("-")), None)
     if named is None:
         return parser(() if words[0] in ("-V", "--version") else COMMANDS)
@@ -100,7 +100,7 @@ def _parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, and return its exit code."""
+    """Run a command and return its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for a terminal that lacks the letters of a name
     try:
@@ -131,10 +131,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def console() -> NoReturn:
-    """Run the command of the program's arguments, and exit.
+    """Run the command given on the command line, and exit.
 
-    After Ctrl-C a thread may be in code that cannot be interrupted, such as the solver of a convex program. Python would wait for
-    seconds until it is done; what is finished is on disk by now.
+    After Ctrl-C a thread may be in code that cannot be interrupted, such as the solver of a convex program. Python would wait for it
+    for seconds; finished work is on disk by then.
     """
     code = main()
     if code == STOPPED and any(thread.name.startswith("onebit-") for thread in threading.enumerate()):
@@ -147,7 +147,10 @@ def console() -> NoReturn:
 
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
-    """Print to stderr what takes long or runs elsewhere, a line each; of all other parts only warnings and errors."""
+    """Log to stderr, a line each: warnings and errors of all parts, and information of `VERBOSE` ones.
+
+    The latter report what takes long or runs elsewhere.
+    """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("onebit: %(message)s"))
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # our own sentences say what it would say
@@ -180,5 +183,5 @@ def _one_line(message: str) -> str:
 
 
 def _discard_output() -> None:
-    """Discard what is still buffered: Python would complain about it at exit."""
+    """Discard buffered output, which Python would fail to write at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""What the theorems promise for a learner on data, whether they are true, and whether its runs kept the promise.
+"""List a learner's mistake bounds on data, whether they are valid, and whether its runs kept them.
 
 The rows have the same order in every run. Every bound compares with the best linear classifier in hindsight. The page is written to the
 folder --out. Examples:
@@ -44,7 +44,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Run the learner, compare with its bounds, print the table and write the page."""
+    """Run the learner, compare the runs with its bounds, print the table and write the page."""
     from onebit.theory.mistakes import bounds
 
     options = settings(chosen.set)
@@ -72,7 +72,7 @@ def execute(chosen: argparse.Namespace) -> int:
 
 
 def parse_groups(text: str | None) -> list[list[str]] | None:
-    """Parse groups of classes from A,B/C,D,E; None without a text.
+    """Parse groups of classes such as A,B/C,D,E; return None if there is no text.
 
     >>> parse_groups("0,1/2,cat")
     [['0', '1'], ['2', 'cat']]

@@ -44,7 +44,10 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Run them all, print the table and write the page; Ctrl-C shows what is done, and the same command runs the rest."""
+    """Run all learners, print the table and write the page.
+
+    Ctrl-C shows the finished runs; the same command resumes.
+    """
     learners = parse_learners(chosen.learners)
     for name in chosen.data:
         if is_rule(name):
@@ -62,7 +65,7 @@ def execute(chosen: argparse.Namespace) -> int:
 
 
 def parse_learners(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
-    """Parse learners with their parameters, as in `bpa,bpa:aggressiveness=0.001`; None without a text.
+    """Parse learners with parameters, such as `bpa,bpa:aggressiveness=0.001`; None without a text.
 
     >>> parse_learners("banditron,bpa:aggressiveness=0.001:variant=PA-I")
     [('banditron', {}), ('bpa', {'aggressiveness': 0.001, 'variant': 'PA-I'})]

@@ -1,4 +1,4 @@
-"""List the data that onebit knows, or fetch some ahead of their first use.
+"""List the data that onebit knows, or fetch some before their first use.
 
 Generators draw any number of rows. Real data are read from the folder named by ONEBIT_DATA, otherwise from the user's cache, otherwise
 from scikit-learn, which ships some and downloads the others into the cache. Examples:
@@ -34,7 +34,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """List, or fetch."""
+    """List the data, or fetch some."""
     if chosen.action == "fetch":
         _fetch(chosen.names, chosen.json, chosen.quiet)
         return
@@ -48,7 +48,7 @@ def execute(chosen: argparse.Namespace) -> None:
 
 
 def list_data() -> list[dict[str, Any]]:
-    """Return all data as plain values; `rows` is None where any number can be drawn."""
+    """Return all data sets as plain values; `rows` is None for generators, which draw any number."""
     drawn = {"kind": "generator", "rows": None, "sparse": False, "where": "drawn", "hint": ""}
     return [
         *(_entry(name, generator, **drawn) for name, generator in GENERATORS.items()),

@@ -29,11 +29,11 @@ ALWAYS = ("numpy", "numba", "llvmlite", "safetensors", "rich", "platformdirs")
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    """Add nothing: there are no options but those of every command."""
+    """Add nothing: this command has only the common options."""
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Examine the machine, and print the report."""
+    """Examine the machine and print the report."""
     report = examine()
     if chosen.json:
         print(json.dumps(report, indent=2, ensure_ascii=False))  # without the imports of `terminal`: one may be broken

@@ -55,7 +55,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Evaluate, and print the estimates."""
+    """Evaluate the learner and print the estimates."""
     from onebit.offpolicy import evaluate
 
     several = parse_learners(chosen.learners)
@@ -107,7 +107,7 @@ def _part_line(part: dict[str, Any]) -> str:
 
 
 def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | None:
-    """Return the task's own learner, as new; None where it is the one to evaluate."""
+    """Return an untrained copy of the task's own learner; None if that is the one to evaluate."""
     from onebit.service.task import build_learner, check_learner
 
     def with_defaults(detail: dict[str, Any]) -> dict[str, Any]:
@@ -122,7 +122,10 @@ def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | Non
 
 
 def log_parts(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
-    """Return the learners that decided the rounds of a task and how many each; in some of them the caller showed something else."""
+    """Return the learners that decided the rounds of a task, and how many rounds each.
+
+    Rounds in which the caller showed something else are listed apart.
+    """
     learners = {
         detail.get("generation", 1): {name: detail[name] for name in ("learner", "parameters", "exploration_floor")}
         for _, kind, detail in log.changes(task)
@@ -146,7 +149,7 @@ def log_parts(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
 
 
 def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Evaluate several learners on the log in a file, and print a table, the best first."""
+    """Evaluate several learners on the log in a file, and print them as a table, best first."""
     from onebit.offpolicy import evaluate_many
     from onebit.offpolicy.log_files import learner_for
 
@@ -177,5 +180,5 @@ def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, d
 
 
 def _best_estimate(evaluation: Evaluation) -> Estimate:
-    """Return the estimate to read: doubly robust, or replay where nobody knows the propensities."""
+    """Return the main estimate: doubly robust, or replay if the propensities are unknown."""
     return evaluation.replay if evaluation.doubly_robust is None else evaluation.doubly_robust

@@ -1,4 +1,4 @@
-"""What the commands that run many trials share: where these run, where their records are kept, and what happens on Ctrl-C."""
+"""What commands with many trials share: executors, folders for results, and handling of Ctrl-C."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ class Experiment(Protocol):
         """The runs that failed."""
 
     def page(self) -> Page:
-        """The page that shows it."""
+        """Return the page that shows the results."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Its results as plain values."""
+        """Return the results as plain values."""
 
 
 ResultT = TypeVar("ResultT", bound=Experiment)
 
 
 def add_experiment_options(command: argparse.ArgumentParser) -> None:
-    """Add where the runs run, on how many threads, and where results are kept."""
+    """Add the options for where to run, the number of threads, and the folder for results."""
     executors = ", ".join(f"{name} ({meaning})" for name, meaning in EXECUTORS.items())
     command.add_argument(
         "--on", metavar="WHERE", type=_executor, default="auto", help=f"where to run: {executors}; default auto"
@@ -65,7 +65,7 @@ def _executor(text: str) -> str:
 
 
 def result_folder(chosen: argparse.Namespace, *about: str) -> Path:
-    """Return the folder of --out, or one named after the command."""
+    """Return the folder of --out, by default one named after the command."""
     if chosen.out:
         return Path(chosen.out)
     words = [re.sub(r"[^A-Za-z0-9.-]+", "-", Path(word).name) for word in (chosen.command, *about)]
@@ -75,7 +75,10 @@ def result_folder(chosen: argparse.Namespace, *about: str) -> Path:
 def run_and_save(
     run: Callable[[], ResultT], folder: Path, show_stopped: Callable[[ResultT], None] | None
 ) -> tuple[ResultT, Path]:
-    """Return what an experiment gave and the path of its page; after Ctrl-C, show what is done and say that it is kept."""
+    """Run an experiment and write its page; return the result and the path of the page.
+
+    After Ctrl-C, show what is finished, and raise KeyboardInterrupt with a message that it is kept.
+    """
     result: ResultT | None = None
     try:
         result = run()
@@ -98,9 +101,9 @@ def run_experiment(
     show_stopped: bool,
     unnamed: Collection[str] = (),
 ) -> int:
-    """Run a comparison or a sweep as the options say, print it, write its page, and return the exit code.
+    """Run a comparison or a sweep, print it, write its page, and return the exit code.
 
-    `bar` is the title and the total of the progress bar; `unnamed` are learners that take part though nobody named them.
+    `bar` is the title and the total of the progress bar; `unnamed` are learners that take part although the user did not name them.
     """
 
     def run_with_progress() -> ResultT:
@@ -131,12 +134,15 @@ def _print_result(chosen: argparse.Namespace, show: Callable[[ResultT], None], r
 
 
 def print_page(chosen: argparse.Namespace, page: Path) -> None:
-    """Print where the page is; beside JSON, to stderr."""
+    """Print the path of the page; with --json, to stderr."""
     print(f"page: {page}", file=sys.stderr if chosen.json else sys.stdout)
 
 
 def report_failures(result: Experiment, unnamed: Collection[str] = ()) -> int:
-    """Print which runs failed, once for each learner and data; the exit code is 0 where only learners failed that nobody named."""
+    """Print which runs failed, once per learner and data set, and return the exit code.
+
+    The code is 0 if only learners failed that the user did not name.
+    """
     for (learner, data), records in group_failures(result.failures).items():
         count = format_count(len(records), "run")
         print(f"onebit: {learner} failed on {data} ({count}) and is left out: {records[0].failed}", file=sys.stderr)
@@ -144,6 +150,6 @@ def report_failures(result: Experiment, unnamed: Collection[str] = ()) -> int:
 
 
 def print_cost(cost: Cost) -> None:
-    """Print where the runs ran and what that took."""
+    """Print where the runs ran and what they took."""
     if cost.text:
         print_note(cost.text)

@@ -58,7 +58,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Write the rows, and print how many."""
+    """Write the rows, and print how many there are."""
     to_stdout = chosen.out == STDOUT
     if chosen.follow:
         if chosen.format != "ndjson" or not to_stdout:
@@ -104,7 +104,7 @@ def execute(chosen: argparse.Namespace) -> None:
 
 
 def follow(chosen: argparse.Namespace) -> None:
-    """Write the rows that are there and those that come, until Ctrl-C."""
+    """Write existing rows and then new ones, until Ctrl-C."""
     position, out, stopped = chosen.after or 0, sys.stdout.buffer, threading.Event()
     # Ctrl-C ends it between two lines, so that the position printed below is that of the last one.
     before = signal.signal(signal.SIGINT, lambda number, frame: stopped.set())
@@ -128,7 +128,7 @@ def follow(chosen: argparse.Namespace) -> None:
 
 
 def report_rows(rows: Iterable[Row], progress: Progress) -> Generator[Row, None, None]:
-    """Yield the rows, and report every `ROWS_AT_ONCE` of them."""
+    """Yield the rows, reporting progress every `ROWS_AT_ONCE` rows."""
     for number, row in enumerate(rows, start=1):
         yield row
         if number % ROWS_AT_ONCE == 0:

@@ -1,4 +1,4 @@
-"""List the learners, their parameters and feedback; with names, what those do and where they come from.
+"""List the learners with their parameters and feedback; describe named ones in full, with sources.
 
 onebit learners
 onebit learners linucb auto
@@ -57,12 +57,12 @@ def describe(rule: Rule) -> dict[str, Any]:
 
 
 def feedback_of(rule: Rule) -> str:
-    """Return what is revealed to a rule after it has played."""
+    """Return the kind of feedback that a rule learns from."""
     if callable(rule.full_information):
         return "bandit or full information"
     return "full information" if rule.full_information else "bandit"
 
 
 def shown(value: object) -> str:
-    """Return a default as people write it."""
+    """Format a default as it is typed on the command line."""
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

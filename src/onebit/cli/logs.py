@@ -1,4 +1,4 @@
-"""What `evaluate`, `replay` and `export` share: which log, that of a task of a service or a file, and which learner."""
+"""What `evaluate`, `replay` and `export` share: options for the log and the learner, and opening logs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ READING = ("x", *COLUMNS, "classes", "costs", "complete")  # the options that ar
 
 @dataclass(frozen=True)
 class ChosenLog:
-    """The log that was named, and the new learner; `reader` and `task` are None where the log is a file."""
+    """The chosen log, in a file or of a task, with the new learner.
+
+    `reader` and `task` are None if the log is in a file.
+    """
 
     name: str
     rounds: Iterable[Round]
@@ -58,7 +61,7 @@ class ChosenLog:
 
 
 def add_log_options(command: argparse.ArgumentParser, files: bool = False) -> None:
-    """Add which log and which task; with `files`, a log may be a file as well."""
+    """Add the arguments for the log and the task; with `files`, the log may also be a file."""
     folder = "the data folder of `onebit serve`, which may be running"
     command.add_argument(
         "folder",
@@ -75,7 +78,7 @@ def add_log_options(command: argparse.ArgumentParser, files: bool = False) -> No
 
 
 def add_learner_options(command: argparse.ArgumentParser) -> None:
-    """Add which learner, and what a log in a file is made of."""
+    """Add the options for the learner, and for the columns of a log in a file."""
     command.add_argument(
         "--learner",
         metavar="NAME",
@@ -105,7 +108,7 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
-    """Open the log that was named, a file or that of a task, with a new learner as the service would make it for the task."""
+    """Open the chosen log, with a new learner as the service would build it for the task."""
     chosen.learner = chosen.learner or default_rule(chosen)
     if is_log_file(chosen):
         from onebit.offpolicy.log_files import learner_for
@@ -131,7 +134,7 @@ def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
 
 @contextmanager
 def open_task_log(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskInfo]]:
-    """Open the log of a service, and find the task."""
+    """Open the log of a service and look up the task."""
     with needing_extra():
         from onebit.service.maintenance.log_reader import LogReader
         from onebit.service.store.base import is_address
@@ -147,7 +150,7 @@ def open_task_log(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskI
 
 
 def learner_settings(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Return the learner that was named, as the service describes one."""
+    """Return the chosen learner in the form in which the service describes one."""
     from onebit.service.task import resolve_floor
 
     parameters = settings(chosen.set)
@@ -172,7 +175,7 @@ def is_log_file(chosen: argparse.Namespace) -> bool:
 
 
 def read_log_file(chosen: argparse.Namespace) -> Log:
-    """Read the log in a file, as the options say."""
+    """Read a log from a file with the options given."""
     from onebit.offpolicy.log_files import read_log
 
     return read_log(chosen.folder, **{name: getattr(chosen, name) for name in READING})

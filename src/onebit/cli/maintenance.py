@@ -1,4 +1,4 @@
-"""The commands that check, copy, forget and archive the log of a service, each a class of what `parser` asks of a command."""
+"""The commands `check`, `copy`, `forget` and `archive` for the log of a service, one class each."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ FAULTS = 1  # the exit code of `onebit check`
 
 
 class Check:
-    """Check whether the log of a service, in a folder or in PostgreSQL, is intact; the service may be running.
+    """Check whether the log of a service is intact; the service may be running.
 
-    This reads the database, its tables, every row of the log, the snapshots and the tokens, and changes nothing. Exit code 0 means that all
-    is well, 1 that there are faults, which are listed, and 2 that the folder could not be read. Examples:
+    The log is in a folder or in PostgreSQL. This reads the database, its tables, every row of the log, the snapshots and the tokens, and
+    changes nothing. Exit code 0 means that all is well, 1 that there are faults, which are listed, and 2 that the folder could not be
+    read. Examples:
 
         onebit check service
         onebit check service --json
@@ -50,10 +51,11 @@ class Check:
 
 
 class Copy:
-    """Copy the log of a service: from a folder to a PostgreSQL database, which many nodes can share, or back.
+    """Copy the log of a service from a folder to a PostgreSQL database, or back.
 
-    Every row keeps its number and its time, and is read back and compared. Tokens are copied too; snapshots are not, and are recreated by
-    the next start. The rows of FROM do not change; a folder is locked meanwhile. Stop the service first. Examples:
+    Many nodes can share a database. Every row keeps its number and its time, and is read back and compared. Tokens are copied too;
+    snapshots are not, and are recreated by the next start. The rows of FROM do not change; a folder is locked meanwhile. Stop the service
+    first. Examples:
 
         onebit copy service postgresql://db.example.org/onebit
         onebit copy postgresql://db.example.org/onebit folder
@@ -78,12 +80,12 @@ class Copy:
 
 
 class Forget:
-    """Delete decisions from the log of a service that is stopped, or from PostgreSQL, whose nodes may run; for a running service, use the route `forget`.
+    """Delete decisions from the log of a stopped service, or from PostgreSQL, whose nodes may run.
 
-    Their rows are deleted with their feedback and its revisions, from the database, its free pages and its journal, and so are all older
-    snapshots of the task. Learners whose state contains rows (kernels, and auto on numbers) unlearn them: the log is replayed without them at
-    the next start. All others keep what they learnt, unless --unlearn is given. Ids are not used again. Exports, backups and copies of the
-    folder are your responsibility. Examples:
+    If a service runs on a folder, use its route `forget` instead. The rows of the decisions are deleted with their feedback and its
+    revisions, from the database, its free pages and its journal, and so are all older snapshots of the task. Learners whose state contains
+    rows (kernels, and auto on numbers) unlearn them: the log is replayed without them at the next start. All others keep what they learnt,
+    unless --unlearn is given. Ids are not used again. Exports, backups and copies of the folder are your responsibility. Examples:
 
         onebit forget service news --id mail-17 --id mail-18
         onebit forget service news --before 2026-01-01
@@ -122,11 +124,12 @@ class Forget:
 
 
 class Archive:
-    """Move completed months of a task from the log of a service that is stopped, or from PostgreSQL, whose nodes may run, into Parquet files.
+    """Move completed months of a task from the log of a service into Parquet files.
 
-    One file is written for each month (UTC), TO/TASK/2026-01.parquet and so on, and compared with the log row by row. Then the decisions are
-    deleted from the log, as by `onebit forget`, except that the learner keeps everything it learnt. Months not completed at --before stay in
-    the log. If the command is interrupted, run it again to finish. `onebit evaluate TO/TASK` reads the files. Examples:
+    The service must be stopped; with PostgreSQL its nodes may run. One file is written for each month (UTC), TO/TASK/2026-01.parquet and so
+    on, and compared with the log row by row. Then the decisions are deleted from the log, as by `onebit forget`, except that the learner
+    keeps everything it learnt. Months not completed at --before stay in the log. If the command is interrupted, run it again to finish.
+    `onebit evaluate TO/TASK` reads the files. Examples:
 
         onebit archive service news --to archive
         onebit archive service news --before 2026-01-01 --to archive

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their values are read."""
+"""Options that several commands share, and the parsing of their values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}  # of the units of a span
 
 
 def add_rule_option(command: argparse._ActionsContainer) -> None:
-    """Add rules of the user's own, which are known by their names from then on."""
+    """Add the option --rule, which registers the user's own rules under their names."""
     command.add_argument(
         "--rule",
         dest="own_rules",
@@ -56,22 +56,22 @@ def _own_rule(text: str) -> Rule:
 
 
 def default_rule(chosen: argparse.Namespace, otherwise: str = DEFAULT) -> str:
-    """Return the learner where none is named: the last rule of --rule, or the default."""
+    """Return the default learner: the last rule of --rule, or else `otherwise`."""
     return str(chosen.own_rules[-1].name) if chosen.own_rules else otherwise
 
 
 def add_set_option(command: argparse.ArgumentParser, meaning: str = "a parameter of the learner") -> None:
-    """Add the parameters of a learner."""
+    """Add the option --set for the parameters of a learner."""
     command.add_argument("--set", metavar="NAME=VALUE", action="append", default=[], help=meaning)
 
 
 def add_quiet_option(command: argparse.ArgumentParser) -> None:
-    """Add the option that hides progress bars."""
+    """Add the option --quiet, which hides progress bars."""
     command.add_argument("--quiet", action="store_true", help="show no progress")
 
 
 def add_stream_options(command: argparse.ArgumentParser) -> None:
-    """Add how the rows of a stream come."""
+    """Add the options that describe the rows of a stream: their number, order and preparation."""
     command.add_argument("--rounds", type=positive, help="rounds of each run (default: 100,000, or the rows of a file)")
     command.add_argument(
         "--seed", type=whole, default=0, help="seed of the first run; later runs count up from it (default 0)"
@@ -104,7 +104,7 @@ def add_stream_options(command: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(command: argparse.ArgumentParser) -> None:
-    """Add rules of the user's own, how the rows come, and what rounds offer and answer beyond right and wrong."""
+    """Add the options for own rules, for the stream, and for candidates, rewards and corrections."""
     add_rule_option(command)
     add_stream_options(command)
     feedback = command.add_argument_group("beyond right and wrong")
@@ -130,7 +130,7 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
 
 
 def _count_or_column(text: str) -> int | float | str:
-    """Return a number, which `onebit.stream` checks, or the name of a column."""
+    """Parse a number, which `onebit.stream` checks later, or the name of a column."""
     digits = text.replace("_", "")
     if not NUMBER.fullmatch(digits):
         return text
@@ -139,7 +139,10 @@ def _count_or_column(text: str) -> int | float | str:
 
 
 def read_stream(chosen: argparse.Namespace, data: str) -> Stream:
-    """Open data as the options say; beside others, a data set that has a name takes no options of files."""
+    """Open data with the options given.
+
+    If several data sets are given, options for files do not apply to those that onebit knows by name.
+    """
     is_file = data not in names() or not isinstance(chosen.data, list) or len(chosen.data) == 1
     wanted = [*STREAM_OPTIONS, *(FILE_OPTIONS if is_file else ())]
     if "corrected" in chosen:  # the command has the options of `add_run_options`
@@ -151,17 +154,17 @@ def read_stream(chosen: argparse.Namespace, data: str) -> Stream:
 
 
 def names_of(text: str | None) -> list[str]:
-    """Parse names separated by commas."""
+    """Parse a comma-separated list of names."""
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
 def class_names(text: str) -> list[ClassName] | None:
-    """Parse classes separated by commas, as whole numbers where possible; None for none."""
+    """Parse a comma-separated list of classes, as integers where possible; None if it is empty."""
     return [parse_value(name) for name in names_of(text)] or None
 
 
 def positive(text: str) -> int:
-    """Parse a whole number of at least 1."""
+    """Parse an integer of at least 1."""
     number = whole(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text!r} must be at least 1")
@@ -169,7 +172,7 @@ def positive(text: str) -> int:
 
 
 def whole(text: str) -> int:
-    """Parse a whole number of at least 0."""
+    """Parse an integer of at least 0."""
     try:
         number = int(text.replace("_", "").replace(",", ""))
     except ValueError:
@@ -186,7 +189,7 @@ def whole(text: str) -> int:
 
 
 def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], Any] = parse_value) -> dict[str, Any]:
-    """Parse parameters from name=value; a value is a number or other JSON where possible, and a word otherwise.
+    """Parse parameters from name=value; values are numbers or other JSON if possible, otherwise text.
 
     >>> settings(["exploration=.1", "variant=PA-I", "baseline=true", "rate=none"])
     {'exploration': 0.1, 'variant': 'PA-I', 'baseline': True, 'rate': None}
@@ -203,7 +206,7 @@ def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], An
 
 
 def earlier_time(text: str) -> float:
-    """Parse a time in the past as seconds since 1970; a day or time without a zone is in UTC."""
+    """Parse a time in the past as seconds since 1970; without a time zone it is in UTC."""
     when = _parse_time(text, -1, UTC)
     if when > time.time():
         raise argparse.ArgumentTypeError(f"{text!r} is in the future, but must be in the past")
@@ -211,7 +214,7 @@ def earlier_time(text: str) -> float:
 
 
 def later_time(text: str) -> float:
-    """Parse a time in the future as seconds since 1970; a day or time without a zone is in that of this machine."""
+    """Parse a time in the future as seconds since 1970; without a time zone it is local time."""
     when = _parse_time(text, 1, None)
     if when <= time.time():
         raise argparse.ArgumentTypeError(f"{text!r} is in the past, but must be in the future")
@@ -219,7 +222,7 @@ def later_time(text: str) -> float:
 
 
 def _parse_time(text: str, sign: int, zone: tzinfo | None) -> float:
-    """Parse a day or time, or a span from now: into the past where the sign is -1."""
+    """Parse a date or time, or a span from now, which counts backwards if `sign` is -1."""
     span = re.fullmatch(r"(\d{1,9})([hdw])", text)
     try:
         if span:

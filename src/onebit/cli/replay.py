@@ -28,7 +28,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Train, save, and print what the learner says of itself."""
+    """Train the learner, save it, and print its description."""
     from onebit.offpolicy import train
 
     if chosen.out and not Path(chosen.out).parent.is_dir():
@@ -49,7 +49,7 @@ def execute(chosen: argparse.Namespace) -> None:
 
 
 def show(chosen: argparse.Namespace, log: ChosenLog, learnt: int) -> None:
-    """Print what was learnt."""
+    """Print how much was learnt, and the description of the learner."""
     description = log.learner.describe()
     if chosen.json:
         where = {"log" if log.task is None else "task": log.name}

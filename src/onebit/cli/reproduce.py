@@ -65,7 +65,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Reproduce, print the verdicts, write the pages."""
+    """Reproduce the papers, print the verdicts and write the pages."""
     names = paper_names() if "all" in chosen.papers else list(dict.fromkeys(chosen.papers))
     for name in dict.fromkeys([*names, *(given for given in chosen.papers if given != "all")]):
         paper_named(name).chosen(chosen.item)  # a wrong name is found before anything runs
@@ -113,7 +113,7 @@ def execute(chosen: argparse.Namespace) -> int:
 
 
 def report_unmeasured(result: Reproduction) -> int:
-    """Print how much could not be measured, and return the exit code."""
+    """Print which cells could not be measured, and return the exit code."""
     if not result.unmeasured:
         return 0
     missing = f"; missing data: {', '.join(result.missing_data)}" if result.missing_data else ""
@@ -122,7 +122,7 @@ def report_unmeasured(result: Reproduction) -> int:
 
 
 def show(reproduction: Reproduction) -> None:
-    """Print the verdicts of a paper: the tables of its page, and the reasons below."""
+    """Print the verdicts on a paper: the tables of its page, and the reasons below."""
     for sentence in reproduction.lacking():
         print(sentence)
     for result in reproduction.results:
@@ -140,7 +140,7 @@ def show(reproduction: Reproduction) -> None:
 
 
 def write_markdown(results: list[Reproduction], path: Path, command: str) -> None:
-    """Write the verdicts of all papers into one file."""
+    """Write the verdicts on all papers to one file."""
     measured = dict.fromkeys(platform for result in results for platform in result.measured_with)
     lines = [
         "# What the papers published, and what was measured",

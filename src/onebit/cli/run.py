@@ -43,7 +43,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Run, and print the result; Ctrl-C prints the runs that were done."""
+    """Run the learner and print the result; after Ctrl-C, print the finished runs."""
     chosen.rule = chosen.rule or default_rule(chosen)
     if chosen.data not in names() and is_rule(chosen.data):
         raise InputError(

@@ -1,7 +1,7 @@
-"""Serve learners over HTTP: decide, take feedback, learn, and lose nothing.
+"""Serve learners over HTTP: decide, take feedback, and learn, without losing anything.
 
 The log, snapshots and tokens are kept in the folder --data, or in the database --log. Every option can also be set in the environment,
-as ONEBIT_SERVE_ and its name; the option wins. Examples:
+as ONEBIT_SERVE_ and its name; the option takes precedence. Examples:
 
     onebit serve --data service
     onebit serve --data service --port 9000 --log-format text
@@ -29,7 +29,7 @@ DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 class Option(NamedTuple):
-    """A setting of the service as an option."""
+    """The command-line option for a setting of the service."""
 
     read: Callable[[str], Any]
     metavar: str
@@ -38,7 +38,7 @@ class Option(NamedTuple):
 
 
 def seconds(text: str) -> float:
-    """Parse a time above 0."""
+    """Parse a positive number of seconds."""
     try:
         number = float(text)
     except ValueError:
@@ -49,7 +49,7 @@ def seconds(text: str) -> float:
 
 
 def port(text: str) -> int:
-    """Parse a port, or 0 for any that is free."""
+    """Parse a port number; 0 means any free port."""
     number = whole(text)
     if number > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port: they end at 65535")
@@ -57,14 +57,14 @@ def port(text: str) -> int:
 
 
 def log_format(text: str) -> str:
-    """Parse a format of the log."""
+    """Parse a log format: json or text."""
     if text not in ("json", "text"):
         raise argparse.ArgumentTypeError(f"{text!r} must be json or text")
     return text
 
 
 def origin(text: str) -> str:
-    """Parse the origin of a page as browsers send it: the port only where it is not the default one."""
+    """Parse the origin of a page and return it as browsers send it, without a default port."""
     parts = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?/?", text.lower())
     if parts is None:
         raise argparse.ArgumentTypeError(
@@ -75,14 +75,14 @@ def origin(text: str) -> str:
 
 
 def database(text: str) -> str:
-    """Parse the address of a database."""
+    """Parse the address of a PostgreSQL database."""
     if not text.startswith(("postgresql://", "postgres://")):
         raise argparse.ArgumentTypeError(f"{text!r} is not the address of a database, such as postgresql://HOST/NAME")
     return text
 
 
 def absolute_rule(text: str) -> str:
-    """Parse a rule, with the absolute path of its file so that other processes find it too."""
+    """Parse a rule, and make the path of its file absolute so that other processes find it."""
     path, colon, name = text.rpartition(":")
     return f"{Path(path).resolve()}:{name}" if colon else text
 
@@ -136,7 +136,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> None:
-    """Add an option for a setting of the service, to this command or another."""
+    """Add the option for a setting of the service to a command."""
     option = OPTIONS[name]
     command.add_argument(
         f"--{name.replace('_', '-')}",
@@ -148,12 +148,12 @@ def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> 
 
 
 def variable(name: str) -> str:
-    """Return the name of a setting in the environment."""
+    """Return the environment variable of a setting."""
     return f"ONEBIT_SERVE_{name.upper()}"
 
 
 def setting(chosen: argparse.Namespace, name: str) -> Any:
-    """Return a setting from its option or the environment; None where it is in neither."""
+    """Return a setting from its option or the environment; None if it is in neither."""
     value = getattr(chosen, name)
     option = OPTIONS[name]
     text = os.environ.get(variable(name))
@@ -167,7 +167,7 @@ def setting(chosen: argparse.Namespace, name: str) -> Any:
 
 @contextmanager
 def needing_extra() -> Iterator[None]:
-    """Turn a missing dependency of the service into an error that names what to install."""
+    """Turn a missing dependency of the service into an error that says what to install."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -179,7 +179,7 @@ def needing_extra() -> Iterator[None]:
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Serve until told to end."""
+    """Serve until a signal ends the process."""
     given = {name: setting(chosen, name) for name in OPTIONS}
     if given["log"] is not None:
         if given["data"] is not None:

@@ -1,7 +1,7 @@
-"""Try a grid of settings on all cores, a GPU or a cluster: the best is chosen on tuning streams and reported on fresh ones.
+"""Try a grid of settings: the best one on tuning streams is reported on fresh streams.
 
-The grid has a range FROM..TO:log:HOW_MANY (or :linear:), or a list A,B,C, for each parameter. Finished runs are kept in the folder --out:
-after Ctrl-C or a crash, the same command resumes. Examples:
+The grid has a range FROM..TO:log:HOW_MANY (or :linear:), or a list A,B,C, for each parameter. It runs on all cores, a GPU or a cluster
+(--on). Finished runs are kept in the folder --out: after Ctrl-C or a crash, the same command resumes. Examples:
 
     onebit sweep banditron synsep10 --grid exploration=0.001..0.3:log:8
     onebit sweep bpa digits --prepare scale --grid exploration=0.001..0.3:log:8 aggressiveness=0.0001..1:log:9
@@ -42,7 +42,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Run the grid, print the setting chosen and write the page; Ctrl-C keeps what is done."""
+    """Run the grid, print the chosen setting and write the page; after Ctrl-C, keep what is finished."""
     chosen.rule = chosen.rule or default_rule(chosen, "")
     if not chosen.rule:
         raise InputError(f"RULE is missing: which learner is to be tried on {chosen.data}?")
@@ -56,7 +56,7 @@ def execute(chosen: argparse.Namespace) -> int:
 
 
 def show(result: Sweep) -> None:
-    """Print the setting that was chosen."""
+    """Print the chosen setting."""
     stream = result.stream
     print(f"{result.grid.rule.name} on {stream.name}: {len(result.grid.entries)} settings, {stream.rounds:,} rounds")
     if result.best is None or result.chosen is None:

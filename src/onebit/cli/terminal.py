@@ -22,12 +22,12 @@ TONES = {"good": "green", "bad": "red", "plain": "dim"}
 
 
 def print_json(value: object, indent: int | None = None, file: TextIO | None = None) -> None:
-    """Print a value as JSON, to stdout or another file."""
+    """Print a value as JSON to stdout, or to another file."""
     print(json.dumps(value, ensure_ascii=False, indent=indent), file=file)
 
 
 def open_console() -> Console:
-    """Return the console for tables: as wide as the terminal, or `WIDTH` where there is none."""
+    """Return the console for tables: as wide as the terminal, or `WIDTH` if there is none."""
     from rich.console import Console
 
     console = Console(emoji=False)  # without it, fourier:100:2 would show a picture
@@ -35,7 +35,7 @@ def open_console() -> Console:
 
 
 def print_table(table: Table, hidden: Collection[str] = (), roomy: Collection[str] = (), caption: str = "") -> None:
-    """Print a table of a page without its `hidden` columns, and on a narrow terminal without the `roomy` ones."""
+    """Print a table without its `hidden` columns; a narrow terminal also omits the `roomy` ones."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table as TerminalTable
@@ -73,13 +73,13 @@ def _plain_cell(cell: Cell) -> str:
 
 
 def print_note(note: str) -> None:
-    """Print a text below a table, wrapped to the same width."""
+    """Print a note below a table, wrapped to the same width."""
     open_console().print(note, highlight=False, markup=False)
 
 
 @contextmanager
 def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
-    """Show a progress bar with the time left on stderr until it is done, or a line a minute where stderr is no terminal."""
+    """Show a progress bar with the time left on stderr; print a line a minute if it is no terminal."""
     with growing_bar(title, quiet) as (set_total, progress):
         set_total(total)
         yield progress
@@ -87,7 +87,10 @@ def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
 
 @contextmanager
 def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
-    """Show a progress bar whose total comes later: yield a function that sets the total, and one that advances the bar."""
+    """Show a progress bar whose total is not known yet.
+
+    Yields two functions: one sets the total, the other advances the bar.
+    """
     if quiet:
         yield (lambda total: None), (lambda count: None)
         return
@@ -113,7 +116,7 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
 
 
 class _ProgressLines:
-    """Progress in a log file: a line a minute."""
+    """Progress for a log file: one line per minute."""
 
     def __init__(self, title: str) -> None:
         self._title, self._total, self._done = title, 0, 0
@@ -134,7 +137,7 @@ class _ProgressLines:
 
 @contextmanager
 def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
-    """Show a bar on stderr for what is read, converted or downloaded; it appears with the first report."""
+    """Show a progress bar for reading, converting or downloading; it appears with the first report."""
     if quiet:
         yield None
         return

@@ -51,7 +51,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Create, list or revoke."""
+    """Create, list or revoke tokens."""
     tokens = _tokens(chosen)
     if chosen.action != "create":
         for option in ("scope", "task", "name", "expires"):

@@ -1,4 +1,4 @@
-"""Compile learners into the user's cache ahead of their first use, so that nobody has to wait later."""
+"""Compile learners into the user's cache before their first use, so that nobody has to wait later."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def declare(command: argparse.ArgumentParser) -> None:
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Compile, and print how long it took."""
+    """Compile the learners, and print how long it took."""
     rules = [rule_named(name) for name in chosen.rules] or chosen.own_rules or list(chosen_rules().values())
     rows = []
     for row in compile_all(rules, chosen.dtype, cores()):
@@ -44,7 +44,10 @@ def execute(chosen: argparse.Namespace) -> None:
 
 
 def compile_all(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[dict[str, object]]:
-    """Compile every rule for all its spaces, and yield what was done for each; what is new to the machine is shared out over processes."""
+    """Compile every rule for all its spaces, and yield a report on each.
+
+    What is not in the cache of this machine yet is compiled in parallel by other processes.
+    """
     pairs = [(rule, space) for rule in rules for space in spaces(rule, dtype)]
     with ThreadPoolExecutor(processes) as pool, closing(CompilingProcesses(processes)) as others:
         jobs = [
@@ -68,14 +71,14 @@ def compile_all(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[d
 
 
 def _compile_elsewhere(others: CompilingProcesses, rule: Rule, space: Any) -> float:
-    """Compile a pair in another process, and return how many seconds that took."""
+    """Compile a rule for a space in another process, and return the seconds that it took."""
     started = time.perf_counter()
     compile_elsewhere(others, rule, space, rule.title)
     return time.perf_counter() - started
 
 
 def spaces(rule: Rule, dtype: str) -> list[Any]:
-    """Return a small space of every kind that the rule may have without a kernel."""
+    """Return a small space of every kind that a rule may have without a kernel."""
     params, _ = rule.settle(2, rule.examples[0])
     narrow, wide, sparse = (Form(dense, columns, False, np.dtype(dtype)) for dense, columns in FORMS)
     if rule.composite:

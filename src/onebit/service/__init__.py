@@ -1,1 +1,1 @@
-"""The service: decide over HTTP, hear right or wrong, learn, and lose nothing."""
+"""The service: makes decisions over HTTP, takes feedback, learns from it, and loses nothing."""

@@ -1,7 +1,7 @@
-"""Administration: tasks are created, changed, deleted, and given other learners, here and by other nodes. Each change is in the log before it holds.
+"""Administration: create, change and delete tasks and switch their learners, here and on other nodes.
 
-A change is written only where its node knows of all changes before it, which the store sees to (`Assumptions.any_change`); else the node hears
-of those first, and looks again whether it still wants to.
+A change is in the log before it takes effect. It is written only if its node knows all earlier changes, which the store checks
+(`Assumptions.any_change`); otherwise the node reads those first and validates the change again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ TAIL_S = 0.01
 
 
 class Admin:
-    """Creates, changes and deletes the tasks of a service, on its event loop. StaleError where another node has changed something that was not known."""
+    """Creates, changes and deletes the tasks of a service, on its event loop.
+
+    Methods raise StaleError if another node has made a change that this node did not know.
+    """
 
     def __init__(self, service: Service, next_task: int, last_change: int) -> None:
         self._service = service
@@ -60,22 +63,25 @@ class Admin:
 
     @contextlib.asynccontextmanager
     async def writing(self) -> AsyncIterator[int | None]:
-        """Nothing is heard while a change of this node is written; up to which one it knows of all, where that matters."""
+        """Hold back changes of other nodes while this node writes one.
+
+        Yields the seq of the last change known here, or None if the log is not shared.
+        """
         async with self._changing:
             yield self._last_change if self._service.store.shared else None
 
     def note_written(self, seq: int) -> None:
-        """Note that a change of this node is on disk."""
+        """Record that a change of this node is on disk."""
         self._last_change = seq
 
     def hear_soon(self) -> None:
-        """Take what other nodes have changed, as soon as that can be."""
+        """Apply changes made by other nodes as soon as possible."""
         hearing = asyncio.create_task(self._hear())
         self._hearing.add(hearing)
         hearing.add_done_callback(self._hearing.discard)
 
     async def _hear(self) -> None:
-        """Where that cannot be now, the next change tries again, or whoever asks for what this node does not know."""
+        """Apply changes made by other nodes; log errors, since the next change or request tries again."""
         try:
             await self.hear()
         except LogError as error:
@@ -84,7 +90,7 @@ class Admin:
             LOG.exception("what other nodes have changed could not be taken", extra={"event": "changes-failed"})
 
     async def hear(self) -> bool:
-        """Take what other nodes have changed; return True if there was something."""
+        """Apply changes made by other nodes; return True if there were any."""
         if not self._service.store.shared:
             return False
         before = self._last_change
@@ -95,7 +101,7 @@ class Admin:
             return self._last_change != before
 
     async def _take(self, change: StoredChange) -> None:
-        """Take a change that another node has made."""
+        """Apply a change made by another node."""
         seq, task, when, kind_bytes, stored = change
         kind = (kind_bytes or b"").decode(errors="replace")
         self._next_task, self._last_heard_task = max(self._next_task, task + 1), max(self._last_heard_task, task)
@@ -118,7 +124,7 @@ class Admin:
             self._service.damaged[name] = DamagedTask(task, name, quarantine(name, error, seq), False)
 
     async def _take_created(self, seq: int, info: TaskInfo) -> None:
-        """Bring up a task that another node has created."""
+        """Start serving a task that another node has created."""
         await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)
         while self._service.commits.last < seq:  # who asks for it may have heard of it before the tail of the log has
             if self._service.store.failing is not None:
@@ -146,7 +152,7 @@ class Admin:
     # --- changes of this node ----------------------------------------------------------------------------------------
 
     async def create(self, new: NewTask, token: str | None) -> ServedTask:
-        """Create a task, and compile what it needs."""
+        """Create a task and compile what it needs."""
         service = self._service
         if any(new.name in taken for taken in (service.served, self._creating, service.damaged)):
             raise ConflictError(f"there is a task {new.name!r} already", "name")
@@ -192,7 +198,7 @@ class Admin:
         return served
 
     async def change(self, served: ServedTask, change: Change, token: str | None) -> None:
-        """Change a task; new classes are there when this returns."""
+        """Change a task; return once new classes can be played."""
         given = requested_changes(change)
         if given:
             async with self.change_of(served) as assumptions:
@@ -202,19 +208,22 @@ class Admin:
 
     @contextlib.asynccontextmanager
     async def change_of(self, served: ServedTask) -> AsyncIterator[Assumptions]:
-        """Let nobody else here change a task that is still there. Yields the facts on which a change is judged, for `log_change`."""
+        """Lock a task against other changes here; yield the assumptions for `log_change`.
+
+        Raise NotFoundError if the task is gone.
+        """
         async with served.change_lock:
             if self._service.served.get(served.info.name) is not served:
                 raise NotFoundError(f"there is no task {served.info.name!r} any more")
             yield served.assumptions
 
     async def delete(self, served: ServedTask, token: str | None) -> None:
-        """End a task. Its rows stay in the log, and its name is free."""
+        """Delete a task: its rows stay in the log, and its name becomes free."""
         async with self.change_of(served) as assumptions:
             await self.log_change(served, assumptions, "deleted", {}, token)
 
     async def delete_quarantined(self, name: str, token: str | None) -> None:
-        """End a task that could not be brought up. Its rows stay in the log, and its name is free."""
+        """Delete a quarantined task: its rows stay in the log, and its name becomes free."""
         one = self._service.damaged.pop(name, None)
         if one is None:
             raise NotFoundError(f"there is no task {name!r} any more")
@@ -232,7 +241,7 @@ class Admin:
         LOG.info(f"task {name}: deleted", extra={"event": "task-deleted", "task": name})
 
     async def switch(self, served: ServedTask, new: NewLearner, token: str | None) -> None:
-        """Have another learner trained from the log; it takes over when it has seen everything, also after a restart."""
+        """Train another learner from the log; it takes over once it has caught up, even after a restart."""
         async with self.change_of(served) as assumptions:
             if served.training is not None and served.training.error is None:
                 raise ConflictError(f"{served.training.learner} is being trained for task {served.info.name!r} already")
@@ -241,7 +250,7 @@ class Admin:
             self.trainers.begin(served, asked, token)
 
     async def forget(self, served: ServedTask, asked: ForgetOrder, token: str | None) -> dict[str, Any]:
-        """Take decisions of a task out of the log, and what was learnt from them out of its learner where that has rows in it."""
+        """Delete decisions of a task from the log, and unlearn them if the learner's state contains rows."""
         async with self.change_of(served):
             if served.training is not None and served.training.error is None:
                 raise ConflictError(
@@ -263,7 +272,7 @@ class Admin:
         return told(found.decisions, base, await self.run(lambda appender: appender.erase()))
 
     def _remember_nothing(self, served: ServedTask) -> None:
-        """What is remembered of a task may be of decisions that are gone."""
+        """Drop everything cached about a task, which may concern deleted decisions."""
         self._service.store.cache.remove_task(served.info.number)
         served.forgets += 1
 
@@ -275,9 +284,9 @@ class Admin:
         detail: dict[str, Any],
         token: str | None,
     ) -> int:
-        """Write a change, and with which token it was asked for; when it is on disk, it holds.
+        """Write a change and the token that requested it, and apply it once it is on disk; return its seq.
 
-        StaleError where something has changed since it was judged on these assumptions: hear of that, and judge again.
+        Raise StaleError if the assumptions of its validation no longer hold: then read what changed, and validate again.
         """
         info = served.info
         async with self.writing() as known:
@@ -298,20 +307,20 @@ class Admin:
         return seq
 
     async def _write(self, change: ChangeRow, assumptions: Assumptions) -> ChangeRow:
-        """Write a change, and return it as it is in the log."""
+        """Write a change, and return its row as it is in the log."""
         submission = Submission(change.task, assumptions)
         submission.changes.append(change)
         await finished(self._service.commits.submit(submission))
         return submission.changes[0]
 
     async def run(self, work: Callable[[Appender], Any]) -> Any:
-        """Do some work with the appender, between two groups of rows."""
+        """Run work with the appender, between two groups of rows, and return its result."""
         job = self._service.commits.run(work)
         await finished(job)
         return job.result
 
     def _is_taken(self, info: TaskInfo) -> bool:
-        """Return True if another node has created a task with the name or the number of this one."""
+        """Return True if another node has created a task with the same name or number."""
         return (
             info.name in self._service.served
             or info.name in self._service.damaged
@@ -319,7 +328,7 @@ class Admin:
         )
 
     def _apply(self, served: ServedTask, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
-        """A change of a task that is on disk holds."""
+        """Apply a change that is on disk."""
         info = served.info
         info.apply(seq, when, kind, detail)
         served.name_classes()
@@ -336,12 +345,12 @@ class Admin:
     # --- what falls to the leader ------------------------------------------------------------------------------------
 
     async def erase(self) -> None:
-        """Leave nothing of what a node has forgotten that could not do so any more."""
+        """Erase remains of forgotten decisions that a node could not erase before it ended."""
         with contextlib.suppress(OnebitError):  # the log cannot be written now: the next leader tries again
             await self.run(lambda appender: appender.erase())
 
     async def sweep_from_here(self, served: ServedTask) -> None:
-        """Look after the deadlines of a task from the first decision on that nobody has answered."""
+        """Let the deadline sweep of a task start at its first unanswered decision."""
         after = max(served.swept, served.info.silence_since)
         last = self._service.commits.last
         waiting = await self._service.inquiry.of(lambda reader: reader.first_unanswered(served.info.number, after))

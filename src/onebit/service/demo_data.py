@@ -1,4 +1,4 @@
-"""Items of known data, for the page on which a person plays with a task."""
+"""Items of known data sets, for the page on which a person tries a task."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from onebit.service.errors import InvalidError, NotFoundError
 
 
 class DemoItems:
-    """Data sets by name, each read once. Only names that onebit knows: nobody outside names a file of this machine."""
+    """Data sets by name, each read once.
+
+    Only names that onebit knows are accepted, so that no request can name a file on this machine.
+    """
 
     def __init__(self) -> None:
         self._known: dict[str, Dataset] = {}
 
     def check(self, name: str, features: dict[str, Any], classes: list[ClassName]) -> None:
-        """Read a data set, and refuse one that does not fit a task."""
+        """Read a data set; raise InvalidError if it does not fit a task."""
         data = self._read(name)
         if features["kind"] != "numbers" or data.X.shape[1] != features["size"]:
             raise InvalidError(
@@ -32,7 +35,7 @@ class DemoItems:
             raise InvalidError(f"items {name!r} have the class {missing[0]!r}, which is not among the classes", "items")
 
     def item(self, name: str, number: int, classes: list[ClassName]) -> dict[str, Any]:
-        """One item, with its class as the task calls it."""
+        """Return an item, with its class under the task's name for it."""
         data = self._read(name)
         if number >= data.rows:
             raise NotFoundError(f"there are {data.rows} items, so number must be below that", "number")

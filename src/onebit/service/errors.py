@@ -1,4 +1,4 @@
-"""Why the service refuses a request: one sentence, with the HTTP status that says it to a machine."""
+"""The errors with which the service refuses requests: a message, an HTTP status and a code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ UNKNOWN = "nobody knows whether this was done: send it again, with the same id"
 
 
 class RequestError(OnebitError):
-    """A request that cannot be read. Others are kinds of it; `field` names the part of the body that is wrong, where there is one."""
+    """The request cannot be read.
+
+    This is the base of all errors of requests. `field` names the invalid part of the body, if there is one.
+    """
 
     status = 400
     code = "bad_request"
@@ -29,25 +32,28 @@ class RequestError(OnebitError):
 
 
 class UnauthorizedError(RequestError):
-    """Nobody knows who asks."""
+    """The request has no valid token."""
 
     status, code = 401, "unauthorized"
 
 
 class ForbiddenError(RequestError):
-    """Who asks may not."""
+    """The token does not permit this request."""
 
     status, code = 403, "forbidden"
 
 
 class NotFoundError(RequestError):
-    """There is no such thing."""
+    """The resource does not exist."""
 
     status, code = 404, "not_found"
 
 
 class UnknownTaskError(NotFoundError):
-    """There is no task of this name. The names of those that there are, are not for everybody."""
+    """There is no task of this name.
+
+    The message does not list the existing names, since the caller may not be allowed to see all of them.
+    """
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"there is no task {truncate(name)!r}")
@@ -55,12 +61,12 @@ class UnknownTaskError(NotFoundError):
         self._known = known
 
     def seen(self, sees: Callable[[str], bool]) -> NotFoundError:
-        """The same, with the names that one may see."""
+        """Return an error that suggests a similar name among the tasks that the caller may see."""
         return NotFoundError(f"{self.message}; {nearest(self._name, filter(sees, self._known))}")
 
 
 class MethodNotAllowedError(RequestError):
-    """The path is there, but not for this method."""
+    """The path exists, but not for this method."""
 
     status, code = 405, "method_not_allowed"
 
@@ -72,44 +78,44 @@ class RequestTimeoutError(RequestError):
 
 
 class ConflictError(RequestError):
-    """It contradicts what is there already."""
+    """The request contradicts the current state."""
 
     status, code = 409, "conflict"
 
 
 class GoneError(RequestError):
-    """It was there, and was forgotten: it does not come back, and its id is not used again."""
+    """The decision was forgotten, and its id is not used again."""
 
     status, code = 410, "gone"
 
 
 class TooLargeError(RequestError):
-    """More than one request may hold."""
+    """The request, or its answer, exceeds a limit."""
 
     status, code = 413, "too_large"
 
 
 class InvalidError(RequestError):
-    """It can be read, but is not valid here."""
+    """The request can be read, but is not valid here."""
 
     status, code = 422, "invalid"
 
 
 class NoMemoryError(RequestError):
-    """There is not enough memory, and sending the same again at once would not help."""
+    """There is not enough memory, and sending the request again at once would not help."""
 
     status, code = 507, "no_memory"
 
 
 class UnavailableError(RequestError):
-    """Not now: nothing was done, and the same request may be sent again."""
+    """The service cannot do this now: nothing was done, and the same request may be sent again."""
 
     status, code = 503, "unavailable"
     retry_after_s = 1
 
 
 class TaskQuarantinedError(UnavailableError):
-    """The task is quarantined: its rows in the log are damaged, or it cannot be brought up. All other tasks go on."""
+    """The task is quarantined: its rows are damaged, or it cannot be restored. All other tasks go on."""
 
     code = "quarantined"
 
@@ -118,13 +124,16 @@ class TaskQuarantinedError(UnavailableError):
 
 
 class UnfinishedError(RequestError):
-    """Nobody knows whether it was done, or is still being done."""
+    """It is unknown whether the request was carried out, or it is still being carried out."""
 
     status, code = 504, "unfinished"
 
 
 class ReadinessWarning(NamedTuple):
-    """What does not stop the service, but whoever runs it must know; `/readyz` lists it to those who may see the task."""
+    """A problem that does not stop the service but that operators must know of.
+
+    `/readyz` lists it to callers that may see the task.
+    """
 
     sentence: str
     task: str | None = None

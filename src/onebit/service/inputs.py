@@ -1,4 +1,4 @@
-"""x on its way: JSON from outside, bytes in the log, rows for a learner."""
+"""Conversion of x: JSON from outside, bytes in the log, rows for a learner."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WANTED = {"dict": "an object of feature name and number", "text": "a text"}
 
 
 class ParsedX(NamedTuple):
-    """An x that was checked: as a learner takes it (`Inputs.table`), and the bytes that the log keeps of it."""
+    """A validated x: the value for a learner (`Inputs.stack`), and the bytes for the log."""
 
     value: Any
     stored: bytes
@@ -38,7 +38,7 @@ class ParsedX(NamedTuple):
 
 @dataclass(frozen=True)
 class Inputs:
-    """How the x of a task look: numbers (so many), dicts, or texts (hashed into 2^bits columns)."""
+    """The format of a task's x: `size` numbers, or dicts or texts hashed into 2^hash_bits columns."""
 
     kind: Kind
     size: int | None = None
@@ -46,7 +46,7 @@ class Inputs:
 
     @property
     def as_dict(self) -> dict[str, Any]:
-        """The three, to be written down."""
+        """The fields as a dict, for serialization."""
         return {"kind": self.kind, "size": self.size, "hash_bits": self.hash_bits}
 
     @cached_property
@@ -55,25 +55,25 @@ class Inputs:
 
     @classmethod
     def from_features(cls, features: dict[str, Any]) -> Inputs:
-        """As a task says it."""
+        """Create from the `features` of a task."""
         return cls(features["kind"], features.get("size"), features.get("hash_bits"))
 
     @property
     def columns(self) -> int:
-        """How many columns of features a learner has for them."""
+        """Number of feature columns of a learner."""
         return self.size or 1 << (self.hash_bits or 0)
 
     @property
     def options(self) -> dict[str, Any]:
-        """What a learner is told of its features."""
+        """Keyword arguments of a `Learner` that describe its features."""
         if self.kind == "numbers":
             return {"features": self.size}
         return {"text": self.kind == "text", "hash_bits": self.hash_bits}
 
     def parse(self, x: Any, field: str = "x", most: int | None = None) -> ParsedX:
-        """Check x, and return its one canonical form: the same for the same x, in whatever order its names come.
+        """Validate x and return its canonical form: equal x give equal bytes, whatever the order of names.
 
-        `most` is how many names a dict, or words a text may have. Whether numbers are finite is for the learner to look at.
+        `most` limits the names of a dict and the words of a text. In lists, the learner checks that numbers are finite.
         """
         if self.kind == "numbers":
             stored = self._parse_numbers(x, field)
@@ -123,7 +123,10 @@ class Inputs:
             raise InvalidError(f"{field} is {brief(x)}, but must be a list of {self.size} numbers", field) from None
 
     def read(self, stored: Sequence[bytes]) -> list[Any]:
-        """What the log keeps, read and checked, for `table` and `shown`. ValueError with what is wrong: the disk may have changed it."""
+        """Return stored values, decoded and validated, for `stack` and `to_json`.
+
+        Raise ValueError if one is invalid, since the disk may have corrupted it.
+        """
         if not all(type(one) is bytes for one in stored):
             raise ValueError("is no bytes")
         if self.kind == "numbers":
@@ -147,34 +150,34 @@ class Inputs:
         return read
 
     def stack(self, read: Sequence[Any]) -> Any:
-        """Rows for a learner."""
+        """Return the values as rows for a learner."""
         if self.kind == "numbers":
             return decode_numbers(b"".join(read)).reshape(len(read), -1)
         return read
 
     def to_json(self, read: Any) -> X:
-        """X as it came."""
+        """Return a value as it was in the request."""
         value: X = list(decode_numbers(read).tolist()) if self.kind == "numbers" else read
         return value
 
 
 def is_storable(text: str) -> bool:
-    """Return True if every store can hold this text: it has no NUL, and no half of a character."""
+    """Return True if every store can hold this text: it has no NUL and no lone surrogate."""
     return "\0" not in text and is_encodable(text)
 
 
 def decode_numbers(stored: bytes) -> NDArray[np.float64]:
-    """Numbers as the log keeps them: eight bytes each, the lowest first."""
+    """Decode numbers from the log: little-endian, eight bytes each."""
     return np.frombuffer(stored, dtype=_STORED)
 
 
 def decode_indices(stored: bytes) -> NDArray[np.int64]:
-    """Places in a list of classes as the log keeps them: four bytes each, the lowest first."""
+    """Decode class indices from the log: little-endian, four bytes each."""
     return np.frombuffer(stored, dtype=_CLASS).astype(np.int64)
 
 
 def encode_indices(places: Sequence[int] | None) -> bytes | None:
-    """What the log keeps of places in a list of classes; nothing where they are all."""
+    """Encode class indices for the log; None, for all classes, stays None."""
     return None if places is None else np.array(places, dtype=_CLASS).tobytes()
 
 
@@ -187,6 +190,6 @@ def _refuse_bytes(kept: bytes, field: str, most: int) -> None:
 
 
 def _named(x: object) -> str:
-    """What x is, in the words of JSON; what JSON has none for, in a program, as it is."""
+    """Describe x in terms of JSON, or by its value if it has no JSON type."""
     names = {list: "a list", str: "a text", dict: "an object"}
     return next((name for kind, name in names.items() if isinstance(x, kind)), brief(x))

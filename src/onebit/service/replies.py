@@ -1,6 +1,6 @@
-"""The replies of the service as values: it builds and describes them with these, and the client reads them.
+"""The replies of the service, which it builds and documents with these classes; the client reads them.
 
-A client ignores fields that a newer service adds; a missing field is an error. What is null in JSON is None here.
+A client ignores fields that a newer service adds; a missing field is an error. JSON's null is None here.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ Source = Literal["caller", "silence"]  # where feedback came from
 
 @dataclass(frozen=True)
 class Value:
-    """A value that is read from a JSON object, with the values inside it."""
+    """A reply, or a part of one, that can be read from a JSON object."""
 
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
-        """Read an object with at least the fields that have no default; KeyError or TypeError if it is something else."""
+        """Read an object that has at least the required fields; raise KeyError or TypeError otherwise."""
         fields = {
             name: body[name] for name, one in cls.__dataclass_fields__.items() if name in body or one.default is MISSING
         }
@@ -33,7 +33,7 @@ class Value:
 
 @cache
 def _inner_readers(kind: type[Value]) -> dict[str, Callable[[Any], Any]]:
-    """Return how the fields are read that hold other values, one or many."""
+    """Return the readers of those fields that hold other values, by field name."""
     found = {name: _inner_reader(hint) for name, hint in get_type_hints(kind).items()}
     return {name: read for name, read in found.items() if read is not None}
 
@@ -51,10 +51,10 @@ def _inner_reader(hint: Any) -> Callable[[Any], Any] | None:
 
 @dataclass(frozen=True)
 class DecisionReply(Value):
-    """A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt.
+    """A decision.
 
-    `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
-    before there was any feedback; `unsure` says that it is below the required one.
+    `version` is the generation of the learner, a dot, and the number of feedbacks it had learnt. `among` are the classes that could be played, null if all
+    could. `confidence` is the probability that the label is right, null before there was any feedback; `unsure` says that it is below the required one.
     """
 
     id: str
@@ -70,7 +70,10 @@ class DecisionReply(Value):
 
 @dataclass(frozen=True)
 class FeedbackReply(Value):
-    """The outcome of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message."""
+    """The outcome of one feedback: accepted, revised, withdrawn, duplicate or late.
+
+    In a batch also unknown or conflict, with a message.
+    """
 
     id: str
     status: Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
@@ -79,7 +82,10 @@ class FeedbackReply(Value):
 
 @dataclass(frozen=True)
 class ForgetReply(Value):
-    """How many decisions were forgotten, whether the learner kept or unlearnt them, and whether nothing of them is left where the log is kept."""
+    """How many decisions were forgotten, and whether the learner kept or unlearnt them.
+
+    `erased` says whether nothing of them is left where the log is kept.
+    """
 
     forgotten: int
     learner: Literal["kept", "unlearnt"]
@@ -90,8 +96,8 @@ class ForgetReply(Value):
 class LoggedDecision(DecisionReply):
     """A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
 
-    `revised_time` is when its feedback was revised, or withdrawn where `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
-    times as texts.
+    `revised_time` is when its feedback was revised, or withdrawn if `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
+    times as text.
     """
 
     seq: int
@@ -119,7 +125,10 @@ class LoggedDecision(DecisionReply):
 
 @dataclass(frozen=True)
 class ExplanationPart(Value):
-    """What one value of x adds to the lead of a label. Names of this x that share a hashed column count together."""
+    """How much one value of x adds to the lead of a label.
+
+    Names of this x that share a hashed column count together.
+    """
 
     names: list[str | int]
     value: float
@@ -128,9 +137,9 @@ class ExplanationPart(Value):
 
 @dataclass(frozen=True)
 class ExplanationReply(Value):
-    """Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest.
+    """Why the current learner prefers a label to `rival`, the best of the other labels.
 
-    `left_out` parts are not shown, and `rest` is their sum.
+    `lead` is the sum of `parts`, `constant` and `rest`. `left_out` parts are not shown, and `rest` is their sum.
     """
 
     id: str
@@ -146,7 +155,7 @@ class ExplanationReply(Value):
 
 @dataclass(frozen=True)
 class Training(Value):
-    """A learner that is being trained from the log, to take over."""
+    """A learner that is being trained from the log to take over."""
 
     learner: str
     done: int
@@ -185,7 +194,7 @@ class Task(Value):
 
 @dataclass(frozen=True)
 class Window(Value):
-    """The error of the last feedbacks, with the ends of its 95 % interval."""
+    """The error over the last feedbacks, with its 95 % interval."""
 
     size: int
     feedback: int
@@ -198,7 +207,10 @@ class Window(Value):
 
 @dataclass(frozen=True)
 class Rates(Value):
-    """Decisions and feedback per second over the last minute, and in each of the last 120 seconds, oldest first."""
+    """Decisions and feedback per second over the last minute, and in each of the last 120 seconds.
+
+    The lists begin with the oldest second.
+    """
 
     decisions_per_s: float
     feedback_per_s: float
@@ -208,7 +220,7 @@ class Rates(Value):
 
 @dataclass(frozen=True)
 class Delays(Value):
-    """How many feedbacks came within each bound; the last count is beyond the last bound."""
+    """How many feedbacks arrived within each bound; the last count is of those beyond the last bound."""
 
     bounds_s: list[float]
     counts: list[int]
@@ -216,7 +228,7 @@ class Delays(Value):
 
 @dataclass(frozen=True)
 class ClassStats(Value):
-    """How often a class was played, heard of, and right, with the ends of the 95 % interval of its right rate."""
+    """How often a class was played, got feedback and was right, with a 95 % interval of its right rate."""
 
     name: ClassName
     played: int
@@ -237,7 +249,7 @@ class Exploration(Value):
 
 @dataclass(frozen=True)
 class Curve(Value):
-    """The error after so many feedbacks, over all and since the point before; and the mean reward over all."""
+    """The error and the mean reward after given numbers of feedbacks; `recent` is since the point before."""
 
     feedback: list[int]
     error: list[float]
@@ -247,11 +259,11 @@ class Curve(Value):
 
 @dataclass(frozen=True)
 class ShadowStats(Value):
-    """The error that the learner's own decisions would have had in the last rounds in which something else was shown, with a 95 % interval.
+    """The estimated error of the learner's own decisions while something else was shown.
 
-    It is estimated from the probabilities in the log (SNIPS); null where none of what was shown could have been played. `effective` is the number of
-    rounds of its own that would say as much, and `missing` the share of its probability on classes that could not be shown, as far as known, by which the
-    interval is widened.
+    It is estimated over the last such rounds from the probabilities in the log (SNIPS), with a 95 % interval; null if nothing that was shown could have been
+    played. `effective` is the number of rounds of its own decisions that would give as much information. `missing` is the share of its probability on classes
+    that could not be shown, as far as known, by which the interval is widened.
     """
 
     rounds: int
@@ -264,11 +276,11 @@ class ShadowStats(Value):
 
 @dataclass(frozen=True)
 class SureStats(Value):
-    """Of the decisions of which somebody asked whether they are sure: how many were, and how wrong those were.
+    """How many decisions with a required confidence or risk were sure, and how many of those were wrong.
 
-    `answered` is the share that was sure, and `error` that of the sure ones that got feedback. `overshoot` is by how much the error is above the
-    `risk` of the task at least, at all times at once but for a probability of 0.05; null where the task has no risk. The curves have a number
-    for each point of `Curve`, null where there is none yet: of all feedbacks so far, which were of sure ones, and the error of those.
+    `answered` is the share that was sure, and `error` the error of those sure decisions that got feedback. `overshoot` is a lower bound on how far the error
+    exceeds the `risk` of the task, valid at all times at once except with probability 0.05; null if the task has no risk. The curves have a number
+    for each point of `Curve`, or null where there is none yet: the share of sure decisions among those with feedback so far, and the error of the sure ones.
     """
 
     asked: int
@@ -285,9 +297,9 @@ class SureStats(Value):
 
 @dataclass(frozen=True)
 class DriftAlarm(Value):
-    """More mistakes than before, and too many for chance: after `feedback` feedbacks, at the row `seq` of the log.
+    """A rise of the error beyond chance, detected after `feedback` feedbacks, at row `seq` of the log.
 
-    `usual` is the error that the task was used to, at the most, and `error` that of the last `since` feedbacks, in which it has risen.
+    `usual` is an upper bound on the usual error of the task, and `error` the error over the last `since` feedbacks, during which it has risen.
     """
 
     seq: int
@@ -301,7 +313,7 @@ class DriftAlarm(Value):
 
 @dataclass(frozen=True)
 class DriftStats(Value):
-    """How often a task began to err more than it used to, and the last of these alarms, oldest first."""
+    """How often the error of a task has risen, and the last of these alarms, oldest first."""
 
     count: int
     alarms: list[DriftAlarm]
@@ -342,7 +354,10 @@ class Stats(Value):
 
 @dataclass(frozen=True)
 class Version(Value):
-    """The versions and the CPU that the service runs on. States are the same bit for bit where all of these are the same."""
+    """The versions and the CPU that the service runs on.
+
+    States are bit for bit the same if all of these are the same.
+    """
 
     version: str
     python: str
@@ -363,7 +378,7 @@ class QuarantinedTask(Value):
 class Readiness(Value):
     """Whether decisions and feedback are accepted, and if not, why.
 
-    `quarantined` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
+    `quarantined` lists the tasks that are not served while all others are; `warnings` lists other problems for the operator.
     """
 
     ready: bool

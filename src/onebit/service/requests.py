@@ -1,4 +1,4 @@
-"""The bodies of requests: the contract of the HTTP interface, with `onebit.service.replies`."""
+"""The bodies of requests; with `onebit.service.replies`, the contract of the HTTP interface."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ FEW = 100  # values whose faults may all be told
 
 
 def _first_fault(names: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Stop at the first wrong value of many, as lists can and dicts cannot."""
+    """Validate the names of a large dict one by one, stopping at the first error.
+
+    Pydantic can do that for lists but not for dicts.
+    """
     if isinstance(names, dict) and len(names) > FEW:
         for name, value in names.items():
             if type(value) is not float or not isfinite(value):
@@ -41,20 +44,20 @@ def _first_fault(names: Any, check: ValidatorFunctionWrapHandler) -> Any:
 
 
 class Strict(BaseModel):
-    """Neither unknown fields nor texts that look like numbers."""
+    """A body without unknown fields, in which a text is not accepted as a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class NumbersFeatures(Strict):
-    """x is a list of so many numbers."""
+    """x is a list of `size` numbers."""
 
     kind: Literal["numbers"]
     size: Annotated[int, Field(ge=1, le=MAX_FEATURES)]
 
 
 class DictFeatures(Strict):
-    """x is an object of names and numbers; names are hashed into 2^hash_bits columns."""
+    """x is an object that maps names to numbers; names are hashed into 2^hash_bits columns."""
 
     kind: Literal["dict"]
     hash_bits: Annotated[int, Field(ge=1, le=26)] = 18
@@ -71,7 +74,7 @@ Features = Annotated[NumbersFeatures | DictFeatures | TextFeatures, Field(discri
 
 
 class Image(Strict):
-    """x is a picture, row after row; `lowest` is white and `highest` black."""
+    """x is an image, row by row; `lowest` is white and `highest` black."""
 
     kind: Literal["image"]
     width: Annotated[int, Field(ge=1, le=1000)]
@@ -81,7 +84,7 @@ class Image(Strict):
 
 
 class NewLearner(Strict):
-    """Which learner, with which parameters; an exploration floor or a seed of null means the default."""
+    """A learner and its parameters; null for the exploration floor or the seed means the default."""
 
     learner: Annotated[str, Field(max_length=100)]
     parameters: dict[str, Any] = {}
@@ -90,7 +93,7 @@ class NewLearner(Strict):
 
 
 class NewTask(NewLearner):
-    """A task to create: what is decided, and how it is learnt."""
+    """A task to create: what it decides, and how it learns."""
 
     learner: Annotated[str, Field(max_length=100)] = DEFAULT
     name: TaskName
@@ -110,7 +113,7 @@ class NewTask(NewLearner):
 
 
 class Change(Strict):
-    """Changes of a task; fields that are not given stay."""
+    """Changes to a task; fields that are not given keep their values."""
 
     add_classes: Annotated[list[ClassName], Field(max_length=MAX_CLASSES, fail_fast=True)] = []
     remove_classes: Annotated[list[ClassName], Field(max_length=MAX_CLASSES, fail_fast=True)] = []
@@ -125,8 +128,8 @@ class Change(Strict):
 class DecideRequest(Strict):
     """One x to decide on. The same id again gives the same answer; by default an id is generated.
 
-    `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure from a confidence of `sure` on,
-    or such that at most the share `risk` of the sure ones is wrong; the defaults are those of the task.
+    `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure if its confidence is at least `sure`,
+    or if it is among decisions of which at most the share `risk` is wrong; the defaults are those of the task.
     """
 
     id: DecisionId | None = None
@@ -138,9 +141,9 @@ class DecideRequest(Strict):
 
 
 class FeedbackRequest(Strict):
-    """Whether a decision was right, or its reward, from 0 to 1, or the class that would have been right: one of these.
+    """Whether a decision was right, or its reward from 0 to 1, or the class that would have been right.
 
-    In shadow mode this refers to what was shown instead. With `revise` it replaces earlier feedback; with `withdraw`, and nothing else, that is withdrawn.
+    Give one of these. In shadow mode it refers to what was shown instead. With `revise` it replaces earlier feedback; `withdraw`, given alone, withdraws it.
     """
 
     id: DecisionId
@@ -154,7 +157,10 @@ class FeedbackRequest(Strict):
 
 
 class ForgetRequest(Strict):
-    """Which decisions are to be forgotten: those with some ids, or those made before a time, in seconds since 1970. With `unlearn` also what was learnt from them."""
+    """The decisions to forget: those with given ids, or those made before a time in seconds since 1970.
+
+    With `unlearn`, the learner also forgets what it learnt from them.
+    """
 
     ids: Annotated[list[DecisionId], Field(min_length=1, max_length=MAX_FORGET_IDS)] | None = None
     before: Number | None = None

@@ -1,7 +1,7 @@
-"""The service without HTTP: tasks, decisions and feedback, over one log.
+"""The service without HTTP: tasks, decisions and feedback over one log.
 
-Its methods are called on one event loop. A coroutine returns when what it did is on disk. What is refused raises a `RequestError`, and
-has changed nothing.
+Call its methods on one event loop. A coroutine returns when its effects are on disk. A refused request raises a `RequestError` and
+changes nothing.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class Service(TaskViews):
-    """Everything that `onebit serve` does, but for HTTP."""
+    """Everything that `onebit serve` does, except HTTP."""
 
     def __init__(self, settings: Settings, *, compiles_apart: bool = False, store: Store | None = None) -> None:
         self.settings = settings
@@ -75,13 +75,13 @@ class Service(TaskViews):
     # --- beginning and end -------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Take the log, and come to the state that it tells of."""
+        """Lock the log, and restore all tasks from it."""
         self.store.take()
         self.progress = Progress()
         loop = asyncio.get_running_loop()
 
         def changed() -> None:
-            """Called on another thread."""
+            """Read the changes of other nodes; called on another thread."""
             if self.store.shared and not self._stopping:
                 loop.call_soon_threadsafe(self.admin.hear_soon)
 
@@ -107,7 +107,7 @@ class Service(TaskViews):
         self.inquiry = self.store.inquiry(self.reader)
 
         def deliver(work: Callable[[], None]) -> None:
-            """Called on the thread that writes."""
+            """Run work on the event loop; called on the writer thread."""
             with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all who waited
                 loop.call_soon_threadsafe(work)
 
@@ -123,7 +123,7 @@ class Service(TaskViews):
         self._sweeper = asyncio.create_task(sweep_for_ever(self, self.admin, keeps))
 
     async def stop(self) -> None:
-        """Write what is under way, learn it, keep a snapshot of every task, and let go of the log."""
+        """Write and learn what is pending, save a snapshot of every task, and release the log."""
         self._stopping = True
         self.admin.trainers.stop()  # before what it waits for ends, which it would take for a failure
         await asyncio.to_thread(self.compiler.stop)
@@ -139,15 +139,15 @@ class Service(TaskViews):
 
     @property
     def failing(self) -> str | None:
-        """Why the service cannot do its work now; None where it can."""
+        """Reason why the service cannot do its work now, or None."""
         if self._stopping:
             return "the service is ending"
         return self.commits.failing or self.store.failing or self.learner_thread.failing or self.log_health.failing
 
     def readiness(self, sees: Callable[[str], bool]) -> dict[str, Any]:
-        """Whether the service can do its work, as `replies.Readiness` has it, for somebody who sees some of the tasks.
+        """Return `replies.Readiness` for a caller who may see some of the tasks.
 
-        Tasks that are quarantined, and warnings, leave it ready: all other tasks are served.
+        Quarantined tasks and warnings do not affect readiness: all other tasks are served.
         """
         reason, aside = self.failing, self.quarantined()
         seen = [one for one in aside if sees(one["name"])]
@@ -158,7 +158,7 @@ class Service(TaskViews):
         return {"ready": reason is None, "reason": reason, "quarantined": seen, "warnings": warnings}
 
     async def _current(self, work: Callable[[], Awaitable[T]]) -> T:
-        """Do something; again where a task has changed meanwhile, or this node had not heard of what it was refused on."""
+        """Run work; retry if a task changed meanwhile, or if a refusal was due to unread changes."""
         while True:
             try:
                 return await work()
@@ -169,7 +169,7 @@ class Service(TaskViews):
                     raise
 
     async def _administer(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Change something to its end, also where whoever asked for it does not wait: half of it would be on disk, and half not."""
+        """Carry out a change to its end even if the caller stops waiting, so that it is never half on disk."""
 
         async def attempt() -> T:
             attempted = asyncio.ensure_future(work())
@@ -180,19 +180,19 @@ class Service(TaskViews):
         return await self._current(attempt)
 
     async def discover(self, name: str) -> None:
-        """Hear of a task that another node may have created, before anybody is told that there is none."""
+        """Read changes of other nodes before a caller is told that a task does not exist."""
         if name not in self.served and name not in self.damaged:
             await self._hear()
 
     async def _hear(self) -> bool:
-        """Take what other nodes have changed; return True if there was something."""
+        """Apply changes made by other nodes; return True if there were any."""
         try:
             return await self.admin.hear()
         except LogError as error:
             raise UnavailableError(self.log_health.met(error)) from None
 
     def _task_warnings(self) -> Iterator[ReadinessWarning]:
-        """Snapshots that could not be written, and revisions that are not learnt yet."""
+        """Yield warnings about snapshots that could not be written and revisions not yet learnt."""
         for name, served in self.served.items():
             failed, why = served.follower.failed_in_a_row, served.follower.snapshot_error
             if failed >= FAILED_SNAPSHOTS:
@@ -214,11 +214,14 @@ class Service(TaskViews):
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     async def create(self, new: NewTask, token: str | None = None) -> Task:
-        """Create a task, and compile what it needs. The id of the token with which it was asked for is in the log, here and below."""
+        """Create a task and compile what it needs.
+
+        The log records `token`, the id of the token that requested the change, here and below.
+        """
         return describe_task(await self._administer(lambda: self.admin.create(new, token)))
 
     async def change(self, name: str, change: Change, token: str | None = None) -> Task:
-        """Change a task; new classes are there when this returns."""
+        """Change a task; return once new classes can be played."""
 
         async def work() -> Task:
             served = self._find(name)
@@ -228,7 +231,7 @@ class Service(TaskViews):
         return await self._administer(work)
 
     async def delete(self, name: str, token: str | None = None) -> Task | QuarantinedTask:
-        """End a task, also one that is quarantined. Its rows stay in the log, and its name is free."""
+        """Delete a task, even a quarantined one: its rows stay in the log, and its name becomes free."""
         if name in self.damaged:
             reason = self.damaged[name].reason
             await self._administer(lambda: self.admin.delete_quarantined(name, token))
@@ -242,7 +245,7 @@ class Service(TaskViews):
         return await self._administer(work)
 
     async def switch(self, name: str, new: NewLearner, token: str | None = None) -> Task:
-        """Train another learner from the log, beside the one that decides; it takes over when it has seen everything."""
+        """Train another learner from the log beside the current one; it takes over once it has caught up."""
 
         async def work() -> Task:
             served = self._find(name)
@@ -253,7 +256,7 @@ class Service(TaskViews):
         return await self._administer(work)
 
     async def wait_until_switched(self, name: str) -> None:
-        """Wait until the learner that a task was to be given has taken over here; refused where it could not."""
+        """Wait until a task's new learner has taken over here; raise InvalidError if it could not."""
         served = self._find(name)
 
         def ended() -> bool:
@@ -267,7 +270,7 @@ class Service(TaskViews):
         self._find(name)
 
     async def forget(self, name: str, asked: ForgetOrder, token: str | None = None) -> dict[str, Any]:
-        """Forget decisions, as `replies.ForgetReply` has it."""
+        """Forget decisions and return the reply, in the form of `replies.ForgetReply`."""
         if (asked.ids is None) is (asked.before is None):
             raise InvalidError("give ids, or before, and one of them", "ids")
 
@@ -279,7 +282,7 @@ class Service(TaskViews):
         return await self._administer(work)
 
     async def find(self, name: str) -> ServedTask:
-        """A task that is served, also where another node has just created it; refused where there is none."""
+        """Return a served task, even one just created by another node; raise if there is none."""
 
         async def work() -> ServedTask:
             return self._find(name)
@@ -291,7 +294,10 @@ class Service(TaskViews):
     async def decide(
         self, name: str, requests: Sequence[DecideRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
-        """Decide on many x, all or none, as `replies.DecisionReply` has it. An id that was decided before is answered as then."""
+        """Decide on all requests or none, and return replies in the form of `replies.DecisionReply`.
+
+        An id that was decided before gets the same answer again.
+        """
         self._refuse_many(len(requests))
         return await self.run(name, lambda served: self._decide(served, requests, single))
 
@@ -310,7 +316,10 @@ class Service(TaskViews):
     async def feedback(
         self, name: str, requests: Sequence[FeedbackRequest], *, single: bool = True
     ) -> list[dict[str, Any]]:
-        """Record whether decisions were right, what they were worth, or what would have been right, as `replies.FeedbackReply` has it."""
+        """Record feedback on decisions, and return replies in the form of `replies.FeedbackReply`.
+
+        Feedback says whether a decision was right, what it was worth, or what would have been right.
+        """
         self._refuse_many(len(requests))
         answers = await self.run(name, lambda served: record_feedback(self.core, served, requests, single))
         return [
@@ -318,11 +327,11 @@ class Service(TaskViews):
         ]
 
     async def sweep(self, served: ServedTask, lease: str) -> bool:
-        """Answer for those who were silent until their deadline; return True if there may be more of them."""
+        """Record silence as feedback for decisions past their deadline; return True if more may be due."""
         return await run_plan(sweep(self.core, served, lease), self.inquiry, self.heavy_work)
 
     async def run(self, name: str, plan: Callable[[ServedTask], Plan[T]]) -> T:
-        """Run a plan of the core for a task; again where the task has changed meanwhile."""
+        """Run a plan of the core for a task; retry if the task changed meanwhile."""
 
         async def work() -> T:
             served = self._find(name)
@@ -332,7 +341,7 @@ class Service(TaskViews):
         return await self._current(work)
 
     async def wait_until_learnt(self, name: str) -> None:
-        """Wait until all that was said here of a task has been learnt."""
+        """Wait until all feedback on a task that this process recorded has been learnt."""
         served = self.served.get(name)
         if served is not None:
             await self.progress.until(lambda: served.has_followed(served.heard))
@@ -344,10 +353,10 @@ class Service(TaskViews):
     # --- what operators watch --------------------------------------------------------------------------------------
 
     def gauges(self) -> dict[str, Any]:
-        """What operators watch.
+        """Return the metrics that operators watch.
 
-        Of the log: its position, transactions, the seconds spent in them, and by how much its clock is ahead. Of every task: the age of its last snapshot in seconds,
-        or how long it has been served without one, and how many could not be written.
+        For the log: its position, its transactions, the seconds spent in them, how far its clock is ahead, and its lag. For every task: the age in seconds of its
+        last snapshot, or how long it has been served without one, and how many snapshots could not be written.
         """
         now = time.monotonic()
         return {
@@ -367,7 +376,7 @@ class Service(TaskViews):
 
 
 def _refuse_large(served: ServedTask, requests: Sequence[DecideRequest]) -> None:
-    """Refuse requests whose answer would be too large."""
+    """Raise TooLargeError if the answer would be too large."""
     classes = len(served.info.classes)
     if len(requests) * classes > MOST_PROBABILITIES:
         raise TooLargeError(

@@ -1,4 +1,4 @@
-"""What `onebit serve` was told, in one place."""
+"""The settings of `onebit serve`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TOKENS = "tokens.json"  # the file of the tokens in the data folder, where none 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a service runs. Every field is an option of `onebit serve`, and a setting in the environment."""
+    """How a service runs. Every field is an option of `onebit serve` and an environment variable."""
 
     data: Path
     log: str | None = (
@@ -41,10 +41,10 @@ class Settings:
 
     @property
     def closed(self) -> Path:
-        """The file that says that there have been tokens."""
+        """Path of the marker file that says that there have been tokens."""
         return self.data / "closed"
 
     @property
     def tokens(self) -> Path:
-        """The file of the tokens."""
+        """Path of the token file."""
         return self.token_file or self.data / TOKENS

@@ -1,4 +1,4 @@
-"""A task as the changes in the log have left it, and the learner that it asks for."""
+"""The state of a task after the changes in the log, and how its learner is built and checked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OPTIONS = ("bias", "dtype", "kernel", "max_support")  # of a learner, beside the
 
 @dataclass
 class TaskInfo:
-    """What is decided on, and how: the fold of a task's changes."""
+    """The configuration of a task: the result of applying all its changes in order."""
 
     number: int
     name: str
@@ -72,17 +72,17 @@ class TaskInfo:
 
     @property
     def expected(self) -> Expected:
-        """What its rows in the log must be."""
+        """What its rows in the log must match."""
         return Expected(self.name, self.number, self.inputs)
 
     @classmethod
     def created(cls, seq: int, number: int, when: float, detail: dict[str, Any]) -> TaskInfo:
-        """From the change that created it."""
+        """Create from the change that created the task."""
         kept = {name: detail[name] for name in CREATED}
         return cls(number=number, created_at=when, last_change=seq, **kept)
 
     def apply(self, seq: int, when: float, kind: str, detail: dict[str, Any]) -> None:
-        """Take a later change."""
+        """Apply a later change."""
         self.last_change = seq
         if kind == "deleted":
             self.deleted = when
@@ -108,11 +108,11 @@ class TaskInfo:
 
     @property
     def detail(self) -> dict[str, Any]:
-        """What the change that creates it says."""
+        """The detail of a change that would create this task."""
         return {**{name: getattr(self, name) for name in CREATED}, "version": VERSION}
 
     def refuse_retiring(self, added: list[ClassName], gone: list[ClassName]) -> None:
-        """Refuse to retire what is no class, or is retired already, so that two at least are left."""
+        """Raise InvalidError unless all classes to retire are playable and at least two others remain."""
         playable = [name for name in [*self.classes, *added] if name not in self.retired]
         for index, name in enumerate(gone):
             if name not in playable or name in gone[:index]:
@@ -139,7 +139,10 @@ Writer = Annotated[
 
 
 class _Created(NewTask):
-    """The detail of the change that created a task, which has every field (`CREATED`); what a newer onebit adds to it is left alone."""
+    """The detail of the change that created a task; it has every field of `CREATED`.
+
+    Fields that a newer onebit adds are ignored.
+    """
 
     model_config = ConfigDict(extra="ignore", strict=True)
     exploration_floor: Annotated[float, Field(ge=0.0, le=1.0)]
@@ -160,13 +163,16 @@ class _Switched(NewLearner):
 
 
 class _Training(_Switched):
-    """A learner that is being trained, to take over."""
+    """A learner being trained to take over."""
 
     starts: Annotated[int, Field(ge=1)]  # how often that was begun
 
 
 class _Forgotten(BaseModel):
-    """Decisions that are not in the log any more: how many, how many rows, which was the first, and the position of the learner that keeps them."""
+    """Decisions deleted from the log: how many, how many rows, and the position of the first.
+
+    `base` is the position of the learner state that keeps what was learnt from them.
+    """
 
     decisions: Annotated[int, Field(ge=1)]
     rows: Annotated[int, Field(ge=1)]
@@ -183,7 +189,7 @@ class _Changed(Change):
 
 
 class _Deleted(BaseModel):
-    """The detail of the change that ended a task: nothing."""
+    """The detail of the change that deleted a task: nothing."""
 
 
 _DETAILS: dict[str, type[BaseModel]] = {
@@ -202,7 +208,7 @@ SWITCHED = ("generation", "learner", "parameters", "exploration_floor", "seed")
 def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
     """Return the detail of a change.
 
-    Refuse (ValueError) one that is none of its kind: the disk may have changed it.
+    Raise ValueError if it does not fit its kind, since the disk may have corrupted it.
     """
     detail, shape = detail_in(stored), _DETAILS.get(kind)
     if shape is None:
@@ -221,7 +227,10 @@ def read_detail(kind: str, stored: bytes) -> dict[str, Any]:
 
 @contextmanager
 def blame_field(field: str) -> Iterator[None]:
-    """What is refused here is said of this field."""
+    """Turn errors raised in the block into InvalidError for this field.
+
+    RequestError and MemoryError pass through unchanged.
+    """
     try:
         yield
     except OnebitError as error:
@@ -229,9 +238,9 @@ def blame_field(field: str) -> Iterator[None]:
 
 
 def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
-    """Refuse most of what no learner could be made of, without making it, which may take a compiler and much memory.
+    """Raise for most learners that could not be built, without building one.
 
-    The learner without its features, which knows how much it would take.
+    Building may need a compiler and much memory. Return the learner without its features, which can tell how much memory it would take.
     """
     with blame_field("learner"):
         rule = rule_named(detail["learner"])
@@ -266,7 +275,10 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
 
 
 def check_memory(learner: Learner, classes: int, inputs: Inputs, most: int, field: str) -> None:
-    """Refuse what would take more memory than a task may have, with so many classes. A task has two copies of its learner."""
+    """Raise InvalidError if a learner with `classes` classes takes more memory than a task may use.
+
+    A task has two copies of its learner.
+    """
     with blame_field("parameters"):
         needed = 2 * learner.runtime.model.size(classes, inputs.columns, inputs.kind == "numbers")
     if needed > most:
@@ -279,7 +291,7 @@ def check_memory(learner: Learner, classes: int, inputs: Inputs, most: int, fiel
 
 
 def check_sure_or_risk(sure: float | None, risk: float | None, where: str = "") -> None:
-    """Refuse two answers to one question: from when on a decision is sure."""
+    """Raise InvalidError if both `sure` and `risk` are given: each decides when a decision is sure."""
     if sure is not None and risk is not None:
         raise InvalidError(
             f"{where}risk is there, and sure too: a risk chooses the confidence from which decisions are sure, so give one of them",
@@ -288,21 +300,21 @@ def check_sure_or_risk(sure: float | None, risk: float | None, where: str = "") 
 
 
 def is_unsure(confidence: float | None, sure: float | None) -> bool:
-    """Return True if a decision has less confidence than was asked for."""
+    """Return True if a decision has less than the required confidence."""
     return sure is not None and (confidence is None or confidence < sure)
 
 
 def require_candidate_support(learner: Learner, retired: Collection[ClassName], field: str) -> None:
-    """Refuse a learner that cannot play among some of the classes, where some are retired."""
+    """Raise InvalidError if classes are retired and the learner cannot play among the others only."""
     rule = learner.runtime.rule
     if retired and not rule.takes_candidates:
         raise InvalidError(f"{rule.title} does not say how it plays among some of its classes (Rule.narrowing)", field)
 
 
 def build_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
-    """A new learner, as a task or a switch asks for it, the same each time.
+    """Return a new learner for a task or a switch; the same arguments give the same learner.
 
-    It keeps no account of what it was taught: the log sees to it that nothing is taught twice.
+    It keeps no ledger of what it was taught: the log ensures that nothing is taught twice.
     """
     rule = check_learner(detail, classes, inputs).runtime.rule
     with blame_field("parameters"):
@@ -322,7 +334,7 @@ def build_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
 
 
 def resolve_floor(rule_name: str, wanted: float | None) -> float:
-    """The exploration floor: as given, or the usual one where the rule can have it."""
+    """Return the wanted exploration floor, or by default the usual one of the rule."""
     if wanted is not None:
         return wanted
     with blame_field("learner"):
@@ -331,7 +343,7 @@ def resolve_floor(rule_name: str, wanted: float | None) -> float:
 
 
 def class_texts(classes: list[ClassName]) -> list[str]:
-    """The names of the classes as keys of a JSON object, which must differ too."""
+    """Return class names as keys of a JSON object; raise InvalidError if two of them are equal."""
     with blame_field("classes"):
         texts = [str(name) for name in checked_classes(classes)]
     seen: set[str] = set()
@@ -345,7 +357,7 @@ def class_texts(classes: list[ClassName]) -> list[str]:
 
 
 def warm(learner: Learner, inputs: Inputs) -> None:
-    """Compile what deciding and learning will need, on a copy."""
+    """Compile what deciding and learning will need, by running both on a copy of the learner."""
     copy = copy_learner(learner)
     copy.runtime.disable_ledger()
     row = {"numbers": b"\0" * 8 * (inputs.size or 0), "dict": b'{"a":1.0}', "text": b"a"}[inputs.kind]

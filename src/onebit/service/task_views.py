@@ -1,4 +1,4 @@
-"""The tasks of a service, and what there is to see of them: nothing is changed here, and nothing but the log is asked."""
+"""Read-only views of the tasks of a service, their statistics and their log."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ USUAL_VALUES = 100  # of an x that is a dict or a text, whose number of values d
 
 
 class TaskViews:
-    """The tasks that are served, and those that are quarantined, on one event loop."""
+    """The served and the quarantined tasks, on one event loop."""
 
     clock: Clock  # both from the start of the service on
     inquiry: Inquiry
@@ -48,29 +48,29 @@ class TaskViews:
     # --- tasks -------------------------------------------------------------------------------------------------------
 
     def task_names(self) -> list[str]:
-        """The names of all tasks that are served."""
+        """Return the names of all served tasks."""
         return [name for name, served in self.served.items() if served.follower.failing is None]
 
     def tasks(self) -> list[Task]:
-        """All tasks that are served."""
+        """Return the descriptions of all served tasks."""
         return [describe_task(self.served[name]) for name in self.task_names()]
 
     def quarantined(self) -> list[dict[str, str]]:
-        """The tasks that are quarantined, and why, as `replies.QuarantinedTask` has it."""
+        """Return the quarantined tasks and the reasons, in the form of `replies.QuarantinedTask`."""
         failing = {name: why for name, one in self.served.items() if (why := one.follower.failing) is not None}
         reasons = {**failing, **{name: one.reason for name, one in self.damaged.items()}}
         return [{"name": name, "reason": reason} for name, reason in reasons.items()]
 
     def task(self, name: str) -> Task:
-        """One task."""
+        """Return the description of a task."""
         return describe_task(self._find(name))
 
     def classes(self, name: str) -> int:
-        """How many classes a task has."""
+        """Return the number of classes of a task."""
         return len(self._find(name).info.classes)
 
     def decision_values(self, name: str) -> int:
-        """How many values a decision of a task has: its x, and a probability for each class."""
+        """Return the number of values in a decision of a task: its x, and a probability for each class."""
         info = self._find(name).info
         return len(info.classes) + (info.inputs.size or USUAL_VALUES)
 
@@ -86,7 +86,7 @@ class TaskViews:
 
     @contextlib.contextmanager
     def _reading(self, served: ServedTask) -> Iterator[None]:
-        """What cannot be read from the log now is no fault of whoever asks; a row that is damaged quarantines it."""
+        """Turn errors of reading the log into UnavailableError; quarantine the task if a row is damaged."""
         try:
             yield
         except LogError as error:
@@ -99,19 +99,22 @@ class TaskViews:
     # --- what there is to see ----------------------------------------------------------------------------------------
 
     def stats(self, name: str, window: int = 1000) -> dict[str, Any]:
-        """What there is to see of a task, as `replies.Stats` has it."""
+        """Return the statistics of a task, in the form of `replies.Stats`."""
         return {**self.summary(name, window), "classes": self.class_stats(name, 0, self.classes(name))}
 
     def class_stats(self, name: str, first: int, count: int) -> list[dict[str, Any]]:
-        """So many classes of a task from one on, as `replies.ClassStats` has them."""
+        """Return `count` classes of a task from `first` on, in the form of `replies.ClassStats`."""
         return summarize_classes(self._find(name), first, count)
 
     def summary(self, name: str, window: int) -> dict[str, Any]:
-        """The statistics without the classes, which may be many."""
+        """Return the statistics of a task without those of its classes, which may be many."""
         return summarize_task(self._find(name), window, self.clock.now())
 
     async def decisions(self, name: str, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        """Return the newest decisions of a task, or those before a seq, as `replies.LoggedDecision` has them; fewer where they are large."""
+        """Return the newest decisions of a task before seq `before`, if given, as `replies.LoggedDecision`.
+
+        There are at most `limit` of them, and fewer if they are large.
+        """
         served = self._find(name)
         at_once = max(1, min(DECISIONS_AT_ONCE, MOST_BYTES // VALUE_BYTES // self.decision_values(name)))
         found: list[dict[str, Any]] = []
@@ -130,7 +133,7 @@ class TaskViews:
         return found
 
     async def decision(self, name: str, identity: str) -> dict[str, Any]:
-        """One decision."""
+        """Return a decision by its id."""
         served = self._find(name)
 
         def query(reader: Reader) -> Logged | None:
@@ -147,9 +150,9 @@ class TaskViews:
         return as_object(logged, served.texts)
 
     async def explain(self, name: str, identity: str, top: int) -> dict[str, Any]:
-        """What speaks for the label of a decision to the learner of now, as `replies.ExplanationReply` has it.
+        """Explain the label of a decision by the current learner, in the form of `replies.ExplanationReply`.
 
-        It is worked out in a thread, one at a time: a long x takes a while.
+        This runs in a thread, one call at a time, since a long x takes a while.
         """
         async with self._explaining:
             decision, served = await self.decision(name, identity), self._find(name)
@@ -163,7 +166,7 @@ class TaskViews:
         return {"id": decision["id"], **found.to_dict(), "version": version}
 
     def item(self, name: str, number: int) -> dict[str, Any]:
-        """An item to play with."""
+        """Return an item of the task's demo data."""
         served = self._find(name)
         if served.info.items is None:
             raise NotFoundError(f"task {name!r} has no items")
@@ -171,6 +174,6 @@ class TaskViews:
 
 
 def _size(row: Logged) -> int:
-    """Return about how many bytes of the log a decision takes."""
+    """Return the approximate number of bytes that a decision takes in the log."""
     x = len(row.x) if isinstance(row.x, str) else VALUE_BYTES * len(row.x)
     return x + VALUE_BYTES * len(row.probabilities)

@@ -1,11 +1,11 @@
-"""Who may use the service: random tokens, of which only a hash is kept, in one JSON file.
+"""Access tokens of the service: random, stored only as hashes, in one JSON file.
 
-A token is `onebit_ID_SECRET`. The file may be changed by several processes while a service runs: each change is whole or not there,
-and the service looks at the file at every request, so that a token that is revoked is refused from then on.
+A token is `onebit_ID_SECRET`. Several processes may change the file while a service runs: each change is atomic, and the service checks the file at every
+request, so that a revoked token is refused from then on.
 
-While the file is there and cannot be read, the tokens that were read last go on: too many open files, or a wrong owner for a moment,
-must not lock everybody out. What is revoked meanwhile is not seen, which is said in the log, in `/readyz` and in a metric. Without
-any tokens read before, and where the file is gone, nobody is let in.
+While the file exists but cannot be read, the tokens that were read last stay valid: too many open files, or a wrong owner for a moment, must not lock
+everybody out. Revocations are not seen meanwhile, which is reported in the log, in `/readyz` and in a metric. If no tokens were read before, or if the file
+is gone, nobody is let in.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _NOBODY = hashlib.sha256(b"").hexdigest()  # what the secret of an unknown token
 
 
 class Token(BaseModel):
-    """What is kept of a token: everything but its secret."""
+    """The stored data of a token: everything but its secret."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -66,7 +66,7 @@ class _File(BaseModel):
 
 @dataclass(frozen=True)
 class Principal:
-    """Who asks, and what they may do."""
+    """The caller, and what it may do."""
 
     id: str | None  # None: anybody, where the service has no tokens
     scopes: frozenset[str]
@@ -74,7 +74,7 @@ class Principal:
     expires: float | None = None
 
     def sees(self, task: str) -> bool:
-        """Return True if they may know of this task."""
+        """Return True if the caller may know of this task."""
         return self.tasks is None or task in self.tasks
 
 
@@ -82,9 +82,9 @@ ANYBODY = Principal(None, frozenset(SCOPES), None)
 
 
 class Tokens:
-    """The tokens of a service. Where there is no file, the service is open; once there was one, it never opens again.
+    """The tokens of a service. Without a file it is open; once there was a file, it never opens again.
 
-    `closed` is a file that says so when the process has ended, and its tokens are lost with theirs.
+    `closed` is a marker file that records this after the process has ended, even if the token file is lost.
     """
 
     def __init__(self, path: Path, closed: Path | None = None) -> None:
@@ -102,7 +102,7 @@ class Tokens:
 
     @property
     def name(self) -> str:
-        """Location of the tokens, for people."""
+        """Location of the tokens, for messages."""
         return str(self.path)
 
     def create(
@@ -112,7 +112,10 @@ class Tokens:
         name: str | None = None,
         expires: float | None = None,
     ) -> str:
-        """Create a token and return its text, which is stored nowhere; it is valid until `expires`, or until it is revoked."""
+        """Create a token and return its text, which is not stored.
+
+        It is valid until `expires` or until it is revoked.
+        """
         wanted, allowed = list(dict.fromkeys(scopes)), list(dict.fromkeys(tasks))
         for scope in wanted:
             if scope not in SCOPES:
@@ -143,16 +146,16 @@ class Tokens:
         return f"{PREFIX}_{identity}_{secret}"
 
     def replace(self, tokens: list[Token]) -> None:
-        """Replace all tokens by these."""
+        """Replace all tokens."""
         with self._locked():
             self._write(tokens)
 
     def listed(self) -> list[Token]:
-        """Return all tokens, the revoked ones too."""
+        """Return all tokens, including revoked ones."""
         return self._read()
 
     def revoke(self, identity: str) -> Token:
-        """Revoke a token, named by its id or by its whole text."""
+        """Revoke a token by its id or its full text, and return it."""
         if identity.startswith(f"{PREFIX}_"):
             identity = identity.split("_")[1]
         with self._locked():
@@ -166,23 +169,26 @@ class Tokens:
 
     @property
     def open(self) -> bool:
-        """Return True if everybody may do everything."""
+        """True if everybody may do everything."""
         self._look()
         return self._stamp is None and self._trouble is None
 
     def warnings(self) -> Iterator[ReadinessWarning]:
-        """Yield what to warn of."""
+        """Yield a warning if the file cannot be read."""
         if self.trouble is not None:
             yield ReadinessWarning(self.trouble)
 
     @property
     def trouble(self) -> str | None:
-        """Why the file cannot be read now; None where it can."""
+        """Reason why the file cannot be read now, or None."""
         self._look()
         return self._trouble
 
     def check(self, text: str | None) -> Principal:
-        """Return the principal of a token; refused where it is not valid."""
+        """Return the principal of a token; raise UnauthorizedError if it is not valid.
+
+        Raise UnavailableError if no tokens could be read.
+        """
         self._look()
         self._say()
         if self._stamp is None:
@@ -204,7 +210,7 @@ class Tokens:
         return principal
 
     def _look(self) -> None:
-        """Read the file where it has changed, or could not be read before."""
+        """Read the file if it has changed or could not be read before."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -230,7 +236,7 @@ class Tokens:
         return self._failed is not None and self._failed[0] == stamp and time.monotonic() < self._failed[1] + RETRY_S
 
     def _take(self, stamp: tuple[int, ...], found: os.stat_result) -> None:
-        """Read the file that has this stamp; only where that goes well, it is the one that was read."""
+        """Read the file with this stamp; remember the stamp only on success."""
         try:
             if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
                 raise InputError(f"{self.path} is not a file")
@@ -256,11 +262,11 @@ class Tokens:
         return f"the file of the tokens {what}: {then}"
 
     def _fail(self, trouble: str, why: str = "") -> None:
-        """Note what is wrong."""
+        """Record a problem with the file."""
         self._trouble, self._why = trouble, why or self.name
 
     def _say(self) -> None:
-        """Tell the log of trouble once a minute, however many ask meanwhile."""
+        """Log the current problem at most once a minute, however many requests arrive."""
         now = time.monotonic()
         if self._trouble is not None and now >= self._said + SAID_S:
             self._said, self._is_told = now, True
@@ -272,7 +278,7 @@ class Tokens:
         self._trouble, self._is_told = None, False
 
     def _mark(self) -> None:
-        """Let the folder say that there were tokens; where it cannot now, the next request tries again."""
+        """Create the `closed` marker file; if that fails, the next request tries again."""
         assert self._closed is not None
         with suppress(OSError):
             self._closed.touch(mode=0o600)
@@ -303,7 +309,7 @@ class Tokens:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One writer at a time; the file itself is replaced, so that the lock is another."""
+        """Lock out other writers. The lock is a file of its own, since the token file itself is replaced."""
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self.path.with_name(f".{self.path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)

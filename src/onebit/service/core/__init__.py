@@ -1,1 +1,4 @@
-"""The serving core: deciding, hearing, committing and learning for the tasks of one log, without knowing who asks or which store keeps it."""
+"""The serving core: decides, records feedback, commits rows and learns, for all tasks of one log.
+
+It knows neither who asks (HTTP or a program) nor which store keeps the log.
+"""

@@ -1,8 +1,9 @@
-"""One group commit: rows that wait are written together, in the order in which they were handed over.
+"""Group commit: waiting rows are written to the log together, in the order of submission.
 
-Handing over never blocks. Whoever may write drains the queue in one transaction after the other: the writer thread of a service, a caller of `onebit.open`
-that waits for its row, or the leader of one that does not. What cannot be written is dropped, and whoever waits for it is told why;
-`soon` it was promised already, and so it is tried again until it is there. Where the store does not know whether rows are there, that is what is said.
+Submitting never blocks. Whoever may write drains the queue, one transaction after another: the writer thread of a service, a caller of `onebit.open` that
+waits for its row, or the leader of callers that do not wait. Rows that cannot be written are dropped, and those waiting for them get the error. With
+`soon`, rows count as accepted when they are submitted, so writing is retried until it succeeds. If the store cannot tell whether rows were written,
+the error says so.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ LOG = logging.getLogger("onebit.service")
 
 @contextmanager
 def without_interrupts() -> Iterator[None]:
-    """Hold back Ctrl-C on the main thread until the end: between the log and those who wait for it, nobody may be left without an answer.
+    """Defer Ctrl-C on the main thread until the block ends, so that every waiting caller gets an answer.
 
-    A handler of the program's own is called late, and not lost.
+    The program's own signal handler is called late, but never lost.
     """
     handler = signal.getsignal(signal.SIGINT)
     if not callable(handler):
@@ -50,7 +51,7 @@ def without_interrupts() -> Iterator[None]:
 
 
 class GroupCommit:
-    """The rows that are not in the log yet."""
+    """The queue of rows that are not in the log yet."""
 
     def __init__(
         self,
@@ -77,16 +78,16 @@ class GroupCommit:
 
     @property
     def last(self) -> int:
-        """The seq of the last row that is in the log."""
+        """Sequence number of the last row in the log."""
         return self.appender.last
 
     @property
     def waiting(self) -> int:
-        """How many rows are not written."""
+        """Number of rows that are not written yet."""
         return sum(one.count for one in (*self._stuck, *self._queue) if isinstance(one, Submission))
 
     def submit(self, submission: Submission) -> Submission:
-        """Hand over rows. Called in the context of those who wait."""
+        """Queue rows to be written. Call it in the context of those who wait for them."""
         self._queue.append(submission)
         if self.soon:
             submission.accepted = True
@@ -96,13 +97,13 @@ class GroupCommit:
         return submission
 
     def tell(self) -> None:
-        """Wake up the thread that writes."""
+        """Wake the writer thread."""
         if not self._is_told:
             self._is_told = True
             self._news.put(None)
 
     def wait_for_news(self, timeout_s: float | None) -> bool:
-        """Wait until something was handed over; return False if nothing was for so long."""
+        """Wait until something is submitted; return False after `timeout_s` without a submission."""
         try:
             self._news.get(timeout=timeout_s)
         except queue.Empty:
@@ -110,18 +111,21 @@ class GroupCommit:
         return True
 
     def forget_news(self) -> None:
-        """Be told again of what is handed over from now on; what is there already is written next."""
+        """Reset the wake-up flag, so that later submissions wake the writer; write what is queued next."""
         self._is_told = False
 
     def run(self, work: Callable[[Appender], Any]) -> Job:
-        """Have some work done with the appender, after what was handed over before."""
+        """Queue work that needs the appender; it runs after everything submitted before it."""
         job = Job(work)
         self._queue.append(job)
         self.tell()
         return job
 
     def settle(self, ticket: Ticket) -> None:
-        """Return when something is certain to be written, or raise why it is not: the caller writes for all who wait."""
+        """Write for all waiting callers until `ticket` is durable; raise its error if it failed.
+
+        With `soon`, return at once unless too many rows are queued.
+        """
         if self.soon:
             if len(self._queue) >= MOST_UNAWAITED and not ticket.done:
                 with self.writing:
@@ -135,7 +139,10 @@ class GroupCommit:
         ticket.refuse()
 
     def write(self) -> None:
-        """Write what is there. Called by the one who writes; what goes wrong is said to those who wait, and is in `failing`."""
+        """Write the queue. Only the current writer may call it.
+
+        Errors are not raised: they go to those who wait, and into `failing`.
+        """
         if threading.current_thread() is not threading.main_thread():
             self._write_all()
         elif self._stuck or self._queue:
@@ -154,7 +161,7 @@ class GroupCommit:
                 return
 
     def _take(self) -> tuple[list[Submission], Job | None]:
-        """Take the next group off the queue, up to the first work of another kind, and that."""
+        """Take the next group of rows off the queue, up to and including the first job."""
         group, count = list[Submission](), 0
         while self._queue and count < MOST_ROWS:
             one = self._queue.popleft()
@@ -165,12 +172,12 @@ class GroupCommit:
         return group, None
 
     def probe(self) -> None:
-        """Find out whether the log can be written again, where it could not. Called by the one who writes."""
+        """Check whether a log that failed can be written again. Only the current writer may call it."""
         if self.failing and not self._ended and not self._stuck and not self._queue:
             self._write([])
 
     def sync(self) -> None:
-        """Have everything on disk; raise why it is not. Called by the one who writes."""
+        """Write the queue and flush it to disk; raise if that fails. Only the current writer may call it."""
         self.write()
         self.refuse_failing()
         unsynced, self._unsynced = self._unsynced, False
@@ -182,7 +189,7 @@ class GroupCommit:
                 raise
 
     def refuse_failing(self) -> None:
-        """Refuse to go on while what was promised cannot be written; called after it was tried."""
+        """Raise UnavailableError while rows that were accepted cannot be written. Call it after a retry."""
         if self.soon and self.failing is not None:
             raise UnavailableError(
                 f"{self.failing}; {self.waiting} rows wait for the disk and are tried again, and nothing is taken meanwhile"
@@ -262,7 +269,7 @@ class GroupCommit:
 
 
 class CommitThread:
-    """A thread that writes what nobody else writes, some time after it was handed over, and does chores now and then."""
+    """A thread that writes rows nobody else writes, after a short delay, and runs periodic chores."""
 
     def __init__(
         self,
@@ -282,11 +289,11 @@ class CommitThread:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Write what waits, and end."""
+        """Write what is queued, and end the thread."""
         self._ending.set()
         self._commits.tell()
         if self._thread.is_alive() and self._thread is not threading.current_thread():
@@ -306,7 +313,7 @@ class CommitThread:
             self._commits.write()
 
     def _write_next(self) -> None:
-        """Wait until something is handed over, and write it; where the log could not be written, try again whether it can."""
+        """Wait for a submission and write it; if the log failed before, check whether it can be written again."""
         commits = self._commits
         retries = self._chores is not None or commits.failing
         has_news = commits.wait_for_news(self._every_s if retries else None)

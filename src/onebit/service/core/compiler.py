@@ -1,7 +1,7 @@
-"""Compiling in a process of its own: Numba would hold up everything else in this one for seconds.
+"""Compilation of learners in a separate process, since Numba would block this one for seconds.
 
-Another process makes the learner that is described to it, and so leaves its machine code in the cache, from which this process loads it. It has
-several loops to compile, and does so with processes of its own beside it.
+The other process builds the described learner, which leaves its machine code in the cache; this process then loads it from there. Several loops are
+compiled in parallel, by further processes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LOG = logging.getLogger("onebit.service")
 
 
 class Compiler:
-    """Makes learners that are ready to decide and to learn. Called off the event loop."""
+    """Builds learners that are ready to decide and learn. Call it off the event loop."""
 
     def __init__(self, apart: bool, rules: Sequence[str] = ()) -> None:
         self._apart, self._rules = apart, list(rules)
@@ -35,7 +35,7 @@ class Compiler:
         self._processes = CompilingProcesses()
 
     def learner(self, detail: dict[str, Any], classes: list[ClassName], inputs: Inputs) -> Learner:
-        """A new learner, with all that it needs compiled: elsewhere, if it may be new to this machine."""
+        """Return a new learner with everything it needs compiled, in another process if it may not be cached."""
         kind = json.dumps([detail["learner"], detail["parameters"], len(classes), inputs.as_dict])
         if self._apart and kind not in self._known:
             said = {"event": "compiling", "learner": detail["learner"]}
@@ -50,12 +50,12 @@ class Compiler:
         return learner
 
     def stop(self) -> None:
-        """End all processes that compile, and begin no others. Who waits for one hears that the service is ending."""
+        """End all compiling processes and start no more. Callers that wait for one get UnavailableError."""
         self._processes.close()
 
 
 def compile_task(rules: list[str], detail: dict[str, Any], classes: list[ClassName], said: dict[str, Any]) -> None:
-    """Compile all that a task needs, for the process that has asked for it; `rules` are those of users' own files."""
+    """Compile everything a task needs; runs in the compiling process. `rules` are users' rule files."""
     for rule in rules:
         add_rule(rule)
     inputs = Inputs(**said)
@@ -64,7 +64,10 @@ def compile_task(rules: list[str], detail: dict[str, Any], classes: list[ClassNa
 
 
 def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
-    """Compile the loops that a task may come to need: to decide and to learn, to take corrections, and the same for rows that turn out to be sparse."""
+    """Compile in parallel the loops a task may need, for dense and sparse rows.
+
+    These are the loops for deciding and learning, and for corrections.
+    """
     runtime = learner.runtime
     loops = [stream, lessons] if runtime.corrects else [stream]
     blueprints = runtime.model.blueprints(len(learner.classes), inputs.columns, inputs.kind == "numbers")

@@ -1,4 +1,4 @@
-"""Deadlines: what silence means when they have passed, and what else falls to the leader of a log, again and again."""
+"""Deadlines: record silence as feedback once they have passed, and do the leader's periodic work."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ LOG = logging.getLogger("onebit.service")
 
 
 def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
-    """Answer, under the leader's lease, for those who were silent until the deadline; return True if there may be more."""
+    """Record silence as feedback for decisions past their deadline; return True if more may be due.
+
+    The rows are written under the leader's `lease`.
+    """
     info = served.info
     if info.deadline_s is None or info.silence == "nothing" or info.deleted is not None:
         return False
@@ -60,7 +63,10 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
 
 
 async def sweep_for_ever(service: Service, admin: Admin, keeps: bool) -> None:
-    """Answer for those who were silent until their deadline while this is the leader, as it was at the start or becomes later."""
+    """Sweep the deadlines of all tasks every half second while this node is the leader.
+
+    `keeps` says whether it is the leader at the start; it may become the leader later.
+    """
     if keeps:
         await admin.erase()  # what a node that has ended could not
     while True:

@@ -1,4 +1,7 @@
-"""Deciding as a plan: the learner in front chooses, and the row is in the log before anybody hears of it; what was decided before, comes from the log."""
+"""Decisions as plans: choose with the current learner and log the row before anybody sees it.
+
+A decision that was made before is answered from the log.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,7 @@ BYTES_AT_ONCE = 2**13  # of texts, and of names with their numbers, which are re
 
 
 class ProgramRequest(NamedTuple):
-    """What a program asks to have decided, as `DecideRequest` has it over HTTP."""
+    """A decision request from a program; the counterpart of `DecideRequest` over HTTP."""
 
     x: Any
     id: str | None
@@ -54,14 +57,14 @@ DecisionRequest = DecideRequest | ProgramRequest
 
 
 class Ask(NamedTuple):
-    """A request, checked: what is decided on, and what is asked beside it."""
+    """A validated request: x, and its candidates and required certainty."""
 
     x: ParsedX
     terms: RequestTerms
 
 
 class MadeDecision(NamedTuple):
-    """A decision for whoever asked: its row, and its x as a learner takes it. The row of one that was made now has no number."""
+    """A decision for the caller: its row, and x in the learner's form. A new decision's row has seq 0."""
 
     row: DecisionRow
     x: Any
@@ -70,9 +73,9 @@ class MadeDecision(NamedTuple):
 def decide(
     core: ServingCore, served: ServedTask, requests: Sequence[DecisionRequest], single: bool
 ) -> Plan[list[MadeDecision]]:
-    """Decide on many x, all or none. An id that was decided before is answered as then.
+    """Decide on all requests or none; an id that was decided before gets the same answer again.
 
-    TaskChangedError where the task changed meanwhile: then the request must be judged again.
+    Raise TaskChangedError if the task changed meanwhile: then the requests must be validated again.
     """
     assumptions = served.assumptions
     asks = yield from _parse(core, served, requests, single)
@@ -101,7 +104,7 @@ def decide(
 
 
 def _refuse_contradictions(ids: Sequence[str], asks: Sequence[Ask]) -> None:
-    """Refuse an id that is there twice, for different things."""
+    """Raise ConflictError if an id occurs twice with different requests."""
     first: dict[str, Ask] = {}
     for index, (identity, ask) in enumerate(zip(ids, asks, strict=True)):
         before = first.setdefault(identity, ask)
@@ -111,14 +114,14 @@ def _refuse_contradictions(ids: Sequence[str], asks: Sequence[Ask]) -> None:
 
 
 def _refuse_gone(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
-    """Refuse ids that another node has forgotten, of which this one may not have heard."""
+    """Raise GoneError for ids that another node has forgotten, perhaps unknown to this node."""
     now = reader.task(info.number, NO_END)
     if now is not None:
         refuse_forgotten(reader, now, ids)
 
 
 def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionRequest], single: bool) -> Plan[list[Ask]]:
-    """Check what is asked for. While a long list is checked, others get a turn."""
+    """Validate the requests; yield turns to others while a long list is checked."""
     info, asks, names = served.info, list[Ask](), 0
     usual = RequestTerms(sure=info.sure, risk=info.risk)
     for index, request in enumerate(requests):
@@ -140,7 +143,7 @@ def _parse(core: ServingCore, served: ServedTask, requests: Sequence[DecisionReq
 def parse_terms(
     request: DecisionRequest, info: TaskInfo, class_indices: Mapping[ClassName, int], where: str
 ) -> RequestTerms:
-    """Return what a request asks beside x, and where it says nothing, the task."""
+    """Return the candidates and required certainty of a request, with the task's defaults."""
     check_sure_or_risk(request.sure, request.risk, where)
     certainty = (request.sure, request.risk)
     if certainty == (None, None):
@@ -164,7 +167,7 @@ def parse_terms(
 def _decide_fresh(
     core: ServingCore, served: ServedTask, asked: dict[str, Ask], single: bool, assumptions: Assumptions
 ) -> Plan[dict[str, MadeDecision]]:
-    """Decide on what nobody has decided on, and write it. RowsTakenError where somebody else was faster."""
+    """Make and log new decisions. Raise RowsTakenError if somebody else decided an id first."""
     ids, asks, task = list(asked), list(asked.values()), served.info.number
     pieces = _pieces(served, asks)
     is_small = len(pieces) == 1 and sum(len(ask.x.stored) for ask in asks) < BYTES_AT_ONCE
@@ -185,7 +188,7 @@ def _decide_fresh(
     core.cache.add(submission.decisions)
 
     def finish() -> None:
-        """The rows are in the log, or will never be; also where whoever asked does not wait any more."""
+        """Clean up when the rows are written or have failed, even if the caller no longer waits."""
         if submission.error is not None:
             core.cache.remove(task, ids)
         for decision in submission.decisions:
@@ -200,7 +203,7 @@ def _decide_fresh(
 def _repeat(
     core: ServingCore, served: ServedTask, ids: Sequence[str], asked: dict[str, Ask]
 ) -> Plan[dict[str, MadeDecision]]:
-    """Return those of the ids that have been decided; nobody is deciding the others."""
+    """Return the decisions among `ids` that already exist, after waiting for those being made."""
     task, info = served.info.number, served.info
     answers: dict[str, MadeDecision] = {}
     wanted = list(dict.fromkeys(ids))
@@ -231,7 +234,7 @@ def _repeat(
 
 
 def _refuse_other(served: ServedTask, row: DecisionRow, asked: Ask) -> None:
-    """Refuse what is asked under an id that was decided for something else."""
+    """Raise ConflictError if an id was decided for another x or on other terms."""
     if row.x != asked.x.stored:
         raise ConflictError(f"id {row.id!r} was decided already, for another x", "id")
     among, terms = None if row.among is None else decode_indices(row.among).tolist(), asked.terms
@@ -243,9 +246,10 @@ def _refuse_other(served: ServedTask, row: DecisionRow, asked: Ask) -> None:
 
 
 def is_same_set(asked: Sequence[int] | None, logged: Sequence[int] | None, classes: int, retired: set[int]) -> bool:
-    """Return True if a set that is asked for is the one that a decision was made from, when there were so many classes.
+    """Return True if a requested candidate set equals a logged one, apart from retired classes.
 
-    Classes that have been retired meanwhile may be missing now, and those that were retired then are not in what was logged.
+    When the logged decision was made there were `classes` classes. Classes retired since then may be missing from the request, and those already retired
+    are missing from the log.
     """
     then = set(range(classes) if logged is None else logged)
     now = set(range(classes) if asked is None else asked)
@@ -253,14 +257,14 @@ def is_same_set(asked: Sequence[int] | None, logged: Sequence[int] | None, class
 
 
 def _rows_at_once(served: ServedTask) -> int:
-    """So many that their probabilities, and their numbers times the weights, take no longer than some milliseconds."""
+    """Return how many rows can be decided in a few milliseconds, judging by probabilities and weights."""
     classes = len(served.info.classes)
     weights = classes * (served.info.inputs.size or 1)
     return max(1, min(AT_ONCE, PROBABILITIES_AT_ONCE // classes, WEIGHTS_AT_ONCE // weights))
 
 
 def _pieces(served: ServedTask, asks: Sequence[Ask]) -> list[tuple[int, int]]:
-    """Where to cut rows so that deciding on each piece takes no longer than some milliseconds."""
+    """Split rows into ranges (start, end) that each take a few milliseconds to decide."""
     most = _rows_at_once(served)
     if served.info.inputs.kind == "numbers":
         return [(start, min(start + most, len(asks))) for start in range(0, len(asks), most)]
@@ -274,7 +278,7 @@ def _pieces(served: ServedTask, asks: Sequence[Ask]) -> list[tuple[int, int]]:
 
 
 def _choose(served: ServedTask, ids: list[str], asks: Sequence[Ask], first: int, single: bool) -> Choices:
-    """Return what the learner in front decides; an x that it refuses is named."""
+    """Return the choices of the current learner; raise InvalidError naming the x that it rejects."""
     inputs, replicas, retired = served.info.inputs, served.follower.replicas, served.info.retired
     terms = [one.terms for one in asks]
     try:
@@ -295,7 +299,7 @@ def _choose(served: ServedTask, ids: list[str], asks: Sequence[Ask], first: int,
 
 
 def _rows(info: TaskInfo, ids: Sequence[str], asks: Sequence[Ask], choices: Choices, now: float) -> list[DecisionRow]:
-    """Return the rows for the log."""
+    """Return the log rows for the choices."""
     chances = choices.numbers[:, CHOICE_COLUMNS:]
     content, width = chances.tobytes(), chances.shape[1] * chances.itemsize
     rows = []
@@ -331,7 +335,7 @@ def _rows(info: TaskInfo, ids: Sequence[str], asks: Sequence[Ask], choices: Choi
 
 
 def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:
-    """Return a decision as `replies.DecisionReply` has it."""
+    """Return a decision in the form of `replies.DecisionReply`."""
     row, classes = decision.row, served.info.classes
     return {
         "id": row.id,
@@ -347,7 +351,7 @@ def as_reply(served: ServedTask, decision: MadeDecision) -> dict[str, Any]:
 
 
 def as_decision(served: ServedTask, decision: MadeDecision) -> Decision:
-    """Return a decision as the learner of the task makes it."""
+    """Return a decision as the `Decision` that the task's learner would have returned."""
     row, classes = decision.row, served.info.classes
     x: Kept = decision.x
     if served.info.inputs.kind == "numbers":

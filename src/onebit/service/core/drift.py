@@ -1,7 +1,7 @@
-"""Whether a task errs more than it used to: the change detector of `auto`, beside any learner, over all feedback that counts.
+"""Drift detection: whether a task makes more mistakes than it used to.
 
-What it has heard is part of the statistics of a task, and so a function of the log: a service that is started again raises the same
-alarms, at the same rows.
+This is the change detector of `auto`, run beside any learner over all feedback that counts. Its state is part of the task's statistics, and so a function
+of the log: a restarted service raises the same alarms at the same rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LARGEST = 2**53
 
 
 class Alarm(NamedTuple):
-    """More mistakes than before, and too many for chance."""
+    """An alarm: the error has risen by more than chance explains."""
 
     seq: int  # of the feedback that set it off
     time: float
@@ -29,7 +29,7 @@ class Alarm(NamedTuple):
 
 
 class DriftDetector:
-    """Hears every feedback of a task that counts, in the order of the log."""
+    """A change detector that is fed every feedback of a task that counts, in log order."""
 
     def __init__(self) -> None:
         self._memory: list[float] = []  # the detector's; there from the first feedback on
@@ -38,7 +38,10 @@ class DriftDetector:
         self.alarms: list[Alarm] = []
 
     def hear(self, seq: int, time: float, worth: float, classes: int, feedback: int) -> None:
-        """Take in one feedback, the `feedback`-th. A reward is a bit that is right with that probability, drawn by the number of the row."""
+        """Update with the `feedback`-th feedback, and raise an alarm if it shows drift.
+
+        A reward becomes a bit that is right with that probability, drawn from the number of the row.
+        """
         wrong = worth <= _share_of(seq)
         memory = self._memory = self._memory or list(initial(classes))
         usual = memory[USUAL]
@@ -52,7 +55,7 @@ class DriftDetector:
             self.alarms = [*self.alarms[1 - KEPT :], alarm]
 
     def shown(self) -> dict[str, Any]:
-        """Return the alarms as `replies.DriftStats` has them."""
+        """Return the alarms in the form of `replies.DriftStats`."""
         alarms = [{**one._asdict(), "raised_at": rfc3339(one.time)} for one in self.alarms]
         return {"count": self.count, "alarms": alarms}
 
@@ -68,7 +71,7 @@ class DriftDetector:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> DriftDetector:
-        """Restore from a snapshot, which may be anybody's: what could not have been heard is refused."""
+        """Restore from a snapshot, which is untrusted: raise InputError for an impossible state."""
         memory, alarms = kept["memory"], kept["alarms"]
         good = len(memory) in (0, NUMBERS) and all(_is_number(one) for one in memory)
         good = good and (not memory or 0.0 < memory[USUAL] < 1.0)
@@ -84,7 +87,7 @@ class DriftDetector:
 
 
 def _share_of(seq: int) -> float:
-    """A number from 0 to 1, less than 1, that is spread evenly over the rows: multiples of the golden ratio."""
+    """Return a quasi-random number in [0, 1) for a row, a multiple of the golden ratio modulo 1."""
     return (seq * 0x9E3779B97F4A7C15 % 2**64 >> 11) / 2**53
 
 

@@ -1,4 +1,7 @@
-"""Feedback as a plan: each decision is answered once, unless that is revised or withdrawn, and the rows that say so are in the log before anybody hears of it."""
+"""Feedback as plans: each decision is answered once, unless that is revised or withdrawn.
+
+The rows are in the log before anybody is told that feedback was accepted.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ Found = Mapping[str, CachedDecision | None]
 
 
 class FeedbackOutcome(NamedTuple):
-    """What became of a feedback, and a sentence where it was refused."""
+    """The outcome of one feedback: its status, and a message if it was refused."""
 
     id: str
     status: str
@@ -42,7 +45,7 @@ class FeedbackOutcome(NamedTuple):
 
 
 class FeedbackSubmission(Submission):
-    """What is to be written of feedback, and the decisions that it is of, by id."""
+    """Feedback rows to be written, and the decisions they are about, by id."""
 
     __slots__ = ("about",)
 
@@ -59,7 +62,7 @@ class FeedbackSubmission(Submission):
         status: str,
         now: float,
     ) -> None:
-        """Note with a decision what is said of it now, and what is to be written."""
+        """Update a cached decision with new feedback, and queue the row: a first feedback or a revision."""
         self.about[request.id] = decision
         given = decision.feedback
         if given is not None and (request.revise or request.withdraw):
@@ -71,7 +74,7 @@ class FeedbackSubmission(Submission):
         self.add(info, decision, now, "caller", word, status == "late")
 
     def add(self, info: TaskInfo, decision: CachedDecision, now: float, source: str, word: Word, late: bool) -> None:
-        """Note the first feedback of a decision, and its row."""
+        """Add the first feedback of a decision and its row."""
         given = GivenFeedback(decision, 0, now, source == "silence", word)
         given.row = FeedbackRow(
             seq=0,
@@ -97,9 +100,10 @@ class FeedbackSubmission(Submission):
 def record_feedback(
     core: ServingCore, served: ServedTask, requests: Sequence[FeedbackRequest], single: bool
 ) -> Plan[list[FeedbackOutcome]]:
-    """Record what is said of decisions. A single request that is unknown or contradicts an earlier one is refused.
+    """Record feedback on decisions and return the outcomes in order.
 
-    TaskChangedError where the task changed meanwhile: then the requests must be judged again.
+    A single request raises if its decision is unknown or it contradicts earlier feedback. TaskChangedError is raised if the task changed meanwhile:
+    then the requests must be validated again.
     """
     words = [parse_feedback(served, request, "" if single else f"[{index}].") for index, request in enumerate(requests)]
     ids = list(dict.fromkeys([request.id for request in requests]))
@@ -145,7 +149,10 @@ def _judge_all(
     single: bool,
     statement: FeedbackSubmission,
 ) -> list[FeedbackOutcome]:
-    """Judge what is said of decisions with which nothing is under way. What cannot be is refused before anything is noted."""
+    """Return the outcome of each feedback and add what must be written to `statement`.
+
+    The decisions must have no pending writes. Invalid feedback raises before anything is changed.
+    """
     if served.forgetting:
         raise UnavailableError(
             "decisions of this task are being forgotten; nothing of this was done, and it may be sent again"
@@ -169,9 +176,9 @@ def _judge_all(
 
 
 def submit_feedback(core: ServingCore, served: ServedTask, statement: FeedbackSubmission) -> None:
-    """Write what is noted with its decisions already; if it cannot be written, they are forgotten.
+    """Submit feedback that is already noted on its cached decisions; drop these if the write fails.
 
-    Whether it was written may be unknown; the next who asks finds in the log what is there.
+    If it is unknown whether the write succeeded, the next caller finds the truth in the log.
     """
     for decision in statement.about.values():
         decision.feedback_ticket = statement
@@ -179,7 +186,7 @@ def submit_feedback(core: ServingCore, served: ServedTask, statement: FeedbackSu
     core.cache.add(statement.about.values())
 
     def finish() -> None:
-        """The rows are in the log, or will never be; also where whoever told does not wait any more."""
+        """Clean up when the rows are written or have failed, even if the caller no longer waits."""
         for decision in statement.about.values():
             if decision.feedback_ticket is statement:
                 decision.feedback_ticket = None
@@ -193,7 +200,10 @@ def submit_feedback(core: ServingCore, served: ServedTask, statement: FeedbackSu
 
 
 def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Plan[dict[str, CachedDecision | None]]:
-    """Return what is known of decisions, from memory or from the log. While a long list is looked up, others get a turn."""
+    """Return decisions by id, from the cache or the log; None for unknown ids.
+
+    Others get a turn while a long list is looked up.
+    """
     info, task, cache = served.info, served.info.number, core.cache
     found = {identity: one for identity in ids if (one := cache.get(task, identity)) is not None}
     if len(found) == len(ids):
@@ -219,16 +229,16 @@ def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Pla
 
 
 def _rests_on_log(requests: Sequence[FeedbackRequest], found: Found) -> bool:
-    """Return True if an answer rests on what other nodes may have said of a decision since it was remembered.
+    """Return True if an answer depends on feedback that other nodes may have given since it was cached.
 
-    A first answer need not: whether it is the first is checked again when it is written.
+    A first answer does not: whether it is the first is checked again when it is written.
     """
     pairs = ((request, found[request.id]) for request in requests)
     return any(one is not None and (request.withdraw or one.feedback is not None) for request, one in pairs)
 
 
 def look_up(info: TaskInfo, ids: Sequence[str], reader: Reader, clock: Clock) -> dict[str, CachedDecision]:
-    """Return what the log has to say of decisions."""
+    """Return the decisions of these ids in the log, with their feedback."""
     found: dict[str, CachedDecision] = {}
     for one in reader.found(info, ids):
         head = one.decision
@@ -250,7 +260,10 @@ def look_up(info: TaskInfo, ids: Sequence[str], reader: Reader, clock: Clock) ->
 
 
 def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> Word | None:
-    """Return what is said, in numbers; None where something is withdrawn. Whether a truth is what was played is not known here."""
+    """Return validated feedback with class indices; None for a withdrawal.
+
+    For feedback by truth, `right` is not known yet: it depends on what was played.
+    """
     if request.withdraw:
         given = [name for name, nothing in NOT_WITH_WITHDRAW.items() if getattr(request, name) is not nothing]
         if given:
@@ -281,7 +294,7 @@ def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> 
 
 
 def _refuse_repeated(requests: Sequence[FeedbackRequest]) -> None:
-    """Refuse to revise or to withdraw what is said of a decision that is there more than once."""
+    """Raise InvalidError if a decision is revised or withdrawn and occurs more than once."""
     times = Counter(request.id for request in requests)
     for index, request in enumerate(requests):
         if (request.revise or request.withdraw) and times[request.id] > 1:
@@ -292,7 +305,7 @@ def _refuse_repeated(requests: Sequence[FeedbackRequest]) -> None:
 
 
 def _class_index(served: ServedTask, field: str, name: ClassName, where: str) -> int:
-    """Return the index of a class that is named."""
+    """Return the index of a named class; raise InvalidError if there is none."""
     index = served.class_indices.get(name)
     if index is None:
         raise InvalidError(
@@ -304,7 +317,7 @@ def _class_index(served: ServedTask, field: str, name: ClassName, where: str) ->
 def _match_decision(
     info: TaskInfo, request: FeedbackRequest, word: Word, record: DecisionRow | DecisionHead, where: str
 ) -> Word:
-    """Refuse what cannot be said of this decision. Return what is said; where the right class is named, with whether that was played."""
+    """Raise InvalidError if feedback does not fit its decision; return it with `right` set from a truth."""
     if record.mode == "shadow" and request.shown is None:
         raise InvalidError(
             f"{where}shown is missing: the decision was made in shadow mode, so say what was shown", f"{where}shown"
@@ -331,7 +344,7 @@ def _match_decision(
 def judge(
     info: TaskInfo, request: FeedbackRequest, word: Word | None, decision: CachedDecision | None, now: float
 ) -> tuple[str, str]:
-    """Return what becomes of a feedback, and a sentence where it is refused."""
+    """Return the status of a feedback, and a message if it is refused."""
     if decision is None:
         return "unknown", f"there is no decision {request.id!r} in task {info.name!r}"
     given = decision.feedback
@@ -371,7 +384,7 @@ def judge(
 
 
 def _meaning(word: Word, info: TaskInfo) -> str:
-    """What a word says, in a sentence."""
+    """Describe feedback in words."""
     if word.reward is not None:
         return f"worth {word.reward:g}"
     named = "" if word.truth is None else f", with {info.classes[word.truth]!r} for its truth,"
@@ -379,7 +392,7 @@ def _meaning(word: Word, info: TaskInfo) -> str:
 
 
 def _refuse_alone(status: str, message: str, request: FeedbackRequest) -> None:
-    """Refuse what is unknown, or contradicts what was said, where it is all that was said: in a list that is an answer."""
+    """Raise the error for a refused single feedback. In a batch, the status is the answer instead."""
     if status == "unknown":
         raise NotFoundError(message, "id")
     answer = next((name for name in ANSWERS if getattr(request, name) is not None), "withdraw")
@@ -387,6 +400,6 @@ def _refuse_alone(status: str, message: str, request: FeedbackRequest) -> None:
 
 
 def refuse_forgotten(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
-    """Refuse ids of decisions that were forgotten: nothing can be said of them any more, and they are not used again."""
+    """Raise GoneError for forgotten decisions: they take no feedback, and their ids are never reused."""
     for one in reader.forgotten(info, ids):
         raise GoneError(f"decision {one!r} of task {info.name!r} was forgotten", "id")

@@ -1,10 +1,10 @@
-"""Following the log: a task's learner and statistics are brought, record by record, to a position of it.
+"""Following the log: bring a task's learner and statistics, record by record, to a position of it.
 
-What is done with a record depends on the log alone, not on when it was read or how many came at once. So a service that was killed
-and follows its log again from a snapshot comes to the same weights, bit for bit, as one that was never killed.
+What a record does depends on the log alone, not on when it was read or in which batch. So a service that was killed, and follows its log again from a
+snapshot, ends up with the same weights, bit for bit, as one that was never killed.
 
-What is learnt of a feedback is the last word on it. Where that changes after it was learnt, the follower goes on, and says from where
-on it must be followed again (`revised_from`); `revising` sees to that.
+The learner learns the latest feedback on each decision. If feedback is revised after it was learnt, the follower goes on, and `revised_from` says from
+where the log must be replayed; `learner_thread.Reviser` does that.
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ Record = TypeVar("Record", Played, Event)
 
 
 class Announcement(NamedTuple):
-    """New rows of a task: the position of the last, and how many there are."""
+    """New rows of a task: their number and the position of the last."""
 
     last: int
     rows: int
 
 
 class LogFollower:
-    """One task on its way through the log: its learner, its statistics, and the position that they stand for.
+    """The state of one task at a position of the log: its learner and its statistics.
 
-    It alone teaches. A feedback that is certain to be next in the log may be taught before it is followed (`teach_ahead`): then it is only counted.
+    Nothing else teaches the learner. Feedback that is certain to be next in the log may be taught ahead of following it (`teach_ahead`); then following only
+    counts it.
     """
 
     def __init__(
@@ -91,7 +92,10 @@ class LogFollower:
 
     @classmethod
     def start(cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int, copies: int = 2) -> LogFollower:
-        """From the newest good snapshot, from the state that is kept in the place of forgotten rows, or from the beginning."""
+        """Start from the newest valid snapshot, the state kept for forgotten rows, or from scratch.
+
+        These are tried in this order.
+        """
         info = reader.task(expected.task, last)
         if info is not None and info.forgotten_at:  # a snapshot from before has learnt what is not there any more
             snapshots.remove_before(info.forgotten_at)
@@ -112,7 +116,7 @@ class LogFollower:
         return made
 
     def announce(self, last: int, count: int) -> None:
-        """Say that there are so many new rows up to a position. Called on one thread, whoever follows."""
+        """Announce `count` new rows up to position `last`. Always call it on the same thread."""
         while self._announced and self._announced[0].last <= self.position:
             self._announced.popleft()
         if len(self._announced) == MOST_ANNOUNCED:
@@ -121,13 +125,13 @@ class LogFollower:
 
     @property
     def queue(self) -> int:
-        """Rows that are on disk and not followed yet; at least 1 while the learner does not know the last word on all."""
+        """Number of rows on disk that are not followed yet; at least 1 while revisions are not learnt."""
         waiting = sum(one.rows for one in list(self._announced) if one.last > self.position)
         return max(waiting, int(self.revised_from is not None))
 
     @property
     def revised_from(self) -> int | None:
-        """The first feedback whose last word is not in what was learnt, and from which on the log must be followed again."""
+        """Position of the earliest feedback revised after it was learnt; replay starts there. None if none."""
         return self.revisions.missed_from
 
     def follow(
@@ -138,10 +142,10 @@ class LogFollower:
         revised: int = 0,
         gives_up: Callable[[], bool] = lambda: False,
     ) -> None:
-        """Take everything up to a position of the log, where these tables have new records of the task, or until it gives up.
+        """Process the task's records up to position `end`, or until `gives_up()` returns True.
 
-        With the revisions up to there, or up to another position that is beyond. If it cannot be read (`LogError`), nothing of it is
-        taken.
+        `tables` are those with new records of the task. Revisions are read up to `end`, or up to `revised` if that is later. If reading fails (`LogError`), the
+        records of that chunk are not processed.
         """
         if "revisions" in tables:
             learnt = end if self._ahead else self.position
@@ -175,7 +179,7 @@ class LogFollower:
             self.records += len(played) + len(events) + len(changes)
 
     def _within(self, records: list[Record], cut: int) -> list[Record]:
-        """Those of the records that come next."""
+        """Return the records after the current position, up to `cut`."""
         if not records or (records[0].seq > self.position and records[-1].seq <= cut):
             return records
         return [record for record in records if self.position < record.seq <= cut]
@@ -194,12 +198,12 @@ class LogFollower:
         self.learn(events[ahead:])
 
     def teach_ahead(self, event: Event) -> None:
-        """Teach a feedback that is certain to be the next in the log that is not taught yet."""
+        """Teach the feedback that is certain to be the next in the log not taught yet."""
         self._ahead += 1
         self.learn((event,))
 
     def learn(self, events: Sequence[Event]) -> None:
-        """Teach what of these is to be learnt."""
+        """Teach those of the events that are to be learnt."""
         taught = [event for event in events if event.learn and event.counts]
         if len(taught) == 1:
             self._teach(taught, self._is_own(taught[0]))
@@ -213,13 +217,13 @@ class LogFollower:
             self.statistics.refused(refused)
 
     def _is_own(self, event: Event) -> bool:
-        """Return True if the notes of the decision are those of this learner, for the label that was played."""
+        """Return True if the decision was made by this learner and its notes fit the label that was played."""
         if event.decision.generation != self.replicas.generation:
             return False
         return event.shown in (None, event.decision.label) or not self.replicas.resting.runtime.rule.notes_the_label
 
     def _batch(self, events: list[Event], own: bool) -> Callable[[Learner], int]:
-        """Return what teaches these events; it gives the number of those that were refused."""
+        """Return a function that teaches these events to a learner and returns how many were rejected."""
         if not own:
             return lambda learner: sum(not learn_logged(learner, self.inputs, event) for event in events)
         if len(events) == 1 and self.replicas.copies == 1:  # for two, x is read once in a batch
@@ -250,7 +254,7 @@ class LogFollower:
         return teach
 
     def _learn_one(self, learner: Learner, event: Event) -> int:
-        """Teach one event, in a fraction of the time of a batch; return 1 if it was refused."""
+        """Teach one event, much faster than as a batch; return 1 if it was rejected, else 0."""
         label, greedy, weight, note, second_note, propensity, *surety = _choice(event)
         classes, found = learner.classes, event.candidates
         among = None if found is None else tuple(classes[place] for place in found)
@@ -267,7 +271,7 @@ class LogFollower:
         return 0
 
     def _train(self, seq: int, detail: dict[str, Any], reader: Reader) -> None:
-        """Train the learner that takes over at a position. That is a matter of the log alone, and so can be done beforehand."""
+        """Train the learner that takes over at `seq`. It depends on the log alone, so may be done ahead."""
         generation = detail["generation"]
         if generation not in self.trainees:
             self.trainees[generation] = self._trainee(seq, detail, reader)
@@ -275,7 +279,7 @@ class LogFollower:
             pass
 
     def _trainee(self, seq: int, detail: dict[str, Any], reader: Reader) -> Trainee:
-        """One that was trained elsewhere and kept, unless what it has learnt was revised since; else one that has learnt nothing."""
+        """Return a learner to train: one kept by another node if it is still current, else a new one."""
         trained = self.snapshots.trained(detail["generation"], reader)
         if trained is not None and trained.position <= seq:
             kept = Trainee.from_snapshot(trained, self.expected)
@@ -301,7 +305,7 @@ class LogFollower:
             self.switched = True
 
     def succeed(self, reader: Reader) -> None:
-        """Let the follower that has followed the log again take over, when it has come to where this one is."""
+        """Let the successor, which replayed the log, catch up with this follower and take over."""
         new = self.successor
         assert new is not None
         new.follow(reader, self.position)
@@ -309,11 +313,11 @@ class LogFollower:
         self.successor = None
 
     def quarantine(self, error: Exception) -> None:
-        """Follow no more, and say why: its records are damaged, or cannot be learnt. All other tasks go on."""
+        """Stop following and record why: records are damaged or cannot be learnt. Other tasks go on."""
         self.failing = quarantine(self.expected.name, error, self.position)
 
     def snapshot(self, reader: Reader) -> Packed:
-        """Everything as it is now. Called by the thread that follows."""
+        """Return a snapshot of the current state. Call it on the thread that follows."""
         revised = self.revisions.horizon
         mark = reader.mark(self.task, self.position, revised)
         then = reader.task(self.task, self.position)
@@ -326,7 +330,10 @@ class LogFollower:
 
 
 def _choice(event: Event) -> tuple[Any, ...]:
-    """A choice as `learn_rows` takes it. What was shown instead of the label was played with a probability of its own."""
+    """Return the choice of an event as `learn_rows` expects it.
+
+    If something else was shown than the label, the choice has the propensity of what was shown.
+    """
     label, propensity = event.played
     weight = event.decision.weight if event.shown is None else propensity
     # How sure the learner was, it was of its own label.
@@ -339,7 +346,7 @@ def _choice(event: Event) -> tuple[Any, ...]:
 
 
 def quarantine(task: str, error: Exception, position: int) -> str:
-    """Log that a task is quarantined; the reason, for people."""
+    """Log that a task is quarantined, and return the reason in words."""
     if isinstance(error, BadRecordError):
         reason = str(error)
     elif isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""What the statistics of a task remember of a stream in bounded memory: the last values one by one, and sums over blocks."""
+"""Bounded memory of a stream for the statistics of a task: its last values, and sums over blocks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SUMS = WRONG, REWARD, ASKED, SURE, SURE_WRONG = range(5)
 
 
 class Ring:
-    """The last values of a stream: booleans, or numbers."""
+    """A ring buffer of the last values of a stream: booleans or numbers."""
 
     def __init__(self, kind: type = bool) -> None:
         self._flags: np.ndarray[Any, Any] = np.zeros(WINDOW, dtype=kind)
         self.count = 0  # of all that came
 
     def add(self, flags: np.ndarray[Any, Any]) -> None:
-        """Remember these values."""
+        """Append values."""
         size = len(self._flags)
         last = flags[-size:]
         start = self.count + len(flags) - len(last)
@@ -36,7 +36,7 @@ class Ring:
         self.count += len(flags)
 
     def last(self, count: int) -> np.ndarray[Any, Any]:
-        """Return the last `count` values, or as many as are remembered, oldest first."""
+        """Return the last `count` values, or as many as are kept, oldest first."""
         count = min(count, self.count, len(self._flags))
         return self._flags[(self.count - count + np.arange(count)) % len(self._flags)]
 
@@ -67,7 +67,10 @@ class Ring:
 
 
 class FeedbackCurve:
-    """Sums over blocks. Each is added to in the order of the log, so that what comes out does not depend on how it was read."""
+    """Sums over blocks of feedback.
+
+    Each sum is accumulated in log order, so the result does not depend on how the log was read.
+    """
 
     def __init__(self) -> None:
         self._block = 1  # feedbacks in a block
@@ -76,7 +79,7 @@ class FeedbackCurve:
         self._in_open = 0
 
     def add(self, wrong: Sequence[bool], rewards: Sequence[float], asked: Sequence[bool], sure: Sequence[bool]) -> None:
-        """Add feedbacks in their order."""
+        """Add feedback, in log order."""
         start = 0
         while start < len(wrong):
             end = start + self._block - self._in_open
@@ -101,11 +104,11 @@ class FeedbackCurve:
             self._block *= 2
 
     def total(self, what: int) -> float:
-        """Return one of the sums over all blocks."""
+        """Return one of the `SUMS` over all blocks."""
         return sum((point[what] for point in self._whole), self._open[what])
 
     def shown(self) -> dict[str, list[Any]]:
-        """As `replies.Curve` has it, and the two curves of `replies.SureStats`."""
+        """Return the points of `replies.Curve` and the two curves of `replies.SureStats`."""
         points = [*self._whole, self._open] if self._in_open else self._whole
         sizes = [self._block] * len(self._whole) + ([self._in_open] if self._in_open else [])
         feedback = list(accumulate(sizes))
@@ -125,7 +128,7 @@ class FeedbackCurve:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> FeedbackCurve:
-        """Restore from a snapshot, which may be anybody's: what cannot be is refused."""
+        """Restore from a snapshot, which is untrusted: raise InputError for an impossible state."""
         made = cls()
         block, whole, opened = kept["block"], kept["curve"], kept["open"]
         if not _fits(block, whole, opened):
@@ -140,7 +143,7 @@ def _shares(parts: list[float], of: list[Any]) -> list[float | None]:
 
 
 def _fits(block: Any, whole: Any, opened: Any) -> bool:
-    """Return True if these are the parts of a curve."""
+    """Return True if these are valid parts of a curve."""
     if not is_whole_number(block, 1, MOST_COUNTED) or not isinstance(whole, list) or len(whole) >= MOST_POINTS:
         return False
     if not isinstance(opened, list) or not opened or not is_whole_number(opened[0], 0, block - 1):
@@ -149,7 +152,10 @@ def _fits(block: Any, whole: Any, opened: Any) -> bool:
 
 
 def _are_sums(point: Any, count: int) -> bool:
-    """Return True if these are sums over `count` feedbacks: each from 0 to that, and those of the sure ones no more than there are."""
+    """Return True if `point` holds valid sums over `count` feedbacks.
+
+    Each is from 0 to `count`, and those of sure decisions do not exceed the number of sure decisions.
+    """
     if not isinstance(point, list) or len(point) != len(SUMS):
         return False
     counted = all(is_whole_number(point[place], 0, count) for place in (WRONG, ASKED, SURE))
@@ -158,7 +164,7 @@ def _are_sums(point: Any, count: int) -> bool:
 
 
 def refuse_uncountable(name: str, thing: Any) -> None:
-    """Refuse what is not made of whole numbers that counting can reach."""
+    """Raise InputError unless all parts are whole numbers in the range of a counter."""
     parts = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, list) else None
     if parts is None and not is_whole_number(thing, 0, MOST_COUNTED):
         raise InputError(f"{name} of the statistics has {brief(thing)} in it, but must have whole numbers from 0 up")

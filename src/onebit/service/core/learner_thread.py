@@ -1,4 +1,4 @@
-"""The threads that follow the log for all tasks: one that teaches, one that learns again what was revised, and one that writes snapshots."""
+"""Threads that follow the log for all tasks: one teaches, one learns revisions, one writes snapshots."""
 
 from __future__ import annotations
 
@@ -58,20 +58,20 @@ class LearnerThread:
 
     @property
     def failing(self) -> str | None:
-        """Why nothing is learnt now. A task that is quarantined holds up no other."""
+        """Reason why nothing is learnt now, or None. A quarantined task does not hold up the others."""
         threads = (self._thread, self._writer, self._reviser.thread)
         dead = [one.name for one in threads if self._started and not one.is_alive()]
         return f"the thread {dead[0]} has ended; start the service again" if dead else self._unreadable
 
     def start(self) -> None:
-        """Begin to follow."""
+        """Start the threads."""
         self._thread.start()
         self._writer.start()
         self._reviser.start()
         self._started = True
 
     def tell(self, last: int, counts: Keys) -> None:
-        """There are new records up to a position, in these tables of these tasks, and so many."""
+        """Announce new rows up to `last`, counted by task and table."""
         for (task, _), count in counts.items():
             follower = self.followers.get(task)
             if follower is not None and count:
@@ -79,7 +79,7 @@ class LearnerThread:
         self._news.put((last, set(counts)))
 
     def stop(self) -> None:
-        """Follow to the end of what was told, write a last snapshot of every task, and end."""
+        """Follow to the end of what was announced, write a last snapshot of every task, and stop."""
         self._started = False
         self._reviser.stop()
         if self._thread.is_alive():
@@ -89,7 +89,10 @@ class LearnerThread:
             self._writer.join()
 
     def leave(self, task: int, reader: Reader) -> threading.Event:
-        """Follow a task no more, and have a last snapshot of it written: the event is set when it is. Called by whoever has everything alone."""
+        """Stop following a task and write a last snapshot; return an event that is set once it is written.
+
+        The caller must have exclusive access.
+        """
         follower = self.followers.pop(task)
         follower.left = True
         self._keep_last(follower, reader)
@@ -120,7 +123,7 @@ class LearnerThread:
         reader.close()
 
     def _hear(self, last: int, behind: dict[int, set[str]]) -> tuple[int, bool]:
-        """Wait for news, and take all there are: up to which position there are records, and whether this is the end."""
+        """Wait for announcements and collect them in `behind`; return the last position, and True at the end."""
         try:
             news = self._news.get(timeout=RETRY_S if behind else None)
             patient, gathers = time.monotonic() + COUNTED_S, not behind
@@ -141,7 +144,10 @@ class LearnerThread:
     def _follow_all(
         self, behind: dict[int, set[str]], reader: Reader, last: int
     ) -> tuple[dict[int, set[str]], str | None]:
-        """Follow for all tasks; those whose records cannot be read now, and why. What ails one task holds up no other."""
+        """Follow the log for all tasks; return those whose records cannot be read now, and why.
+
+        A failing task does not hold up the others.
+        """
         left, why = {}, None
         for task, tables in behind.items():
             follower = self.followers.get(task)
@@ -160,7 +166,7 @@ class LearnerThread:
         return left, why
 
     def _revise(self, follower: LogFollower, reader: Reader) -> None:
-        """Have the log followed again; or, where that is done, let what came out take over."""
+        """Request a replay of the log; if one is done, let its result take over."""
         new = follower.successor
         if new is not None and not follower.revising:
             follower.follow(reader, new.position)  # it may have read what has not been told of yet
@@ -181,7 +187,7 @@ class LearnerThread:
         return time.monotonic() - follower.snapshot_tried >= follower.writing_s / WRITING_SHARE
 
     def _keep(self, follower: LogFollower, reader: Reader) -> None:
-        """Have a snapshot written; where that cannot be now, the next one will do."""
+        """Queue a snapshot for writing; a failure is logged, and the next snapshot makes up for it."""
         try:
             self._packed.put((follower, follower.snapshot(reader), True))
         except Exception as error:
@@ -191,7 +197,7 @@ class LearnerThread:
         follower.records_at_snapshot = follower.records
 
     def _keep_last(self, follower: LogFollower, reader: Reader) -> None:
-        """Have a snapshot written of what the next start goes on with; where something is missing in it, that is learnt then."""
+        """Queue a snapshot for the next start, unless revisions are pending: the next start learns them."""
         known = follower.failing is None and follower.revised_from is None
         if follower.position > follower.snapshot_position and known and self._store.lease is not None:
             self._keep(follower, reader)
@@ -230,11 +236,11 @@ class LearnerThread:
 
 
 class Reviser:
-    """The thread that follows the log again where something was revised after it was learnt, for one task at a time, while the learner goes on deciding.
+    """A thread that replays the log of one task at a time after feedback was revised too late.
 
-    What is known is that of a log in which the last word on each decision stands in the place of the first. So the log is followed again,
-    from the last snapshot before the first place that has another word now, and the learner thread puts what comes out in the place of
-    what it has. Revisions that come close together, or while that goes on, wait for the next time: they are one replay.
+    The learner keeps deciding meanwhile. The result is that of a log with the latest feedback on each decision in place of the first. So the log is replayed
+    from the last snapshot before the first revised row, and the learner thread replaces its state by the result. Revisions that arrive close together, or
+    during a replay, wait for the next one, which covers them all.
     """
 
     def __init__(
@@ -253,17 +259,17 @@ class Reviser:
         self.thread = threading.Thread(target=self._run, name="onebit-reviser", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start the thread."""
         self.thread.start()
 
     def ask(self, follower: LogFollower) -> None:
-        """Have the log followed again for a task, or to its end by the follower that does so; once at a time."""
+        """Request a replay for a task, or that its successor catches up; one request at a time."""
         if not follower.revising:
             follower.revising = True
             self._asked.put(follower)
 
     def stop(self) -> None:
-        """Give up what is under way: the next start comes to the same."""
+        """Abandon the replay under way and stop; the next start gives the same result."""
         self._ending.set()
         self._asked.put(None)
         if self.thread.is_alive():
@@ -276,11 +282,11 @@ class Reviser:
                 self._ending.wait(REVISION_RETRY_S)
 
     def _gives_up(self, follower: LogFollower) -> bool:
-        """Whether nobody needs what is under way any more."""
+        """Return True if the replay is no longer needed."""
         return self._ending.is_set() or follower.left
 
     def _revised(self, follower: LogFollower) -> bool:
-        """Whether there is no need to try again."""
+        """Replay the log for a task; return False if it must be tried again."""
         began = time.perf_counter()
         try:
             with closing(self._store.reader()) as reader:
@@ -304,10 +310,9 @@ class Reviser:
         return True
 
     def _follow_again(self, follower: LogFollower, reader: Reader) -> None:
-        """Follow the log with another follower until it is near the end; what came meanwhile is a matter of a moment.
+        """Replay the log with another follower until it is close to the end.
 
-        Half-way from where it is to the end, again and again, it leaves a snapshot: in the place of those that are of no use any more, for what
-        is revised next.
+        Each time it has gone half of the remaining way, it writes a snapshot for later revisions, in place of the outdated ones.
         """
         if follower.successor is None:
             follower.successor = LogFollower.start(

@@ -1,7 +1,7 @@
-"""Operations of the core as plans: generators that yield what they must wait for, and return the answer.
+"""Plans: operations of the core as generators that yield what they wait for, and return the answer.
 
-Nothing waits here. What happens between two waits is atomic: an event loop runs it on its one thread, and `onebit.open` under the lock of
-its folder. So deciding and hearing are written once, for callers that block and for those that do not.
+Nothing blocks here. What happens between two waits is atomic: an event loop runs it on its one thread, and `onebit.open` runs it under the lock of its
+folder. So decisions and feedback are implemented once, for callers that block and for those that do not.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ T = TypeVar("T")
 
 
 class LookUp(NamedTuple):
-    """Something is asked of the log; the plan is given the answer."""
+    """A query of the log; the plan receives the result."""
 
     query: Callable[[Reader], Any]
 
 
 class Turn(Enum):
-    """Others get a turn: all of them, or, before a heavy piece of work, all that have little to do."""
+    """A pause that lets others run: everybody, or, before heavy work, those with small requests."""
 
     ANY = "any"
     HEAVY = "heavy"
@@ -38,7 +38,7 @@ Plan = Generator[Wait, Any, T]
 
 
 def settle(tickets: list[Ticket | None]) -> Plan[None]:
-    """Wait until what others have handed over is certain to be written, or has failed."""
+    """Wait until what others have submitted is certain to be written, or has failed."""
     for ticket in tickets:
         if ticket is not None and not ticket.accepted and not ticket.done:
             with contextlib.suppress(
@@ -48,9 +48,9 @@ def settle(tickets: list[Ticket | None]) -> Plan[None]:
 
 
 class HeavyWork:
-    """Only one heavy piece of all such work is done at a time: `async with heavy_work:` around each.
+    """A fair lock around pieces of heavy work: `async with heavy_work:`.
 
-    Pieces come in the order in which they were asked for, and between two of them the event loop serves whoever has little to ask.
+    Pieces run one at a time, in the order of arrival; between two of them the event loop serves small requests.
     """
 
     def __init__(self) -> None:
@@ -73,9 +73,9 @@ def run_plan_here(
     reader: Reader,
     wait_for: Callable[[Ticket], None],
 ) -> T:
-    """Run a plan on this thread: what is between two tickets, look-ups too, with the lock, and waiting for a ticket without it.
+    """Run a plan on this thread, holding the lock except while waiting for a ticket.
 
-    `interrupted` is called where Ctrl-C or the like ends it with the lock.
+    Look-ups are done with the lock. `interrupted` is called if Ctrl-C or the like ends the plan while the lock is held.
     """
     step: Callable[[Any], Wait] = plan.send
     value: Any = None
@@ -131,7 +131,7 @@ async def run_plan(plan: Plan[T], inquiry: Inquiry, heavy_work: HeavyWork) -> T:
 
 
 async def finished(ticket: Ticket) -> None:
-    """Wait on the event loop until something is written, or raise why it is not."""
+    """Wait on the event loop until a ticket is done; raise its error if it failed."""
     if not ticket.done:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 

@@ -1,6 +1,6 @@
-"""The start of a service: its folder is checked, and every task is brought to the state that the log tells of.
+"""Startup of a service: check its folder and bring every task to the state of the log.
 
-A task that cannot be is quarantined, and all others are served.
+A task that cannot be restored is quarantined; all others are served.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_TASKS = 2**53
 
 
 class Recovered(NamedTuple):
-    """What a service goes on with: neither thread is started yet."""
+    """What a service continues with after startup. Its learner thread is not started yet."""
 
     appender: Appender
     learner_thread: LearnerThread
@@ -49,7 +49,7 @@ def recover(
     served: dict[str, ServedTask],
     aside: dict[str, DamagedTask],
 ) -> Recovered:
-    """Fill `served` and `aside` with the tasks of a log.
+    """Fill `served` and `aside` with the tasks of the log: those that work and those quarantined.
 
     `followed` is called when something new has been learnt, and `changed` when tasks have changed in the log.
     """
@@ -92,7 +92,7 @@ def recover(
 
 
 def warn_of_clock(clock: Clock) -> None:
-    """Say so where the clock of the machine is behind the log."""
+    """Log a warning if this machine's clock is behind the log."""
     if clock.behind > 1.0:
         then = (
             "times go on from the log's"
@@ -105,7 +105,7 @@ def warn_of_clock(clock: Clock) -> None:
 
 
 def _put(aside: dict[str, DamagedTask], task: DamagedTask, served: dict[str, ServedTask]) -> None:
-    """Keep a damaged task under its name, or a free one where that cannot be read or is another's too."""
+    """Quarantine a damaged task under its name, or under a free one if that is unreadable or taken."""
     name, taken = task.name, served.keys() | aside.keys()
     if name is None or name in taken:
         name = f"damaged-{task.number}"
@@ -123,7 +123,7 @@ def bring_up_task(
     items: DemoItems,
     copies: int = 2,
 ) -> ServedTask:
-    """A task with its learner, which has followed the log to its end."""
+    """Return a task to serve, whose learner has followed the log to position `last`."""
     began = time.perf_counter()
     snapshots = store.snapshots(info.number, settings.keep_snapshots)
     follower = LogFollower.start(info.expected, snapshots, reader, last, copies)

@@ -1,7 +1,7 @@
-"""Copies of one learner: two, so that deciding never waits for learning, or one for those who decide and teach in turn.
+"""Copies of one learner: two, so that decisions never wait for learning, or one if callers take turns.
 
-Two learn everything, in the same order, and so are the same bit for bit. While one learns, the other decides; then they change
-places. Whoever decides takes the one in front, which nobody is teaching.
+Both copies learn everything in the same order, so they are the same bit for bit. While one learns, the other decides; then they swap. Decisions use the
+front copy, which nobody is teaching.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class RequestTerms(NamedTuple):
-    """What is asked of one decision beside x: the classes that can be played, and how sure it must be."""
+    """What a decision request asks besides x: the candidates and the required certainty."""
 
     among: Places | None = None  # None: every class that is not retired
     complete: bool = False
@@ -33,14 +33,14 @@ class RequestTerms(NamedTuple):
 
 
 class LearnerCopy(NamedTuple):
-    """A copy of a learner, and the lock of whoever uses it."""
+    """A copy of a learner, and the lock for using it."""
 
     learner: Learner
     lock: threading.Lock
 
 
 class Choices(NamedTuple):
-    """What was decided: numbers as `Learner.decide_rows` gives them, by which learner, and how much it had learnt."""
+    """The choices of a learner as `Learner.decide_rows` returns them, and the version of the learner."""
 
     numbers: NDArray[np.float64]
     generation: int
@@ -50,7 +50,7 @@ class Choices(NamedTuple):
 
 
 class Replicas:
-    """One learner for one thread that teaches and one that asks, or for one at a time."""
+    """A learner for one thread that teaches and one that decides, or for one caller at a time."""
 
     def __init__(self, learner: Learner, generation: int, copies: int = 2) -> None:
         self.generation = generation
@@ -64,7 +64,7 @@ class Replicas:
     def decide(
         self, rows: Any, ids: Sequence[str], terms: Sequence[RequestTerms], retired: Collection[ClassName] = ()
     ) -> Choices:
-        """Decide on rows as is asked of each, among the classes that are not retired."""
+        """Decide on rows on their terms, among the classes that are not retired."""
         while True:
             copy = self._front
             if copy.lock.acquire(blocking=False):  # else they have just changed places
@@ -88,7 +88,10 @@ class Replicas:
             copy.lock.release()
 
     def look(self, work: Callable[[Learner], T]) -> tuple[T, str]:
-        """What some work makes of the copy that is not deciding, and which version that is. Teaching waits for it, and no decision does."""
+        """Call `work` with the copy that is not deciding; return its result and the learner's version.
+
+        Teaching waits for it; decisions do not.
+        """
         while True:
             copy = self._back
             with copy.lock:
@@ -96,7 +99,7 @@ class Replicas:
                     return work(copy.learner), f"{self.generation}.{copy.learner.learnt}"
 
     def teach(self, update: Callable[[Learner], int]) -> int:
-        """Apply the same update to every copy, one after the other; what it returned. Called by one thread."""
+        """Apply `update` to every copy in turn and return its result. Call it from one thread only."""
         answers = []
         for _ in range(self.copies):
             back = self._back
@@ -108,17 +111,17 @@ class Replicas:
 
     @property
     def resting(self) -> Learner:
-        """The copy that is not deciding, for the thread that teaches."""
+        """The copy that is not deciding, for the teaching thread."""
         return self._back.learner
 
     @property
     def learnt(self) -> int:
-        """How many feedbacks have been learnt."""
+        """Number of feedbacks learnt."""
         return self._front.learner.learnt
 
 
 def _sets(learner: Learner, terms: Sequence[RequestTerms], retired: Collection[ClassName]) -> list[Places | None]:
-    """The classes that can be played, for each row; None where that are all that the learner knows."""
+    """Return the playable classes of each row; None for all classes that the learner knows."""
     classes, gone = len(learner.classes), frozenset(retired)
     playable = tuple(place for place, name in enumerate(learner.classes) if name not in gone) if gone else None
     found = [playable if one.among is None else one.among for one in terms]
@@ -135,7 +138,7 @@ def _decided(
     among: list[Places | None],
     complete: list[bool],
 ) -> NDArray[np.float64]:
-    """The choices of rows, a call for those of which the same certainty is asked: mostly one for all."""
+    """Return the choices for rows, with one call per requested certainty: usually a single call."""
     asked = dict.fromkeys((one.sure, one.risk) for one in terms)
     if len(asked) == 1:
         ((sure, risk),) = asked

@@ -1,4 +1,4 @@
-"""A task that is being served: what the log says of it, and the learner that decides."""
+"""A served task: its state according to the log, and the learner that decides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from onebit.service.task import TaskInfo, class_texts
 
 @dataclass
 class TrainingProgress:
-    """How far a learner is trained that is to take over; the thread that trains it counts `done`."""
+    """Progress of training a learner that is to take over; the training thread updates `done`."""
 
     learner: str
     done: int
@@ -25,7 +25,7 @@ class TrainingProgress:
 
 
 class ServedTask:
-    """A task with its learner."""
+    """A task and its learner."""
 
     def __init__(self, info: TaskInfo, follower: LogFollower) -> None:
         self.info = info
@@ -39,23 +39,23 @@ class ServedTask:
         self.name_classes()
 
     def name_classes(self) -> None:
-        """Take the names of the classes, which may have become more."""
+        """Refresh the class names after classes were added."""
         self.texts = class_texts(self.info.classes)
         self.names_bytes = sum(len(text.encode()) for text in self.texts)
         self.class_indices = {name: index for index, name in enumerate(self.info.classes)}
 
     @property
     def assumptions(self) -> Assumptions:
-        """The facts of now, on which rows are judged."""
+        """The current facts against which rows are validated."""
         return Assumptions(self.info.last_change)
 
     def has_followed(self, seq: int) -> bool:
-        """Whether the learner has come to a position, or never will."""
+        """Return True if the learner has reached a position, or never will."""
         return self.follower.position >= seq or self.follower.failing is not None or self.info.deleted is not None
 
 
 def describe_task(served: ServedTask) -> Task:
-    """A task as it is now."""
+    """Return the current description of a task."""
     info, follower = served.info, served.follower
     return Task(
         **{field: value for field, value in info.detail.items() if field not in ("seed", "version")},
@@ -72,7 +72,10 @@ def describe_task(served: ServedTask) -> Task:
 
 
 def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any]:
-    """The statistics of a task without those of its classes, which may be many, as `replies.Stats` has them."""
+    """Return the statistics of a task in the form of `replies.Stats`, without those of its classes.
+
+    There may be many classes.
+    """
     info, follower = served.info, served.follower
     seen = follower.statistics.shown(window, now)
     sure, risk = seen["certainty"], info.risk
@@ -91,5 +94,5 @@ def summarize_task(served: ServedTask, window: int, now: float) -> dict[str, Any
 
 
 def summarize_classes(served: ServedTask, first: int, count: int) -> list[dict[str, Any]]:
-    """So many classes of a task from one on, as `replies.ClassStats` has them."""
+    """Return `count` classes of a task from `first` on, in the form of `replies.ClassStats`."""
     return served.follower.statistics.by_class(served.info.classes, first, count)

@@ -1,4 +1,4 @@
-"""The core of a process that serves a log: what its plans share."""
+"""What the plans of one serving process share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ TWO_DIGITS = [first + second for first in DIGITS for second in DIGITS]
 
 
 class ServingCore:
-    """What deciding and feedback need of one log, for all of its tasks. Used in one context: an event loop, or under a lock."""
+    """What decisions and feedback need of one log, for all of its tasks.
+
+    Use it in one context only: an event loop, or under a lock.
+    """
 
     def __init__(
         self,
@@ -38,7 +41,7 @@ class ServingCore:
         self.new_id = NewIds().new
 
     def submit(self, submission: Submission) -> None:
-        """Hand over rows, unless nothing is added to their task any more."""
+        """Submit rows; raise if their task no longer takes rows."""
         if self._refuse_closed is not None:
             try:
                 self._refuse_closed(submission.task)
@@ -49,10 +52,10 @@ class ServingCore:
 
 
 class NewIds:
-    """Ids that nobody else has, and that sort by time, so that the index of the log grows at its end.
+    """Generator of unique ids that sort by time, so that the index of the log grows at its end.
 
-    Seven digits for the millisecond, four that this process has drawn, and two that count: nobody makes 4,096 of them in a millisecond. They are short, since
-    the log has each twice.
+    An id has seven digits for the millisecond, four drawn by this process, and two of a counter: no process makes 4,096 ids in a millisecond. Ids are short
+    because the log stores each twice.
     """
 
     def __init__(self) -> None:
@@ -61,7 +64,7 @@ class NewIds:
         self._time = 0, ""
 
     def new(self) -> str:
-        """Return the next one."""
+        """Return the next id."""
         now = time.time_ns() // 1_000_000
         then, prefix = self._time
         if now != then:
@@ -71,7 +74,7 @@ class NewIds:
 
 
 def _write_number(number: int, count: int) -> str:
-    """Return a number in base 64; more than `count` digits where it is too large for them."""
+    """Return a number in base 64 with at least `count` digits."""
     text = ""
     while number or len(text) < count:
         text = DIGITS[number & 63] + text

@@ -1,9 +1,9 @@
-"""Shadow mode: how wrong the learner would have been by its own decisions, while something else was shown.
+"""Shadow mode: estimate the error of the learner's own decisions while something else was shown.
 
-Each decision has the probabilities with which the learner would have played each class, and its feedback says how right what was shown is, and
-with which probability that was chosen. So the log tells of the learner as it was then, on its way, by the estimators of
-`onebit.offpolicy`: here SNIPS, whose weights need not be right but for a factor. Where the right class was named, the learner is right with the probability that
-it gave to it, and nothing is estimated.
+Each decision has the probabilities with which the learner would have played each class. Its feedback says how right the shown class was, and with which
+probability that was chosen. So the log tells how the learner, as it was at each round, would have done, by the estimators of `onebit.offpolicy`: here SNIPS,
+whose weights need only be right up to a factor. If the right class was named, the learner is right with the probability that it gave to that class, and
+nothing is estimated.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ KEPT = ("weight", "reward", "missing", "squares", "cubes")  # of the numbers of 
 
 
 class ShadowRounds:
-    """The last rounds in which something else was shown."""
+    """The last rounds in which something other than the decision was shown."""
 
     def __init__(self) -> None:
         self._rings = {name: Ring(float) for name in KEPT}
 
     def add(self, events: Sequence[Event], classes: int) -> None:
-        """Remember rounds of a task that has so many classes now."""
+        """Append rounds of a task that now has `classes` classes."""
         scores = _scored(events, classes)
         for name, ring in self._rings.items():
             ring.add(getattr(scores, name))
 
     def shown(self, window: int) -> dict[str, Any]:
-        """Return the estimate as `replies.ShadowStats` has it."""
+        """Return the estimate in the form of `replies.ShadowStats`."""
         last = {name: ring.last(window) for name, ring in self._rings.items()}
         none = np.zeros(len(last["weight"]))  # there is no model here, which would predict
         found = snips(Scores(**last, expected=none, predicted=none, missing_expected=none))
@@ -56,7 +56,7 @@ class ShadowRounds:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> ShadowRounds:
-        """Restore from a snapshot, which may be anybody's."""
+        """Restore from a snapshot, which is untrusted."""
         made = cls()
         highest = {"reward": 1.0, "missing": 1.0 + LEAST, "weight": 2.0 / LEAST, "squares": 2.0 / LEAST}
         made._rings = {name: Ring.from_dict(kept[name], float, highest.get(name, 2.0 / LEAST**2)) for name in KEPT}
@@ -67,7 +67,7 @@ class ShadowRounds:
 
 
 def _scored(events: Sequence[Event], classes: int) -> Scores:
-    """Return the scores of each round."""
+    """Return the off-policy scores of each round."""
     count = len(events)
     target, offered = np.zeros((count, classes)), np.ones((count, classes), dtype=bool)
     for row, event in enumerate(events):

@@ -1,4 +1,7 @@
-"""The statistics of a task: counts, rates, intervals. A function of the log, updated while it is followed."""
+"""The statistics of a task: counts, rates and intervals, as a function of the log.
+
+They are updated while the log is followed.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ SHOWN = COUNTS[: COUNTS.index("asked")]
 
 
 def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, None]:
-    """Wilson's 95 % interval of a share; nobody knows that of nothing.
+    """Return Wilson's 95 % interval of a share; (None, None) without trials.
 
     >>> [round(end, 3) for end in wilson(3, 10)]
     [0.108, 0.603]
@@ -43,7 +46,7 @@ def wilson(successes: int, trials: int) -> tuple[float, float] | tuple[None, Non
 
 
 class Statistics:
-    """The counts of one task. One thread adds; any may look."""
+    """The counts of one task. One thread adds to them; any thread may read them."""
 
     def __init__(self, classes: int) -> None:
         self._lock = threading.Lock()
@@ -64,12 +67,12 @@ class Statistics:
         return int(self._classes.shape[1])
 
     def add_class(self) -> None:
-        """Add a class."""
+        """Add a class with zero counts."""
         with self._lock:
             self._classes = np.concatenate([self._classes, np.zeros((3, 1), dtype=np.int64)], axis=1)
 
     def decided(self, made: Sequence[Played]) -> None:
-        """Count decisions that were made."""
+        """Count decisions."""
         _, times, labels, greedy, *_ = zip(*made, strict=True)
         played = np.array(labels, dtype=np.int64)
         asked = [one for one in made if one.sure is not None]
@@ -82,7 +85,10 @@ class Statistics:
             self._count_seconds(times, 0)
 
     def heard(self, events: Sequence[Event]) -> None:
-        """Count feedbacks. What was withdrawn is only counted as such; the delay is that of the first feedback."""
+        """Count feedback.
+
+        Withdrawn feedback is counted only as such; delays are those of the first feedback.
+        """
         heard = [event for event in events if event.right is not None]
         delays = [event.time - event.decision.time for event in heard if event.source == "caller"]
         counted = [event for event in heard if not event.late]
@@ -134,7 +140,7 @@ class Statistics:
             self._shadow.add(events, self.classes)
 
     def refused(self, count: int) -> None:
-        """Count feedbacks that a learner could not learn from."""
+        """Count feedbacks that the learner rejected."""
         with self._lock:
             self._counts["refused"] += count
 
@@ -152,17 +158,17 @@ class Statistics:
         return [(second, counts) for second, counts in sorted(self._seconds.items()) if second > newest - SECONDS]
 
     def count(self, name: str) -> int:
-        """Return one of the counts."""
+        """Return a count by name."""
         return self._counts[name]
 
     def by_class(self, classes: Sequence[ClassName], first: int, count: int) -> list[dict[str, Any]]:
-        """Return `count` classes from `first` on, as `replies.ClassStats` has them."""
+        """Return `count` classes from `first` on, in the form of `replies.ClassStats`."""
         with self._lock:
             counts = self._classes[:, first : first + count].T.tolist()
         return [_of_class(name, *of_class) for name, of_class in zip(classes[first:], counts, strict=False)]
 
     def shown(self, window: int, now: float) -> dict[str, Any]:
-        """Return everything but the classes, which may be many, as `replies.Stats` has it."""
+        """Return everything but the classes, which may be many, in the form of `replies.Stats`."""
         with self._lock:
             last = self._wrong.last(window)
             wrong = int(last.sum())
@@ -204,7 +210,7 @@ class Statistics:
             }
 
     def _certainty(self) -> dict[str, Any]:
-        """Return what `replies.SureStats` has, but for the risk, which the task knows, and the curves."""
+        """Return the fields of `replies.SureStats`, except the curves and the risk, which the task knows."""
         heard, wrong = int(self._curve.total(SURE)), self._curve.total(SURE_WRONG)
         asked, sure = self._counts["asked"], self._counts["sure"]
         return {
@@ -234,7 +240,7 @@ class Statistics:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> Statistics:
-        """Restore from a snapshot, which may be anybody's: what could not have been counted is refused."""
+        """Restore from a snapshot, which is untrusted: raise InputError for impossible counts."""
         for name in ("counts", "classes", "delays", "seconds"):
             refuse_uncountable(name, kept[name])
         if not _fits(kept) or kept["counts"].get("right", 0) > kept["counts"].get("feedback", 0):
@@ -258,7 +264,7 @@ class Statistics:
 
 
 def _fits(kept: dict[str, Any]) -> bool:
-    """Return True if the parts have the lengths that they must have, and agree with each other."""
+    """Return True if the parts have the right lengths and are consistent with each other."""
     if len(kept["classes"]) != 3 or any(len(one) != 3 for one in kept["seconds"]):
         return False
     played, heard, right = kept["classes"]

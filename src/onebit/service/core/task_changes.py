@@ -1,4 +1,4 @@
-"""A task that is to be created or changed, or given another learner: what is asked for is checked here, before the log hears of it. Nothing here waits."""
+"""Validation of requested tasks, changes and learners before they are logged. Nothing here waits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from onebit.version import VERSION
 
 
 def make_task_info(new: NewTask, number: int, now: float) -> TaskInfo:
-    """A task as it is asked for, with this number. Whether a learner can be made for it is not looked at here."""
+    """Return the requested task with its number. It does not check that a learner can be built."""
     check_sure_or_risk(new.sure, new.risk)
     if new.display is not None:
         pixels = new.display.width * new.display.height
@@ -54,7 +54,7 @@ def make_task_info(new: NewTask, number: int, now: float) -> TaskInfo:
 
 
 def check_new(info: TaskInfo, most_memory: int) -> None:
-    """Refuse a new task for which no learner could be made, or one of more memory than a task may have."""
+    """Raise if no learner can be built for a new task, or if it needs too much memory."""
     with blame_field("parameters"):
         class_texts(info.classes)
         plain = check_learner(info.detail, info.classes, info.inputs)
@@ -62,7 +62,10 @@ def check_new(info: TaskInfo, most_memory: int) -> None:
 
 
 def check_switch(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, Any]:
-    """Another learner for a task, as the change by which it takes over says it. Refused where none could be made, or it needs too much memory."""
+    """Return the log entry by which another learner takes over a task.
+
+    Raise if no such learner can be built, or if it needs too much memory.
+    """
     detail = {
         "generation": info.generation + 1,
         "learner": new.learner,
@@ -79,7 +82,10 @@ def check_switch(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str,
 
 
 def requested_changes(change: Change) -> dict[str, Any]:
-    """What a change asks for. Null, and no classes, change nothing; but a deadline of null is none, and so with bounds."""
+    """Return the fields that a change sets.
+
+    Null and empty lists change nothing, except that a null deadline or bound removes it.
+    """
     check_sure_or_risk(change.sure, change.risk)
     given = change.model_dump(exclude_unset=True)
     return {
@@ -90,7 +96,7 @@ def requested_changes(change: Change) -> dict[str, Any]:
 
 
 def check_change(served: ServedTask, change: Change, most_memory: int) -> None:
-    """Refuse a change that the task as it is now cannot take."""
+    """Raise if the task in its current state cannot take a change."""
     info, played = served.info, served.follower.replicas.resting
     if change.add_classes:
         wanted: list[ClassName] = [*info.classes, *change.add_classes]

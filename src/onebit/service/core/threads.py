@@ -1,4 +1,4 @@
-"""Between the event loop and other threads: work that may take long is done there, and the loop hears when the learner has got on."""
+"""Long-running work in threads beside the event loop, and notification of the loop about progress."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, **named: Arguments.kwargs) -> Result:
-    """Return what some work gives that is done beside the event loop. Where nobody waits for it any more, it ends in its own time.
+    """Run work in a thread and return its result. If the caller stops waiting, the work still finishes.
 
-    The end of the process does not wait for it: a thread that compiles cannot be stopped, and what it makes can be made again.
+    The process does not wait for the thread at exit: compilation cannot be interrupted, and its result can be built again.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()
@@ -40,12 +40,12 @@ async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, *
 
 
 def some_work() -> bool:
-    """Whether some of it is not done."""
+    """Return True if some work is not done yet."""
     return any(thread.name == NAME for thread in threading.enumerate())
 
 
 class Progress:
-    """Made on the event loop; told by another thread."""
+    """Notification of coroutines by another thread. Create it on the event loop."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -54,17 +54,17 @@ class Progress:
         self._stopped = False
 
     def tell(self) -> None:
-        """Something has been learnt. Where nobody waits for it, the loop is not woken."""
+        """Report progress from another thread; the loop is woken only if a coroutine waits."""
         if self._waiting and not self._stopped:
             self._loop.call_soon_threadsafe(self.wake)
 
     def wake(self) -> None:
-        """Let those who wait look again."""
+        """Let the waiting coroutines check their conditions again."""
         self._news.set()
         self._news = asyncio.Event()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until something is reached."""
+        """Wait until `reached()` returns True."""
         self._waiting += 1
         try:
             while not reached():
@@ -73,5 +73,5 @@ class Progress:
             self._waiting -= 1
 
     def stop(self) -> None:
-        """Nobody is told any more: the loop is about to end."""
+        """Ignore further reports, since the loop is about to end."""
         self._stopped = True

@@ -1,4 +1,4 @@
-"""Learning from the log beside the learner that decides: revisions that were heard, and a learner that is trained to take over."""
+"""Learning from the log beside the learner that decides: pending revisions, and learners in training."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEAR = 1000  # records behind the end of the log at which a trained learner take
 
 
 class Revisions:
-    """The revisions of a task up to a position of the log, its horizon, and whether all of them are in what was learnt."""
+    """The revisions of a task up to a log position (`horizon`), and whether all of them are learnt."""
 
     def __init__(self, expected: Expected, horizon: int) -> None:
         self._expected = expected
@@ -30,7 +30,7 @@ class Revisions:
         self.missed_from: int | None = None  # the first feedback that was learnt before its last word was heard
 
     def hear(self, reader: Reader, upto: int, learnt: int) -> int:
-        """Hear those up to a position, where feedback up to another was learnt already; how many there are."""
+        """Read the revisions up to `upto` and return their number; feedback up to `learnt` is already learnt."""
         count = 0
         while self.horizon < upto:
             found = reader.revised(self._expected, self.horizon, upto, CHUNK)
@@ -42,13 +42,13 @@ class Revisions:
         return count
 
     def miss(self, feedback: int | None) -> None:
-        """The last word on a feedback is not in what was learnt."""
+        """Record that the latest word on a feedback is not learnt."""
         if feedback is not None:
             self.missed_from = feedback if self.missed_from is None else min(feedback, self.missed_from)
 
 
 class Trainee:
-    """A learner that is trained from the log of other learners, one feedback after the other."""
+    """A learner being trained from the log of other learners, one feedback after another."""
 
     def __init__(self, learner: Learner, expected: Expected) -> None:
         self.learner = learner
@@ -58,9 +58,9 @@ class Trainee:
         self._expected = expected
 
     def advance(self, reader: Reader, upto: int, revised: int) -> bool:
-        """Learn the next chunk, up to a position, with the revisions up to another; whether that is reached.
+        """Learn the next chunk up to `upto`, with revisions up to `revised`; return True if that is reached.
 
-        Classes are added where they were added then.
+        Classes are added at the rows where they were added originally.
         """
         self.revisions.hear(reader, revised, self.position)
         events, more = reader.events(self._expected, self.position, upto, CHUNK, self.revisions.horizon)
@@ -79,10 +79,10 @@ class Trainee:
         return not more
 
     def approach(self, reader: Reader, last: Callable[[], int]) -> Iterator[int]:
-        """Learn until the end of the log is so near that the rest is a matter of a moment; how many were learnt, again and again.
+        """Learn until close to the end of the log; yield the number of feedbacks learnt after each chunk.
 
-        Or until it is not worth going on, since as much comes meanwhile as is learnt: then the rest is for whoever stops the others for it. What was there at
-        the beginning is learnt here in any case: a bad row in it ends the training, and not the task.
+        Stop early if rows arrive as fast as they are learnt: then whoever pauses the others learns the rest. Rows that existed at the beginning are always learnt
+        here, so that a bad row among them ends the training and not the task.
         """
         end, behind = last(), last()
         while True:
@@ -98,7 +98,7 @@ class Trainee:
             self.learner.add_class(name)
 
     def packed(self, generation: int, reader: Reader) -> Packed | None:
-        """As it is now, for nodes that take it over; None where it has not learnt the last word on something."""
+        """Return the current state for other nodes; None if a revision is not learnt."""
         mark = reader.mark(self._expected.task, self.position, self.revisions.horizon)
         if mark is None or self.revisions.missed_from is not None:
             return None
@@ -107,20 +107,20 @@ class Trainee:
 
     @classmethod
     def from_snapshot(cls, trained: Snapshot, expected: Expected) -> Trainee:
-        """One that another node has trained."""
+        """Return a learner that another node has trained."""
         made = cls(trained.learner, expected)
         made.position, made.revisions.horizon = trained.position, trained.revised
         return made
 
 
 def read_first_classes(reader: Reader, expected: Expected) -> list[ClassName]:
-    """The classes with which a task began, and with which whatever is trained from its log begins."""
+    """Return the classes with which a task began, and with which training from its log begins."""
     classes: list[ClassName] = reader.changes(expected, 0, NO_END)[0].detail["classes"]
     return classes
 
 
 def learn_logged(learner: Learner, inputs: Inputs, event: Event) -> bool:
-    """Learn from a decision of another learner; return False if this one could not."""
+    """Learn from a decision of another learner; return False if this learner rejects it."""
     label, propensity = event.played
     try:
         x = inputs.stack([event.x])[0]
@@ -141,7 +141,7 @@ def learn_logged(learner: Learner, inputs: Inputs, event: Event) -> bool:
 
 
 def learn_answer(learner: Learner, decision: Decision, event: Event) -> None:
-    """Learn what was said of a decision: the right class, a reward, or whether it was right."""
+    """Learn the feedback on a decision: the right class, a reward, or right or wrong."""
     if event.truth is not None:
         learner.learn(decision, truth=learner.classes[event.truth])
     elif event.reward is not None:

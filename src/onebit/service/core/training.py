@@ -1,7 +1,7 @@
-"""Training: a learner that was asked for is trained from the log, beside the one that decides, and takes over at a row of the log.
+"""Training: a new learner is trained from the log beside the current one and takes over at a row.
 
-That it is asked for is in the log, and so is that it takes over. Where nodes share a log, the leader trains, and keeps what came out of it beside the
-snapshots; all others take that over at the same row. Where the leader goes before that, the next one trains.
+Both the request and the takeover are in the log. If nodes share a log, the leader trains and keeps the result beside the snapshots; all others load it at
+the same row. If the leader goes away before that, the next leader trains.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_STARTS = 5  # of the service, with which a learner is trained that has not 
 
 
 class Trainers:
-    """The trainings that are under way, on one event loop."""
+    """The trainings under way, on one event loop."""
 
     def __init__(self, service: Service, admin: Admin) -> None:
         self._service = service
@@ -42,18 +42,18 @@ class Trainers:
         self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner: one training for each
 
     def stop(self) -> None:
-        """Give up what is being trained."""
+        """Cancel all trainings."""
         for training in self._under_way.values():
             training.cancel()
 
     def resume(self) -> None:
-        """Train on what was being trained when the service ended, or the node that did so."""
+        """Resume the trainings that the previous run, or the previous leader, left unfinished."""
         for served in self._service.served.values():
             if served.info.training is not None:
                 self.begin(served, served.info.training, None, again=True)
 
     def heard(self, served: ServedTask, kind: str, detail: dict[str, Any]) -> None:
-        """Another node has written a change of a task: perhaps that a learner is asked for, will not come, or takes over."""
+        """Handle a change written by another node: a learner is requested, has failed, or takes over."""
         asked = detail.get("training")
         if kind == "learner":
             served.training = None
@@ -64,7 +64,7 @@ class Trainers:
         self._service.progress.wake()
 
     def begin(self, served: ServedTask, asked: dict[str, Any], token: str | None, again: bool = False) -> None:
-        """Train a learner that was asked for, unless that is under way; where another node is the leader, that is for it to do."""
+        """Train a requested learner unless that is under way; on a follower node, only show its progress."""
         key = served.info.number, _identity(asked)
         if key in self._under_way:
             return
@@ -77,7 +77,7 @@ class Trainers:
             training.add_done_callback(lambda _: self._under_way.pop(key, None))
 
     async def _count_start(self, served: ServedTask, asked: dict[str, Any]) -> None:
-        """Write that the training begins once more; refuse what has ended the service again and again."""
+        """Log another start of the training; raise OnebitError if the service ended during too many."""
         if asked["starts"] == MOST_STARTS:
             raise OnebitError(
                 f"its training was begun {MOST_STARTS} times, and the service has ended each time before it was done"
@@ -127,7 +127,7 @@ class Trainers:
     async def _log_failed(
         self, served: ServedTask, training: TrainingProgress, asked: dict[str, Any], why: str
     ) -> None:
-        """Write that a learner will not take over, so that the next start does not try again."""
+        """Log that a learner will not take over, so that the next start does not try again."""
         training.error = why
         LOG.error(f"a learner could not take over: {why}", extra={"event": "switch-failed"})
         with contextlib.suppress(NotFoundError, ConflictError):  # the task was deleted, or another node was faster
@@ -143,10 +143,10 @@ class Trainers:
         token: str | None,
         check: Callable[[], Awaitable[None]] | None = None,
     ) -> int:
-        """Write what became of a learner, which was perhaps trained for hours: a disk that is full is waited for.
+        """Log the result of a training, which may have taken hours; wait while the disk is full.
 
-        What nobody knows of is tried again too: should it be there all the same, that is found then. A node that is the leader no more
-        waits until it is again, or until it hears what the next one has made of the learner.
+        A write with an unknown outcome is retried too: if it had succeeded, the retry finds that out. A node that is no longer the leader waits until it is
+        again, or until it learns what the next leader has done about the learner.
         """
         while True:
             lease = self._service.store.lease
@@ -167,7 +167,7 @@ class Trainers:
     async def _read(
         self, served: ServedTask, asked: dict[str, Any], work: Callable[..., Result], *arguments: Any
     ) -> Result:
-        """Do work in a thread that reads the log; retry where the log cannot be read, such as after a lost connection."""
+        """Run work that reads the log in a thread; retry while the log cannot be read."""
         while True:
             try:
                 return await in_thread(work, *arguments)
@@ -179,7 +179,7 @@ class Trainers:
 
     @staticmethod
     async def _pause(served: ServedTask, asked: dict[str, Any]) -> None:
-        """Wait before a retry; raise where the task does not wait for this learner any more."""
+        """Wait before a retry; raise if the task no longer waits for this learner."""
         if served.info.deleted is not None:
             raise NotFoundError("the task was deleted meanwhile")
         if not _is_wanted(served.info, asked):
@@ -192,7 +192,7 @@ class Trainers:
         return Trainee(self._service.compiler.learner(detail, classes, info.inputs), info.expected)
 
     def _hand_over(self, served: ServedTask, trainee: Trainee, generation: int) -> None:
-        """Keep what was trained, so that other nodes need not train it too; where that cannot be, they do."""
+        """Keep the trained learner so that other nodes need not train it too; if that fails, they train it."""
         try:
             with closing(self._service.store.reader()) as reader:
                 packed = trainee.packed(generation, reader)
@@ -202,7 +202,10 @@ class Trainers:
             LOG.warning(f"what was trained cannot be handed over: {error}", extra={"event": "training-not-kept"})
 
     def _train_near(self, trainee: Trainee, training: TrainingProgress, ended: threading.Event) -> None:
-        """Learn until near the end of the log. After a `LogError` it continues where it was: rows are read before they are learnt."""
+        """Learn until close to the end of the log. After a `LogError` it can continue where it stopped.
+
+        Rows are read before they are learnt, so nothing is learnt twice.
+        """
         with closing(self._service.store.reader()) as reader:
             for training.done in trainee.approach(reader, lambda: self._service.commits.last):
                 if ended.is_set():
@@ -210,7 +213,7 @@ class Trainers:
 
 
 def _identity(asked: dict[str, Any]) -> str:
-    """A text that tells a learner that was asked for from all others, however often its training was begun."""
+    """Return a text that identifies a requested learner, however often its training was started."""
     return json.dumps({name: value for name, value in asked.items() if name != "starts"}, sort_keys=True)
 
 
