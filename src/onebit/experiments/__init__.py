@@ -1,1 +1,1 @@
-"""Runs, comparisons and sweeps: which trials there are, what came of them, and the pages that show it."""
+"""Run experiments (runs, comparisons, sweeps), keep their records and render the result pages."""

@@ -1,4 +1,4 @@
-"""`onebit.compare`: several learners on the same streams, sorted by error, with intervals and differences in pairs."""
+"""`onebit.compare`: run several learners on the same streams and rank them, with paired intervals."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ MOST_NAMED = 4  # learners in one sentence
 
 @dataclass(frozen=True)
 class DataResult:
-    """One stream, and how the learners did on it: lowest error first, or where there are rewards, highest mean reward first."""
+    """The results of all learners on one stream, best first.
+
+    Sorted by lowest error, or by highest mean reward where the stream has rewards.
+    """
 
     stream: Stream
     summaries: list[Summary]
@@ -45,13 +48,13 @@ class DataResult:
 
     @property
     def best(self) -> Summary | None:
-        """The first of the learners with bandit feedback, or of all where there is none."""
+        """The best learner with bandit feedback, or the best of all if none has bandit feedback."""
         honest = [one for one in self.summaries if not one.full_information]
         return next(iter(honest or self.summaries), None)
 
     @property
     def others(self) -> list[Summary]:
-        """The learners with the feedback of the best, but for itself."""
+        """The learners with the same kind of feedback as the best one, without the best one itself."""
         best = self.best
         if best is None:
             return []
@@ -59,11 +62,14 @@ class DataResult:
 
     @property
     def rivals(self) -> list[Summary]:
-        """The learners that cannot be distinguished from the best: their difference to it, run by run, has 0 in its interval."""
+        """The learners not distinguishable from the best: the interval of the paired difference has 0."""
         return [one for one in self.others if self.difference(one).low <= 0.0]
 
     def difference(self, one: Summary) -> MeanEstimate:
-        """How much more a learner errs than the best, run by run; where there are rewards, how much less it gets."""
+        """Return how much higher a learner's error is than the best one's, paired run by run.
+
+        Where the stream has rewards: how much lower its mean reward is.
+        """
         assert self.best is not None
         return one.difference(self.best, "reward" if self.rewarded else "played")
 
@@ -86,7 +92,7 @@ class DataResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of `onebit.compare`: one for each stream."""
+    """The result of `onebit.compare`: one `DataResult` per stream."""
 
     results: list[DataResult]
     runs: int
@@ -97,7 +103,7 @@ class Comparison:
     entries: Sequence[ComparisonEntry] = field(repr=False, default=())  # all that were to run
 
     def __getitem__(self, key: int | str) -> DataResult:
-        """A result by its position or by the name of its data."""
+        """Return the result at a position, or the one for the data set of this name."""
         if isinstance(key, int):
             return self.results[key]
         for result in self.results:
@@ -119,11 +125,14 @@ class Comparison:
 
     @property
     def finding(self) -> str:
-        """The finding in a sentence or two: which learner is best on which stream, and which cannot be distinguished from it."""
+        """The result in a sentence or two: the best learner per stream, and those as good as it."""
         return describe_finding(self.results)
 
     def save(self, folder: str | Path | None = None) -> Path:
-        """Write the page and its figures into a folder, by default the one that has the runs; returns the path of the page."""
+        """Write the page and its figures and return the path of the page.
+
+        `folder` defaults to the folder that holds the records of the runs.
+        """
         return save_page(self.page(), folder or self.folder)
 
     @property
@@ -131,13 +140,13 @@ class Comparison:
         return [record for result in self.results for record in result.failures]
 
     def frame(self) -> pandas.DataFrame:
-        """All runs as a pandas frame, one row for each."""
+        """Return all runs as a pandas data frame, one row per run."""
         return frame(
             [record for result in self.results for one in result.summaries for record in one.records] + self.failures
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, as `onebit compare --json` prints it."""
+        """Return the comparison as plain values, as printed by `onebit compare --json`."""
         return {
             "runs": self.runs,
             "seed": self.seed,
@@ -146,21 +155,24 @@ class Comparison:
         }
 
     def plot(self, data: int | str = 0, measure: str = "played", logarithmic: bool = False) -> Figure:
-        """The error curves on one of the streams as a matplotlib figure."""
+        """Plot the error curves on one stream as a matplotlib figure."""
         from onebit.experiments.report.figures import figure
 
         result = self[data]
         return figure(draw_curves(result.stream.name, result.summaries, logarithmic), measure)
 
     def page(self) -> Page:
-        """The page: what was found, then for each stream the curves and a table."""
+        """Build the result page: the finding, then curves and a table for each stream."""
         from onebit.experiments.pages import comparison_page
 
         return comparison_page(self)
 
 
 def usual_entries() -> list[ComparisonEntry]:
-    """Every learner with defaults, and those whose aggressiveness caps a step also with a small and with a large one."""
+    """Return an entry for every learner with its defaults, and two more for some of them.
+
+    Learners whose `aggressiveness` caps the step also take part with a small and with a large value.
+    """
     entries = []
     for name, rule in chosen_rules().items():
         entries.append(make_entry(name))
@@ -260,7 +272,11 @@ def _stream(given: Any, settings: dict[str, Any]) -> Stream:
 
 
 def describe_finding(results: Sequence[DataResult]) -> str:
-    """Who is best and where, who cannot be distinguished from it, what no learner beats, and what failed everywhere."""
+    """Return sentences on the best learners, the ties, the constant baselines and the failures.
+
+    They say which learner is best on which stream, which ones cannot be distinguished from it, which baseline no learner beats, and which
+    learners failed on every stream.
+    """
     decided = [(result, result.best) for result in results if result.best is not None]
     said = [_describe_best(*decided[0])] if len(results) == 1 and decided else _describe_wins(decided, len(results))
     for result, _ in decided:
@@ -312,7 +328,7 @@ def _describe_wins(decided: Sequence[tuple[DataResult, Summary]], count: int) ->
 
 
 def _describe_rivals(near: Sequence[Summary]) -> str:
-    """Who they are, and that a paired test over so many runs does not tell them from the best."""
+    """Return a sentence naming the learners that the paired test cannot tell from the best one."""
     names = [
         f"`{one.entry.rule.name}`" + (f" ({one.entry.options_text})" if one.entry.options_text else "") for one in near
     ]
@@ -322,7 +338,7 @@ def _describe_rivals(near: Sequence[Summary]) -> str:
 
 
 def _joined(words: Sequence[str]) -> str:
-    """Words as they stand in a sentence.
+    """Join words with commas and a final "and".
 
     >>> _joined(["a", "b", "c"])
     'a, b and c'

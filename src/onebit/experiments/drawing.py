@@ -1,4 +1,4 @@
-"""From records to what is shown: curves with their intervals, the pictures of a sweep, numbers with their intervals."""
+"""Turn records into what a page shows: curves with intervals, sweep figures and table cells."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MEASURES = ("played", "greedy")
 
 
 def band(values: NDArray[np.float64], whole: float = 100.0) -> Band:
-    """The mean over runs (rows) with its interval, in percent, or as another part of a whole."""
+    """Return the mean over runs (rows) with its interval, as percent of `whole`."""
     mean, half = means_and_halves(whole * values)
     if len(values) < 2:
         return Band(mean.tolist())
@@ -47,7 +47,7 @@ def draw_curves(
     names: Iterable[str] | None = None,
     rewarded: bool = False,
 ) -> Curves:
-    """The error curves of some learners on one stream, or with `rewarded` the curves of their mean rewards."""
+    """Return the error curves of learners on one stream, or with `rewarded` their mean rewards."""
     measures, whole = (REWARDS, 1.0) if rewarded else (MEASURES, 100.0)
     series = [
         Series(
@@ -63,7 +63,7 @@ def draw_curves(
 
 
 def draw_result(result: Result, logarithmic: bool) -> Curves:
-    """The curves of a single result: of the labels played, and of the greedy ones."""
+    """Return the curves of one result: for the labels played and for the greedy ones."""
     series = [
         Series("labels played", {"played": band(result.curve.played)}),
         Series("greedy labels", {"played": band(result.curve.greedy)}),
@@ -75,7 +75,10 @@ def draw_result(result: Result, logarithmic: bool) -> Curves:
 def number(
     found: MeanEstimate, rewarded: bool = False, signed: bool = False, bar: bool = False, best: bool = False
 ) -> Number:
-    """An error in percent, or a mean reward from 0 to 1, as a cell with its interval; by choice with a bar, or marked as the best."""
+    """Return a table cell with an error in percent, or a mean reward from 0 to 1, and its interval.
+
+    With `bar` the interval is drawn as a bar; `best` marks the cell as the best of its column.
+    """
     whole, digits = (1.0, 4) if rewarded else (100.0, 2)
     mean, half = whole * found.mean, whole * (found.high - found.mean)
     text = f"{mean:{'+' if signed else ''}.{digits}f}"
@@ -86,13 +89,16 @@ def number(
 
 
 def format_estimate(found: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:
-    """An error in percent, or a mean reward from 0 to 1, as text with its interval."""
+    """Format an error in percent, or a mean reward from 0 to 1, with its interval."""
     cell = number(found, rewarded, signed)
     return f"{cell.text} {cell.interval}".strip()
 
 
 def describe_score(one: Summary) -> str:
-    """What a learner is ranked by, in words: "an error of 4.20 ± 0.10 %", or "a mean reward of 0.7120 ± 0.0100"."""
+    """Describe what a learner is ranked by, e.g. "an error of 4.20 ± 0.10 %".
+
+    Where the stream has rewards: "a mean reward of 0.7120 ± 0.0100".
+    """
     return (
         f"a mean reward of {format_estimate(one.reward, True)}"
         if one.rewarded
@@ -101,7 +107,7 @@ def describe_score(one: Summary) -> str:
 
 
 def failure_table(failed: Iterable[Record]) -> Table:
-    """The runs that failed, those of one setting together."""
+    """Return a table of the failed runs, grouped by setting."""
     found: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
         found.setdefault((record.learner, format_options(record.options)), []).append(record)
@@ -115,7 +121,10 @@ def failure_table(failed: Iterable[Record]) -> Table:
 
 
 def sweep_pictures(found: Sweep) -> list[Curves | HeatMap]:
-    """One parameter: its sensitivity curve. More: a heat map of the two with most values, the others as chosen."""
+    """Return the figures of a sweep: a sensitivity curve, or heat maps for several parameters.
+
+    A heat map shows the two parameters with the most values; the other parameters have their chosen values.
+    """
     assert found.best is not None
     names = sorted(found.grid.axes, key=lambda name: -len(found.grid.axes[name]))
     if len(names) > 1 and len(found.grid.axes[names[1]]) > 1:
@@ -188,7 +197,7 @@ def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
 
 
 def _short_loss(one: Summary) -> str:
-    """What a setting is ranked by, for a field of a heat map."""
+    """Format the value that a setting is ranked by for a heat map cell."""
     return f"{one.reward.mean:.3f}" if one.rewarded else f"{100 * one.error.mean:.1f}"
 
 
@@ -197,7 +206,7 @@ def _axis(values: Sequence[Any]) -> list[float | str]:
 
 
 def _joined(bands: Sequence[Band]) -> Band:
-    """The bands of single points as one."""
+    """Concatenate bands of single points into one band."""
     mean = [one.mean[0] for one in bands]
     if not bands or bands[0].low is None:
         return Band(mean)

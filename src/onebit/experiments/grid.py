@@ -1,4 +1,4 @@
-"""A grid of settings: for each parameter some values, given as a list or as a range."""
+"""A grid of settings: some values for each parameter, given as a list or as a range."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ DIGITS = 4  # of the inner values of a range, if that is enough to tell them apa
 
 
 def parse_axis(name: str, given: object) -> list[Any]:
-    """The values of one parameter: a list, `A,B,C`, or a range `FROM..TO:log:HOW_MANY` (or `:linear:`).
+    """Parse the values of one parameter: a list, `A,B,C`, or a range `FROM..TO:log:HOW_MANY`.
+
+    Ranges may also end in `:linear:HOW_MANY`.
 
     >>> parse_axis("exploration", "0.001..0.1:log:3")
     [0.001, 0.01, 0.1]
@@ -67,7 +69,7 @@ def _parse_range(name: str, text: str) -> list[float]:
 
 
 def parse_value(text: str) -> Any:
-    """A value as people write it: a number or other JSON where it can be read so, `none`, or a word."""
+    """Parse a value as users write it: a number or other JSON, `none`, or else a plain word."""
     if text.lower() == "none":
         return None
     for read in (json.loads, float):
@@ -83,7 +85,7 @@ def is_numeric(values: Sequence[Any]) -> bool:
 
 
 class Grid:
-    """A rule's settings, all combinations of the values of some parameters; the others are as given."""
+    """All combinations of the given parameter values for one rule, with its other parameters fixed."""
 
     def __init__(self, learner: Any, axes: Mapping[str, object], options: Mapping[str, Any]) -> None:
         if isinstance(learner, Learner):
@@ -109,7 +111,7 @@ class Grid:
 
     @cached_property
     def points(self) -> Sequence[tuple[Any, ...]]:
-        """All combinations, the last parameter changing fastest."""
+        """All combinations, with the last parameter changing fastest."""
         return list(itertools.product(*self.axes.values()))
 
     @cached_property
@@ -117,5 +119,5 @@ class Grid:
         return {point: position for position, point in enumerate(self.points)}
 
     def position(self, setting: Mapping[str, Any]) -> int:
-        """Return where a setting stands among all."""
+        """Return the position of a setting in the grid."""
         return self._positions[tuple(setting[name] for name in self.axes)]

@@ -1,4 +1,4 @@
-"""The pages of comparisons and sweeps, and what goes onto every page: command, versions, machine, what it took."""
+"""Build the pages of comparisons and sweeps, and the facts (versions, machine, cost) on every page."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ NOTEBOOK_ROWS = 20  # of settings in a notebook
 
 
 def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
-    """What a reader needs to know to repeat it: versions, machine, what it took, where the records are."""
+    """Return what a reader needs to repeat it: versions, machine, cost and the folder of the records."""
     versions = [f"onebit {VERSION}", f"Python {platform.python_version()}"]
     for package in ("numpy", "numba"):
         try:
@@ -70,7 +70,7 @@ def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
 
 
 def comparison_page(found: Comparison) -> Page:
-    """The page: what was found in a sentence, then for each stream the curves and a table."""
+    """Build the page of a comparison: the finding, then curves and a table for each stream."""
     sections = [Section(result.stream.name, _data_parts(found, result)) for result in found.results]
     body: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*sections, _overview(found)]
     parts = [Text(describe_outcome(found.finding, found.failures)), *body]
@@ -85,12 +85,12 @@ def comparison_page(found: Comparison) -> Page:
 
 
 def identify_stream(data: Stream) -> dict[str, Any]:
-    """What a stream is, wherever a file has been changed meanwhile."""
+    """Return a stream's identity as plain values, without the size and modification time of its file."""
     return {name: value for name, value in data.described().items() if name not in ("size", "modified")}
 
 
 def describe_outcome(finding: str, failures: Sequence[Record]) -> list[str]:
-    """What a page or a notebook says first: what was found, and who is left out because a run failed."""
+    """Return the opening sentences: the finding, and which learners are left out as a run failed."""
     left_out = f"But {describe_failures(failures)}; learners and settings with a failed run are left out."
     return [*filter(None, [finding]), *([left_out] if failures else [])]
 
@@ -124,7 +124,7 @@ def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
 
 
 def describe_feedback(data: Stream) -> list[str]:
-    """What candidates, rewards and corrections of a stream mean for the numbers."""
+    """Explain how a stream's candidates, rewards and corrections affect the numbers."""
     words = []
     if data.restricted:
         words.append("In each round only its candidates could be played, and the right class was one of them.")
@@ -143,7 +143,7 @@ def describe_feedback(data: Stream) -> list[str]:
 
 
 def error_table(result: DataResult) -> Table:
-    """The learners on one stream, best first."""
+    """Return the table of the learners on one stream, best first."""
     rewarded, against = result.rewarded, "difference to the best learner with bandit feedback, run by run"
     reward_columns = [
         Column("mean reward", True, "labels played, exploration included"),
@@ -190,7 +190,7 @@ def _reward_cells(result: DataResult, one: Summary) -> list[Number]:
 
 
 def _overview(found: Comparison) -> Section:
-    """Every learner on every stream, where there are several; the best of each is marked."""
+    """Return a table of every learner on every stream, with the best ones marked."""
     entries = {one.entry.title: one for result in found.results for one in result.summaries}
     columns = [Column("learner"), *(Column(result.stream.name, True) for result in found.results)]
     rows = []
@@ -205,7 +205,7 @@ def _overview(found: Comparison) -> Section:
 
 
 def _missing_cell(result: DataResult, entry: ComparisonEntry) -> Number:
-    """A learner without a mean: a run failed, or the comparison was stopped before it had run."""
+    """Return a learner's cell without a mean: a run failed or the comparison was stopped before it."""
     who = (entry.rule.name, entry.options_text)
     failed = any((one.learner, format_options(one.options)) == who for one in result.failures)
     return Number(None, "failed" if failed else "not run")
@@ -221,7 +221,7 @@ def _overview_cell(result: DataResult, there: Summary) -> Number:
 
 
 def sweep_page(found: Sweep) -> Page:
-    """The page: the setting chosen and how it did on fresh streams, the pictures, all settings."""
+    """Build the page of a sweep: the chosen setting's result on fresh streams, figures, all settings."""
     parts: list[Part] = [Text([*describe_outcome("", found.failures), *describe_sweep(found)])]
     if found.chosen is not None:
         parts += sweep_pictures(found)
@@ -245,7 +245,7 @@ def sweep_page(found: Sweep) -> Page:
 
 
 def describe_sweep(found: Sweep) -> list[str]:
-    """What a sweep chose, first, and how."""
+    """Return sentences on which setting a sweep chose and how."""
     what = (
         "fresh orders of the same rows, and fresh chance of the learner"
         if found.stream.source.fixed
@@ -277,7 +277,7 @@ def describe_sweep(found: Sweep) -> list[str]:
 
 
 def settings_table(found: Sweep, most: int = MOST_ROWS) -> Table:
-    """The settings of a sweep on the tuning streams, best first; the one chosen is marked."""
+    """Return the sweep's settings on the tuning streams, best first, with the chosen one marked."""
     rewarded = found.stream.source.rewards
     names = list(found.grid.axes)
     chosen = None if found.chosen is None else found.summaries[found.chosen]

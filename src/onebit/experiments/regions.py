@@ -1,4 +1,4 @@
-"""What a learner thinks over a rectangle of two features: the class it would name, and the boundary of one of them."""
+"""Decision regions of a learner in the plane of two features, and the boundary of one class."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ def compute_regions(
     label: Any = None,
     title: str = "",
 ) -> Regions:
-    """The regions of a learner of arrays in the plane of two features, the others being `at` (by default the mean of X, or 0).
+    """Compute a learner's decision regions in the plane of two features.
 
-    The rectangle is that of the rows X, or [-1, 1] in both directions. With a `label` the boundary of that class is drawn: where its
-    score is 0, or for rules without a score for each class where the learner changes its mind.
+    The other features are fixed `at` these values, by default their means over X, or 0 without X. The rectangle spans the rows X, or [-1, 1] in
+    both directions. With a `label` the boundary of that class is drawn: where its score is 0, or for rules without a score per class where
+    the predicted class changes.
     """
     width = learner.features
     if width is None or learner.runtime.features.named:
@@ -107,9 +108,9 @@ def plot_boundary(
     at: Sequence[float] | None = None,
     label: ClassName | None = None,
 ) -> Any:
-    """The class that a learner considers best at each point of the plane of two features, as a matplotlib figure.
+    """Plot the class predicted at each point of the plane of two features as a matplotlib figure.
 
-    The rows X span the rectangle, and are drawn where they have labels y; the other features are fixed `at` these values, by default their means.
+    The rows X span the rectangle, and are drawn if they have labels y; the other features are fixed `at` these values, by default their means.
     With a `label` the boundary of that class is drawn in black.
     """
     return figure(compute_regions(learner, X, y, features=features, at=at, label=label))

@@ -1,7 +1,7 @@
-"""`onebit.run`: the whole stream in one compiled loop, replicates on threads, the labels seen by the loop alone.
+"""`onebit.run`: run a learner over a whole stream in one compiled loop, with replicates on threads.
 
-A run is what stepping a learner by hand gives, bit for bit: decide, compare, learn, event after event. Replicate r has the seed
-`seed + r`: a generator draws fresh rows for it, and orders, noise and delays are its own.
+A run gives the same result as stepping a learner by hand, bit for bit: decide, compare, learn, event after event; only the loop sees the
+labels. Replicate r uses the seed `seed + r`: generators draw new rows for it, and orders, noise and delays depend on it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ErrorCurve:
-    """Errors so far at some rounds, as fractions: one row for each run. Where the stream has rewards, also the mean rewards so far."""
+    """The error so far at some rounds, as fractions with one row per run; also mean rewards, if any."""
 
     rounds: NDArray[np.int64]
     played: NDArray[np.float64]
@@ -47,7 +47,7 @@ class ErrorCurve:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of `onebit.run`. Errors are fractions of the rounds, one for each run."""
+    """The result of `onebit.run`. Errors are fractions of the rounds, one per run."""
 
     rule: str
     params: dict[str, Any]
@@ -73,41 +73,41 @@ class Result:
 
     @property
     def error_sd(self) -> float:
-        """The standard deviation of that error from run to run; 0 for one run."""
+        """The standard deviation of the error between runs; 0 for a single run."""
         return float(self.errors.std(ddof=1)) if self.runs > 1 else 0.0
 
     @property
     def error_interval(self) -> MeanEstimate:
-        """The mean error with the ends of its 95 % interval, which are NaN for one run."""
+        """The mean error with its 95 % interval, whose ends are NaN for a single run."""
         return estimate(self.errors)
 
     @property
     def greedy_error(self) -> float:
-        """The mean error of the labels that the learner considered best."""
+        """The mean error of the greedy labels, those that the learner considered best."""
         return float(self.greedy_errors.mean())
 
     @property
     def greedy_error_interval(self) -> MeanEstimate:
-        """The mean error of the labels that the learner considered best, with the ends of its 95 % interval."""
+        """The mean error of the greedy labels with its 95 % interval."""
         return estimate(self.greedy_errors)
 
     @property
     def reward(self) -> float:
-        """The mean reward of the labels played; where the stream has none, the share of those that were right."""
+        """The mean reward of the labels played; without rewards, the share of correct labels."""
         return self.reward_interval.mean
 
     @property
     def reward_interval(self) -> MeanEstimate:
-        """The mean reward with the ends of its 95 % interval."""
+        """The mean reward with its 95 % interval."""
         return estimate(1.0 - self.errors if self.rewards is None else self.rewards)
 
     @property
     def greedy_reward(self) -> float:
-        """The mean reward of the labels that the learner considered best."""
+        """The mean reward of the greedy labels, those that the learner considered best."""
         return float(np.mean(1.0 - self.greedy_errors if self.greedy_rewards is None else self.greedy_rewards))
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values, as `onebit run --json` prints it."""
+        """Return the result as plain values, as printed by `onebit run --json`."""
         rewards: dict[str, Any] = {}
         if self.rewards is not None and self.greedy_rewards is not None:
             rewards = {
@@ -140,7 +140,7 @@ class Result:
         return result_html(self)
 
     def plot(self, logarithmic: bool = False) -> Figure:
-        """The curves of the labels played and of the greedy ones, with their intervals, as a matplotlib figure."""
+        """Plot the curves of the played and the greedy labels with intervals, as a matplotlib figure."""
         from onebit.experiments.drawing import draw_result
         from onebit.experiments.report.figures import figure
 
@@ -148,7 +148,7 @@ class Result:
 
 
 class Stopped(KeyboardInterrupt):
-    """Ctrl-C during an experiment; `result` has what was finished by then, or is None if nothing was."""
+    """Ctrl-C during an experiment; `result` holds the runs finished by then, or None."""
 
     def __init__(self, result: Any) -> None:
         super().__init__("stopped")
@@ -173,7 +173,7 @@ def run(
     `learner` is a name, a rule or a learner class with its `options`, or a `Learner`; every run starts from a copy, and the learner itself does not change. The
     default is `auto`: `onebit.run("digits")` is enough. `X` is the name of a data set, a path, rows with labels `y`, or a stream; the keywords of
     `onebit.stream` (`rounds`, `order`, `noise`, `delay`, `prepare`, ...) say how the data arrive. With more `rounds` than rows, the rows are used again.
-    With `calibrate`, the learner of the result also knows how sure it is of a label (`Decision.confidence`), which takes a tenth of a microsecond a round.
+    With `calibrate`, the result's learner also estimates its confidence in each label (`Decision.confidence`), which takes a tenth of a microsecond a round.
 
     Side effects: the first use of a rule compiles it into the user's cache, and data may be downloaded into it.
 
@@ -215,7 +215,10 @@ def run(
 
 
 def _is_parameter(learner: Any, name: str, value: object) -> bool:
-    """Whether a setting of streams is one of the learner by its value: policy-gradient has `rewards` too, centred or plain."""
+    """Return True if a keyword that streams also have is meant for the learner, judging by its value.
+
+    The rule policy-gradient also has a parameter `rewards`, which is centred or plain.
+    """
     parameters = {} if isinstance(learner, Learner) else make_entry(learner).rule.parameters
     try:
         return name in parameters and parameters[name].code(name, value) is not None
@@ -227,7 +230,7 @@ STREAM_SETTINGS = tuple(name for name in stream_parameters() if name not in ("cl
 
 
 def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Result:
-    """The trial of the first seed and those of the next."""
+    """Run the trial of the first seed and those of the following seeds."""
     entry, streamed, first_seed = beginning.entry, beginning.stream, beginning.seed
     require_room([streamed] * min(runs, threads), threads)
     trials = ([replace(beginning, seed=first_seed + number)] for number in range(runs))
@@ -252,7 +255,10 @@ def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Resul
 
 
 def describe_constant(stream: Stream, reward: float) -> str:
-    """That always naming one class gets more than this mean reward; nothing where it does not, or where that cannot be done or has no reward."""
+    """Describe the best constant choice if its mean reward exceeds `reward`; else return "".
+
+    Also empty if the rounds have candidates, or the stream has no rewards.
+    """
     if not stream.source.rewards or stream.restricted:
         return ""
     data = stream.data(0)
@@ -262,7 +268,7 @@ def describe_constant(stream: Stream, reward: float) -> str:
 
 
 def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) -> Result | None:
-    """What the finished runs gave, in the order of their seeds; None where there are none."""
+    """Summarise the finished runs in the order of their seeds; None if there are none."""
     if not done:
         return None
     finished = [done[seed] for seed in sorted(done)]

@@ -1,4 +1,7 @@
-"""Run the trials of an experiment that have no record yet. Where all runs fail that is an error, where some do a warning, and either says why."""
+"""Run the trials that have no record yet, and report failed runs.
+
+If all runs fail, that is an error; if some fail, a warning. Both say why.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +22,11 @@ MOST_CAUSES = 3  # in one sentence, and learners of each; the page has all
 
 
 class FailedRunsWarning(OnebitWarning):
-    """Some runs of an experiment failed; those whose they were have no place in its tables."""
+    """Some runs of an experiment failed; the learners concerned are left out of its tables."""
 
 
 def group_failures(failed: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
-    """The runs that failed by whose they were, as it was set, and by their data."""
+    """Group the failed runs by learner title (with options) and by data."""
     found: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
         found.setdefault((_learner_title(record), str(record.stream["data"])), []).append(record)
@@ -35,7 +38,7 @@ def _learner_title(record: Record) -> str:
 
 
 def describe_causes(failed: Sequence[Record]) -> str:
-    """Why runs failed, each learner in the first of its own that did: those who failed of the same together."""
+    """Describe why runs failed, with the first cause per learner; equal causes are grouped."""
     first: dict[str, str] = {}
     for record in failed:
         first.setdefault(_learner_title(record), record.failed or "")
@@ -47,13 +50,13 @@ def describe_causes(failed: Sequence[Record]) -> str:
 
 
 def describe_failures(failed: Sequence[Record], done: int | None = None) -> str:
-    """How many runs failed, of those that were done where that is known, and why."""
+    """Describe how many runs failed (of the runs done, if given) and why."""
     count = format_count(len(failed), "run") if done is None else f"{len(failed)} of {done} runs"
     return f"{count} failed ({describe_causes(failed)})"
 
 
 def refuse_or_warn(failed: Sequence[Record], done: int) -> None:
-    """Raise where every run that was done failed; where only some did, warn whoever called the experiment."""
+    """Raise an error if every run failed; if only some did, warn the caller of the experiment."""
     if not failed:
         return
     if len(failed) == done:
@@ -70,9 +73,10 @@ Callback = Callable[[Record], object]  # told of each run once it is kept; what 
 
 
 class TrialCollector:
-    """Runs the trials of an experiment that have no record yet, and has the records of all; after Ctrl-C, of those that were done.
+    """Runs the trials of an experiment that have no record yet and collects all records.
 
-    `callback` is told of each record once, in this thread and after it is kept: first of those that were there, then of the others as they come.
+    After Ctrl-C it holds the records of the runs that were done. `callback` gets each record once, in this thread and after it is stored: first
+    the existing records, then new ones as they come.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class TrialCollector:
         self._rounds, self._seconds, self._found = 0, 0.0, 0
 
     def collect(self, trials: Iterable[Trial]) -> None:
-        """Run those of these trials that have no record, and keep their records as they come."""
+        """Run those of the trials that have no record, and store their records as they come."""
         missing: dict[str, Trial] = {}
         found: list[Record] = []
         for trial in trials:
@@ -120,18 +124,18 @@ class TrialCollector:
 
     @property
     def cost(self) -> Cost:
-        """What the trials took that were run here, and how many were there."""
+        """The cost of the trials that were run now, and the number of those that had records already."""
         return Cost(self._executor.resources, self._rounds, self._seconds, self._found)
 
     def records_of(self, trials: Iterable[Trial]) -> list[Record]:
-        """The records of those of these trials that were run, failed or not, in their order."""
+        """Return the records of those of the trials that were run, failed or not, in order."""
         return [self._records[trial.identity] for trial in trials if trial.identity in self._records]
 
     def failures(self, trials: Iterable[Trial]) -> list[Record]:
         return [record for record in self.records_of(trials) if record.failed]
 
     def summary(self, entry: ComparisonEntry, stream: Stream, seeds: range) -> Summary | None:
-        """How a learner did with all of these seeds; None where a run failed or was not done."""
+        """Summarise a learner's runs with all of these seeds; None if a run failed or was not done."""
         records = self.records_of(Trial(entry, stream, seed) for seed in seeds)
         is_whole = len(records) == len(seeds) and not any(record.failed for record in records)
         return Summary(entry, records) if is_whole else None

@@ -1,4 +1,4 @@
-"""How a learner did in the runs of an experiment, and how sure a mean over runs is.
+"""Summaries of a learner's runs, and confidence intervals of means over runs.
 
 Intervals are Student's, for one mean and for the difference of a pair: runs are independent, so their mean has a t distribution where
 errors are about normal, which a sum over thousands of rounds is.
@@ -22,19 +22,19 @@ LEVEL = 0.95
 
 
 class MeanEstimate(NamedTuple):
-    """A mean with the ends of its interval; they are NaN for a single run, of which nothing can be said."""
+    """A mean with the ends of its interval, which are NaN for a single run."""
 
     mean: float
     low: float
     high: float
 
     def to_dict(self) -> dict[str, float | None]:
-        """As plain values; None for what is not known, since JSON has no NaN."""
+        """Return plain values, with None instead of NaN, which JSON does not have."""
         return {name: None if math.isnan(value) else value for name, value in self._asdict().items()}
 
 
 def estimate(values: NDArray[np.float64], level: float = LEVEL) -> MeanEstimate:
-    """The mean of some runs and its interval.
+    """Return the mean of some runs and its interval.
 
     >>> [round(number, 3) for number in estimate(np.array([0.1, 0.2, 0.3]))]
     [0.2, -0.048, 0.448]
@@ -48,7 +48,7 @@ def estimate(values: NDArray[np.float64], level: float = LEVEL) -> MeanEstimate:
 def means_and_halves(
     values: NDArray[np.float64], level: float = LEVEL
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """For runs as rows: the mean of every column, and half the width of its interval."""
+    """Return each column's mean over the runs (rows), and half the width of its interval."""
     runs = len(values)
     mean = values.mean(axis=0)
     if runs < 2:
@@ -59,7 +59,7 @@ def means_and_halves(
 
 @cache
 def student_quantile(freedom: int, level: float = LEVEL) -> float:
-    """The number that |t| stays below with this probability, for a whole number of degrees of freedom.
+    """Return the bound that |t| stays below with probability `level`, for integer degrees of freedom.
 
     >>> round(student_quantile(1), 3), round(student_quantile(9), 3)
     (12.706, 2.262)
@@ -74,7 +74,10 @@ def student_quantile(freedom: int, level: float = LEVEL) -> float:
 
 
 def _student_within(t: float, freedom: int) -> float:
-    """P(|T| < t), by the finite sum that holds for whole degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    """Return P(|T| < t) by the finite sum for integer degrees of freedom.
+
+    See Abramowitz and Stegun 26.7.3 and 26.7.4.
+    """
     angle = math.atan2(t, math.sqrt(freedom))
     sine, square = math.sin(angle), math.cos(angle) ** 2
     if freedom % 2:
@@ -92,7 +95,7 @@ def _student_within(t: float, freedom: int) -> float:
 
 @dataclass(frozen=True)
 class Summary:
-    """How one learner did in the runs that were done: errors are fractions, one for each run."""
+    """One learner's results over the finished runs; errors are fractions, one per run."""
 
     entry: ComparisonEntry
     records: list[Record]
@@ -121,7 +124,7 @@ class Summary:
 
     @property
     def rewards(self) -> NDArray[np.float64]:
-        """The mean reward of the labels played in each run; right is worth 1 where the stream has no rewards."""
+        """The mean reward of the labels played in each run; without rewards a correct label counts 1."""
         if not self.rewarded:
             return 1.0 - self.errors
         return np.array([record.reward for record in self.records], dtype=np.float64)
@@ -133,36 +136,42 @@ class Summary:
 
     @property
     def greedy_reward(self) -> MeanEstimate:
-        """The mean reward of the labels that the learner considered best, with its interval; NaN where the stream has none."""
+        """The mean reward of the labels that the learner considered best, with its interval.
+
+        NaN if the stream has no rewards.
+        """
         return estimate(np.array([record.greedy_reward for record in self.records], dtype=np.float64))
 
     @property
     def loss(self) -> MeanEstimate:
-        """What learners are ranked by, lowest first: the error, or where there are rewards, what the mean reward lacks to 1."""
+        """The value by which learners are ranked, lowest first: the error, or 1 minus the mean reward."""
         return estimate(1.0 - self.rewards if self.rewarded else self.errors)
 
     @property
     def full_information(self) -> bool:
-        """Whether the class was revealed to it in every round."""
+        """True if the class was revealed to the learner in every round."""
         return self.records[0].full_information
 
     @property
     def rounds_per_second(self) -> float:
-        """In the loop alone: on one core, or with a GPU's share of the time that it took for all its runs."""
+        """Rounds per second in the loop alone: on one core, or by the learner's share of a GPU's time."""
         rounds = sum(record.rounds for record in self.records)
         return rounds / max(1e-9, float(sum(record.seconds for record in self.records)))
 
     @property
     def on(self) -> list[str]:
-        """What it ran on: `CPU`, the names of GPUs."""
+        """The devices that ran it: `CPU`, or names of GPUs."""
         return list(dict.fromkeys(record.on for record in self.records))
 
     def difference(self, other: Summary, measure: str = "played") -> MeanEstimate:
-        """How much more it errs than another on the same streams, run by run, with the interval of that."""
+        """Return how much higher its error is than another learner's, paired run by run."""
         return estimate(np.array(list(self.excess(other, measure).values())))
 
     def excess(self, other: Summary, measure: str = "played") -> dict[int, float]:
-        """How much more it errs than another in each run, by the seed of the run; with the measure `reward`, how much less it gets."""
+        """Return how much higher its error is than another learner's, by the seed of the run.
+
+        With the measure `reward`: how much lower its mean reward is.
+        """
         name, sign = {"played": ("error", 1.0), "greedy": ("greedy_error", 1.0), "reward": ("reward", -1.0)}[measure]
         others = {record.seed: getattr(record, name) for record in other.records}
         return {
@@ -172,7 +181,7 @@ class Summary:
         }
 
     def curve(self, measure: str) -> NDArray[np.float64]:
-        """The errors so far, one line for each run."""
+        """Return the errors so far, one row per run."""
         return np.stack([record.curve_of(measure) for record in self.records])
 
     def to_dict(self) -> dict[str, Any]:
@@ -191,6 +200,6 @@ class Summary:
 
 
 def describe_speed(summaries: Iterable[Summary]) -> str:
-    """Of what the rounds a second of these are, for the head of their column."""
+    """Return the heading for rounds per second: the devices that they were measured on."""
     devices = dict.fromkeys(device for one in summaries for device in one.on)
     return " or ".join("one core" if one == CPU else f"{one}, its share of the time" for one in devices)

@@ -1,7 +1,7 @@
-"""`onebit.sweep`: a rule over a grid of settings. The choice is made on tuning streams, and reported on fresh ones.
+"""`onebit.sweep`: choose among a grid of settings on tuning streams, and report on fresh streams.
 
-The lowest of many noisy means is too low, so the error at which a setting was chosen says little about it. The setting chosen is
-therefore run again, with seeds that the choice has not seen.
+The lowest of many noisy means is too low, so the error at which a setting was chosen says little about it. The chosen setting is
+therefore run again, with seeds that were not used for the choice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ FRESH = 1_000_000  # the fresh seeds begin so far above the tuning seeds
 
 @dataclass(frozen=True)
 class Sweep:
-    """The result of `onebit.sweep`. `summaries` has one entry for each setting of the grid, None if a run of it failed or was not finished."""
+    """The result of `onebit.sweep`.
+
+    `summaries` has one entry per setting of the grid, None if a run of it failed or was not finished.
+    """
 
     grid: Grid
     stream: Stream
@@ -56,7 +59,7 @@ class Sweep:
 
     @property
     def best(self) -> dict[str, Any] | None:
-        """The setting with the lowest mean error on the tuning streams, or the highest mean reward; None if none was finished."""
+        """The setting with the lowest mean error (or highest mean reward) in tuning; None without one."""
         if self.chosen is None:
             return None
         return dict(zip(self.grid.axes, self.grid.points[self.chosen], strict=True))
@@ -73,16 +76,22 @@ class Sweep:
         return sweep_html(self)
 
     def save(self, folder: str | Path | None = None) -> Path:
-        """Write the page and its figures into a folder, by default the one that has the runs; returns the path of the page."""
+        """Write the page and its figures and return the path of the page.
+
+        `folder` defaults to the folder that holds the records of the runs.
+        """
         return save_page(self.page(), folder or self.folder)
 
     def frame(self) -> pandas.DataFrame:
-        """All runs as a pandas frame, one row for each; those whose seeds are at least 1,000,000 above the first one are the fresh ones."""
+        """Return all runs as a pandas data frame, one row per run.
+
+        Runs whose seeds are at least 1,000,000 above the first seed are those on fresh streams.
+        """
         summaries = [*self.summaries, self.fresh]
         return frame([record for one in summaries if one is not None for record in one.records] + self.failures)
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, as `onebit sweep --json` prints it."""
+        """Return the sweep as plain values, as printed by `onebit sweep --json`."""
         return {
             "learner": self.grid.rule.name,
             "data": self.stream.name,
@@ -111,20 +120,20 @@ class Sweep:
         return {"error": found.error.to_dict(), **reward}
 
     def plot(self) -> Figure:
-        """The sensitivity curve of one parameter, or the heat map of two, as a matplotlib figure."""
+        """Plot the sensitivity curve of one parameter, or the heat map of two, with matplotlib."""
         from onebit.experiments.drawing import sweep_pictures
         from onebit.experiments.report.figures import figure
 
         return figure(sweep_pictures(self)[0])
 
     def page(self) -> Page:
-        """The page: the setting chosen and how it did on fresh streams, the pictures, all settings."""
+        """Build the result page: the chosen setting's result on fresh streams, figures, all settings."""
         from onebit.experiments.pages import sweep_page
 
         return sweep_page(self)
 
     def edges(self) -> list[str]:
-        """The parameters whose value was chosen at the end of the grid."""
+        """Return the parameters whose chosen value is at an end of the grid."""
         assert self.best is not None
         numeric = {name: values for name, values in self.grid.axes.items() if is_numeric(values) and len(values) > 2}
         return [name for name, values in numeric.items() if self.best[name] in (min(values), max(values))]
@@ -148,10 +157,11 @@ def sweep(
     command: str = "",
     **settings: Any,
 ) -> Sweep:
-    """Run a rule with every setting of a grid, choose the one with the lowest error (of streams with rewards, the highest mean reward), and run that on fresh streams.
+    """Run a rule with every setting of a grid, and run the best setting again on fresh streams.
 
-    `grid` has the values of each parameter, a list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. `data`,
-    `out` and `on` mean the same as in `onebit.compare`, and the side effects are the same.
+    The best setting has the lowest error, or the highest mean reward where the stream has rewards. `grid` has the values of each parameter, a
+    list or a text such as "0.001..0.3:log:8"; `options` are the other parameters. `data`, `out` and `on` mean the same as in `onebit.compare`,
+    and the side effects are the same.
 
     `callback` is called with the `Record` of each run once it is kept, in the calling thread; first with those that were in `out` already. If it
     raises an exception, the sweep ends and the exception is passed on; the runs finished by then are kept in `out`.

@@ -1,4 +1,4 @@
-"""The published experiments: one TOML file a paper, read and checked here, and what runs them again.
+"""Published experiments, one TOML file per paper: read and checked here, and run by `reproduce`.
 
 `docs/how-to/reproduce.md` lists the keys of such a file.
 """
@@ -33,7 +33,7 @@ LIKE = ("data", "learners", "runs", "rounds", "measure")  # what an item that is
 
 @dataclass(frozen=True)
 class PaperData:
-    """A data set of an item: its name in the paper, where it comes from, how it comes."""
+    """A data set of an item: its name in the paper, its source and its stream settings."""
 
     name: str
     source: str
@@ -46,7 +46,10 @@ class PaperData:
 
 @dataclass(frozen=True)
 class PaperLearner:
-    """A learner of an item: its name in the paper, and for each data set its options and its published error or setting."""
+    """A learner of an item: its name in the paper, and per data set its options and published result.
+
+    The published result is an error (`published`) or the setting chosen from a grid (`chosen`).
+    """
 
     name: str
     rule: str
@@ -63,9 +66,9 @@ class PaperLearner:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper: one learner errs less than another, or `within` so many points more at most.
+    """A claim of the paper: one learner errs less than another, or at most `within` points more.
 
-    With `since` it is about how much more each errs than on that data set. `among` and `gain` are for items of claims.
+    With `since`, it compares how much each error rises from that data set on. `among` and `gain` are for items of kind "claims".
     """
 
     text: str
@@ -89,7 +92,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class PaperItem:
-    """A table or a figure."""
+    """A table or a figure of a paper."""
 
     name: str
     title: str
@@ -110,7 +113,7 @@ class PaperItem:
 
 @dataclass(frozen=True)
 class PaperResult:
-    """What a paper states, and the items that test or show it; where there are none, why."""
+    """A statement of the paper, and the items that test or show it; or the reason why there are none."""
 
     what: str
     says: str
@@ -120,7 +123,7 @@ class PaperResult:
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper, its items, and all that it states."""
+    """A paper with its items and all its statements."""
 
     name: str
     title: str
@@ -129,7 +132,7 @@ class Paper:
     results: Sequence[PaperResult] = ()
 
     def chosen(self, names: Sequence[str]) -> list[PaperItem]:
-        """The items of these names; where there are none, all but those that are run on request alone."""
+        """Return the items with these names; without names, all that are not on request only."""
         known = {item.name: item for item in self.items}
         for name in names:
             if name not in known:
@@ -138,14 +141,14 @@ class Paper:
 
 
 def paper_names() -> list[str]:
-    """The papers that can be reproduced."""
+    """Return the names of the papers that can be reproduced."""
     return sorted(
         entry.name[:-5] for entry in resources.files("onebit.papers").iterdir() if entry.name.endswith(".toml")
     )
 
 
 def paper_named(name: str) -> Paper:
-    """A paper by its name.
+    """Return the paper with this name.
 
     >>> paper_named("chen2009").items[0].title
     'Table I: average error rate'
@@ -156,7 +159,7 @@ def paper_named(name: str) -> Paper:
 
 
 def read_paper(name: str, text: str) -> Paper:
-    """A paper from its TOML; what does not fit is refused, and where it is is said."""
+    """Parse a paper from its TOML text; raise InputError with the place of anything invalid."""
     table = tomllib.loads(text)
     _refuse_more(name, table, {"title", "note", "item", "result"})
     items: list[PaperItem] = []

@@ -1,4 +1,7 @@
-"""Items of theorems: what they promise beside measured mistakes, and lower bounds that adversaries force on every learner there is."""
+"""Items on theorems: upper bounds next to measured mistakes, and lower bounds forced by adversaries.
+
+The lower bounds hold for every learner.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,10 @@ from onebit.theory.theorems import Promises, check_theorems, compute_promises
 
 @dataclass(frozen=True)
 class BoundsMeasurement(Measurement):
-    """What the theorems promise of a learner on the rounds of its trial; `runs` is how many runs it is held against."""
+    """The bounds that theorems promise a learner on the rounds of its trial.
+
+    `runs` is the number of runs that the bounds are compared with.
+    """
 
     kind = "bounds"
     what = "what theorems promise of it"
@@ -35,14 +41,14 @@ class BoundsMeasurement(Measurement):
     runs: int
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """The bounds as plain values, as `Promises.from_dict` reads them."""
+        """Compute the bounds; return plain values that `Promises.from_dict` reads."""
         rounds = read_rounds(trial.stream, None, trial.seed, {})
         entry, marks = trial.entry, choose_marks(rounds.count)
         return compute_promises(Setting(entry.rule, entry.options, rounds, self.runs, trial.seed, marks)).to_dict()
 
 
 class BoundsPlan(ItemPlan):
-    """An item that holds measured mistakes against what theorems promise."""
+    """The plan of an item that compares measured mistakes with the bounds of theorems."""
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
@@ -63,7 +69,7 @@ class BoundsPlan(ItemPlan):
         ]
 
     def _trials(self, learner: PaperLearner, data: str, fixed: Stream) -> list[Trial]:
-        """The runs of a learner, the first of which finds out what is promised."""
+        """Return the trials of a learner; the first one also computes the bounds."""
         entry = make_entry(learner.rule, learner.options_on(data))
         first = Trial(entry, fixed, 0, measurement=BoundsMeasurement(self.runs))
         return [first, *(Trial(entry, fixed, seed) for seed in range(1, self.runs))]
@@ -113,7 +119,10 @@ class BoundsPlan(ItemPlan):
 
 @dataclass(frozen=True)
 class AdversaryMeasurement(Measurement):
-    """What the adaptive adversary forces on a learner of the trial's kind; the trial itself is against the oblivious one."""
+    """The mistakes that the adaptive adversary forces on a new learner like the trial's.
+
+    The trial itself runs against the oblivious adversary.
+    """
 
     kind = "adversary"
     what = "what an adversary forces on it"
@@ -122,13 +131,13 @@ class AdversaryMeasurement(Measurement):
     adversary: Adversary
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """Its mistakes, and the margin of the classes that the adversary settled on."""
+        """Play, and return the mistakes and the margin of the classes that the adversary chose."""
         game = self.adversary.play(fresh_learner(trial.entry, trial.stream, trial.seed))
         return {"mistakes": game.mistakes, "margin": self.adversary.certified(game.labels)}
 
 
 class AdversaryPlan(ItemPlan):
-    """An item of lower bounds: every learner against every adversary that is one for its feedback."""
+    """The plan of an item of lower bounds: every learner plays every adversary for its feedback."""
 
     def _names(self, adversary: Adversary) -> list[str]:
         return [

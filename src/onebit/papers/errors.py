@@ -1,4 +1,4 @@
-"""Items of errors: curves, published errors, and what a paper claims of them: who errs less, by how much, and which are near each other."""
+"""Items on errors: error curves, published errors, and claims that compare learners."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from onebit.papers.verdicts import ItemResult, Status, Verdict, explain_verdict,
 
 
 class ErrorsPlan(ItemPlan):
-    """An item that compares learners: curves, published errors, claims."""
+    """The plan of an item that compares learners: curves, published errors, claims."""
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
@@ -39,7 +39,7 @@ class ErrorsPlan(ItemPlan):
         return found
 
     def summary(self, collector: TrialCollector, learner: str, data: str) -> Summary | Status:
-        """How a learner did, or in one of the words of a verdict why not."""
+        """Summarise a learner's runs on a data set, or return the status that says why there are none."""
         streamed, entry = self.streams[data], self.entries[learner, data]
         if isinstance(streamed, OnebitError):
             return Status.MISSING
@@ -86,7 +86,7 @@ class ErrorsPlan(ItemPlan):
         )
 
     def _format_error(self, found: Summary) -> str:
-        """An error with its interval; after Ctrl-C also how many runs it is of."""
+        """Format an error with its interval, and with the number of runs if Ctrl-C left some out."""
         done = f" ({found.runs} of {self.runs} runs)" if found.runs < self.runs else ""
         return format_estimate(self._measure(found)) + done
 
@@ -108,7 +108,7 @@ class ErrorsPlan(ItemPlan):
         return Verdict(self.item.name, data, claim.text, number, gain, said, verdict, told)
 
     def _compare_two(self, claim: Claim, data: str, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
-        """Return the difference that a claim on two learners is about, in words too, and whether it is there."""
+        """Return the difference that a claim on two learners is about, its text, and its verdict."""
         lower, higher, measure = done[0], done[1], self.item.measure
         said = f"{self._format_error(lower)} against {self._format_error(higher)}"
         if claim.gain:
@@ -124,7 +124,10 @@ class ErrorsPlan(ItemPlan):
         return gain, said, judge_gain(gain)
 
     def _compare_all(self, claim: Claim, done: list[Summary]) -> tuple[MeanEstimate, str, Status]:
-        """Return the largest difference of any two learners, in words too, and whether all are near each other."""
+        """Return the largest difference between any two learners, its text, and its verdict.
+
+        The claim is that all learners are near each other.
+        """
         assert claim.within is not None
         pairs = [one.difference(other, self.item.measure) for one, other in combinations(done, 2)]
         gain = max(pairs, key=lambda pair: abs(pair.mean))
@@ -135,7 +138,10 @@ class ErrorsPlan(ItemPlan):
     def _compare_rises(
         self, lower: Summary, higher: Summary, lower_since: Summary, higher_since: Summary
     ) -> tuple[MeanEstimate, str]:
-        """How much more the error of one rises than that of another, run by run, and both in words."""
+        """Return how much more the higher learner's error rises than the lower one's, and a text on both.
+
+        Differences are taken run by run.
+        """
         measure = self.item.measure
         one, other = lower.excess(lower_since, measure), higher.excess(higher_since, measure)
         gain = estimate(np.array([other[seed] - one[seed] for seed in one if seed in other]))
@@ -144,10 +150,10 @@ class ErrorsPlan(ItemPlan):
 
 
 class ClaimsPlan(ErrorsPlan):
-    """An item of claims; its runs are those of the item that it is like."""
+    """The plan of an item of claims; its runs are those of the item that it refers to."""
 
     def trials(self) -> list[Trial]:
-        """The learners of each claim on its data, with every seed."""
+        """Return the trials of each claim's learners on its data, with every seed."""
         pairs = {(name, data) for claim in self.item.claims for name in claim.learners for data in claim.compared_on}
         entries = [(self.entries[name, data], self.streams[data]) for name, data in sorted(pairs)]
         return [
@@ -163,6 +169,6 @@ class ClaimsPlan(ErrorsPlan):
 
 
 def points(found: MeanEstimate) -> str:
-    """A difference of errors in points, with its interval."""
+    """Format a difference of errors in percentage points, with its interval."""
     half = "" if math.isnan(found.low) else f" ± {100 * (found.high - found.mean):.2f}"
     return f"{100 * found.mean:+.2f}{half} points"

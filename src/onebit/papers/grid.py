@@ -1,4 +1,4 @@
-"""Items that search settings, as they are run: whether the one that was published is among the best, and whether that says anything."""
+"""Items that search settings: whether the published one is among the best, and whether it matters."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ IDLE = 0.75  # a parameter of which so many of the other values on a grid do as 
 
 
 class GridPlan(ItemPlan):
-    """An item that searches settings of each learner on each data set, to see whether the published ones are among the good ones."""
+    """The plan of an item that searches settings per learner and data set.
+
+    It checks whether the published settings are among the good ones.
+    """
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
@@ -102,7 +105,10 @@ class GridPlan(ItemPlan):
         return replace(failed, measured=published.error, said=said, verdict=judged, why=why), found
 
     def _find_idle(self, grid: Grid, chosen: Mapping[str, Any], means: Sequence[float]) -> list[str]:
-        """The parameters of which most other values, the rest as published, come as near to the best of the grid as they may."""
+        """Describe the parameters that make no difference near the published setting.
+
+        These are the parameters for which most other values, with the rest as published, come within the tolerance of the best setting.
+        """
         allowed, idle = min(means) + self.item.tolerance / 100, []
         for name, values in grid.axes.items():
             others = [{**chosen, name: value} for value in values if value != chosen[name]]

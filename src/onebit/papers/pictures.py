@@ -1,6 +1,6 @@
-"""Items that are drawn: data in the plane and how they are separable, regions of learners, the surrogate gap.
+"""Items that are drawn: data in the plane and their separability, decision regions, surrogate gap.
 
-What is measured for a picture is kept in the record of a run, so that an item is shown from records alone.
+What is measured for a figure is stored in the record of a run, so that an item can be shown from records alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CARRIER = "perceptron"  # margins need no learner, but what is measured is kept 
 
 
 class ScatterPlan(ItemPlan):
-    """An item that draws data in the plane."""
+    """The plan of an item that draws data in the plane."""
 
     def result(self, collector: TrialCollector) -> ItemResult:
         parts: list[Part] = []
@@ -49,7 +49,7 @@ class ScatterPlan(ItemPlan):
 
 @dataclass(frozen=True)
 class SeparabilityMeasurement(Measurement):
-    """The margins of the rows of a trial, of one kind and of the next stricter one."""
+    """The margins of a trial's rows, for one kind of separability and the next stricter one."""
 
     kind = "separability"
     what = "its separability"
@@ -60,12 +60,12 @@ class SeparabilityMeasurement(Measurement):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that are looked at; they are listed from strict to lax."""
+        """The kinds of separability to measure, from strict to lax."""
         place = KINDS.index(self.of)
         return KINDS[max(0, place - 1) : place + 1]
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """The margin of each kind, 0 where there is none."""
+        """Return the margin of each kind, 0 if there is none."""
         rounds = read_rounds(trial.stream, None, trial.seed, {})
         found = {}
         for kind in self.kinds:
@@ -76,7 +76,7 @@ class SeparabilityMeasurement(Measurement):
 
 
 class SeparabilityPlan(ScatterPlan):
-    """An item that draws data in the plane, and says how they are separable."""
+    """The plan of an item that draws data in the plane and checks how separable they are."""
 
     def _trial(self, data: PaperData, given: Stream) -> Trial:
         measurement = SeparabilityMeasurement(data.separable, data.groups)
@@ -109,7 +109,10 @@ class SeparabilityPlan(ScatterPlan):
 
 @dataclass(frozen=True)
 class BoundaryMeasurement(Measurement):
-    """The regions of a learner in the plane, and the boundary of the class that it learnt best (easiest) or worst (hardest)."""
+    """A learner's decision regions in the plane, with the boundary of one class.
+
+    The class is the one that it learnt best (easiest) or worst (hardest).
+    """
 
     kind = "boundary"
     what = "its boundary"
@@ -118,7 +121,10 @@ class BoundaryMeasurement(Measurement):
     of: str
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """Return the regions with fresh points on top, and the share of points of the class that are named wrongly."""
+        """Return the regions with new points drawn on top, and the share of misclassified points.
+
+        The share is that of the points of the class.
+        """
         fresh = replace(trial.stream, rounds=POINTS).data(1)
         rows, labels = fresh.X[:POINTS], fresh.y[:POINTS]
         wrong = np.array([learner.best(x) for x in rows]) != np.array(fresh.classes)[labels]
@@ -129,7 +135,7 @@ class BoundaryMeasurement(Measurement):
 
 
 class BoundaryPlan(ItemPlan):
-    """An item that draws the regions of a learner after one run on each data set."""
+    """The plan of an item that draws a learner's decision regions after one run on each data set."""
 
     def trials(self) -> list[Trial]:
         return [self._trial(name, streamed) for name, streamed in self.streams.items() if isinstance(streamed, Stream)]
@@ -154,7 +160,7 @@ class BoundaryPlan(ItemPlan):
 
 
 def draw_boundary(title: str, measured: dict[str, Any]) -> Regions:
-    """Draw the regions that a `BoundaryMeasurement` gave."""
+    """Turn the values measured by `BoundaryMeasurement` into a drawing of the regions."""
     fields = measured["regions"]
     note = (
         f"Class {measured['class']}: {100 * measured['wrong']:.1f} % of its fresh points are named wrongly. "
@@ -164,7 +170,7 @@ def draw_boundary(title: str, measured: dict[str, Any]) -> Regions:
 
 
 class GapPlan(ItemPlan):
-    """The surrogate gap of Gaptron, which needs no data."""
+    """The plan of an item that draws the surrogate gap of Gaptron, which needs no data."""
 
     def result(self, collector: TrialCollector) -> ItemResult:
         return ItemResult(self.item, 0, [], [figure1(loss) for loss in ("logistic", "hinge", "smooth")])

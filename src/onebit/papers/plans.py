@@ -1,4 +1,4 @@
-"""What all items have as they are run: their streams, their trials, and a verdict for what could not be measured."""
+"""The base of all item plans: their streams, their trials, and verdicts for missing measurements."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ QUICK_RUNS = 2
 
 
 class PaperStreams:
-    """The streams of a paper; data that are not to be had are asked for once."""
+    """The streams of a paper; each source is opened, or found unavailable, only once."""
 
     def __init__(self, progress: Any) -> None:
         self._progress = progress
         self._sources: dict[tuple[str, str], Source | OnebitError] = {}
 
     def of(self, item: PaperItem, data: PaperData) -> Stream | OnebitError:
-        """The stream of a data set of an item, or why it is not to be had."""
+        """Return the stream of an item's data set, or the error that says why it is not available."""
         settings = dict(data.settings)
         prepare = settings.pop("prepare", ())
         key = data.source, str(prepare)
@@ -42,22 +42,22 @@ class PaperStreams:
 
 
 class ItemPlan(ABC):
-    """An item as it is run: the trials it needs, and what their records show."""
+    """How an item is run: the trials it needs, and what their records show."""
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         self.item, self.runs = item, min(item.runs, QUICK_RUNS) if quick else item.runs
         self.streams = {data.name: streams.of(item, data) for data in item.data}
 
     def trials(self) -> list[Trial]:
-        """What is to be run and kept; nothing where an item needs no runs."""
+        """Return the trials whose records the item needs; none by default."""
         return []
 
     @abstractmethod
     def result(self, collector: TrialCollector) -> ItemResult:
-        """The verdicts, and what is drawn; nothing is run for it."""
+        """Return the verdicts and drawings made from the collected records; runs nothing."""
 
     def unmeasured(self, data: str, what: str, verdict: Status = Status.MISSING, published: str = "") -> Verdict:
-        """The verdict of what could not be measured, with the reason."""
+        """Return the verdict for something that could not be measured, with the reason."""
         reasons = {
             Status.FAILED: "some of its runs failed",
             Status.NOT_RUN: "its runs were not done, or with other code or other data",
@@ -66,7 +66,7 @@ class ItemPlan(ABC):
         return Verdict(self.item.name, data, what, published, None, "", verdict, told)
 
     def records(self, collector: TrialCollector, trials: Sequence[Trial]) -> list[Record] | Status:
-        """Return the records of these trials; where one of them is missing or failed, the verdict that says so."""
+        """Return the records of these trials, or a status if one of them is missing or failed."""
         found = collector.records_of(trials)
         if len(found) < len(trials):
             return Status.NOT_RUN

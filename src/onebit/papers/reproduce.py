@@ -1,4 +1,4 @@
-"""`onebit.reproduce`: a paper's tables and figures, with its data, parameters and number of runs; published beside measured."""
+"""`onebit.reproduce`: run a paper's experiments again and compare with the published numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def reproduce(
     """Run a paper's experiments, or some of its items, and compare with what was published.
 
     With `quick` there are two runs of each, and one of each setting of a grid. Without `measure` nothing is run, and the result is what `out` has. `out`, `on` and
-    `threads` mean the same as in `onebit.compare`, and the side effects are the same; `began` is called with the number of rounds ahead, `heard` during downloads.
+    `threads` mean the same as in `onebit.compare`, and the side effects are the same; `began` is called with the total number of rounds to run, `heard` during downloads.
 
     >>> import onebit
     >>> found = onebit.reproduce("hoeven2020", ["figure1"])
@@ -95,13 +95,16 @@ def reproduce(
 
 
 def measured_here() -> str:
-    """The versions and the machine that this runs on."""
+    """Return the versions in use and this machine as text."""
     about = facts(None)
     return f"{about['versions']} on {about['machine']}"
 
 
 def measured_with(folder: Path | None, ran: bool) -> list[str]:
-    """Which versions and machines the runs of a folder are of; where some ran now, those here are kept beside them."""
+    """Return the versions and machines that the runs of a folder were measured with.
+
+    If some were run now (`ran`), the current versions and machine are added to the folder's list.
+    """
     if folder is None:
         return [measured_here()]
     path = folder / MEASURED

@@ -1,7 +1,7 @@
-"""What a round costs: the CPU time of a learner against rounds, classes and features, with the exponents of the power laws that fit.
+"""The cost of a round: CPU time against rounds, classes and features, with fitted power laws.
 
-Every setting is timed on rows drawn for it: normal ones, with the labels of a random linear classifier. A trial is run a few times more
-when it is done, so that nothing is compiled any more, and the least time counts: what else the machine does can only add to it.
+Every setting is timed on rows drawn for it: normal ones, with the labels of a random linear classifier. When a trial is done it is run a
+few more times, so that compilation is not measured, and the least time counts: anything else that the machine does can only add to it.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Size(NamedTuple):
 
 @dataclass(frozen=True)
 class DrawnRows:
-    """Rows of a size, drawn from the seed of a run."""
+    """Rows of a given size, drawn from the seed of a run."""
 
     classes: int
     features: int
 
     def draw(self, total: int, seed: int) -> Dataset:
-        """Normal rows of length one or so, and the class whose random vector is nearest."""
+        """Draw normal rows of length about one, each with the class whose random vector is nearest."""
         generator = np.random.default_rng([24, seed])
         X = generator.standard_normal((total, self.features), dtype=np.float32) / np.float32(math.sqrt(self.features))
         vectors = generator.standard_normal((self.features, self.classes), dtype=np.float32)
@@ -60,7 +60,7 @@ class DrawnRows:
 
 @dataclass(frozen=True)
 class TimeMeasurement(Measurement):
-    """The CPU time of a trial's loop, several times."""
+    """The CPU time of a trial's loop, measured several times."""
 
     kind = "time"
     what = "its time"
@@ -69,14 +69,14 @@ class TimeMeasurement(Measurement):
     repeats: int = REPEATS
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """The seconds of one core in the loop, one number for each time."""
+        """Return the seconds of one core in the loop, one number per repetition."""
         shared, again, stop = SharedData(trial, {}), replace(trial, measurement=None), threading.Event()
         times = [run_trials([again], shared, stop, lambda count: None) for _ in range(self.repeats)]
         return {"seconds": [outcome.seconds for outcomes in times for outcome in outcomes or ()]}
 
 
 class TimePlan(ItemPlan):
-    """An item that times a learner: a verdict for each exponent, and the times beside the power laws that fit."""
+    """The plan of an item that times a learner: a verdict per exponent, and times with fitted curves."""
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)
@@ -108,7 +108,7 @@ class TimePlan(ItemPlan):
     def _judge_scale(
         self, learner: PaperLearner, scale: str, collector: TrialCollector
     ) -> tuple[Verdict, Curves | None]:
-        """The exponent of the time in one of the three, the others being those of the base."""
+        """Judge the exponent of the time in rounds, classes or features, with the other two fixed."""
         sizes, symbol = self._sizes(scale), SYMBOLS[scale]
         others = ", ".join(f"{SYMBOLS[name]} = {getattr(self.base, name):,}" for name in SCALES if name != scale)
         told = Verdict(
@@ -141,9 +141,9 @@ class TimePlan(ItemPlan):
 
 
 def power_law(values: Sequence[float], times: NDArray[np.float64]) -> tuple[MeanEstimate, float]:
-    """The exponent of values^exponent that fits times best (least squares of logarithms) with its interval, and the constant before it.
+    """Fit times = constant * values^exponent; return the exponent with its interval, and the constant.
 
-    `times` has a row for each run and a column for each value.
+    The fit is by least squares of logarithms. `times` has a row for each run and a column for each value.
 
     >>> found, constant = power_law([1.0, 2.0, 4.0], np.array([[3.0, 12.0, 48.0]]))
     >>> round(found.mean, 9), round(constant, 9)

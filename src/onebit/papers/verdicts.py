@@ -1,4 +1,4 @@
-"""What came of a paper: a verdict for each number and claim, as a page and as Markdown."""
+"""The result of reproducing a paper: a verdict for each number and claim, as a page and as Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from onebit.papers import Paper, PaperItem, PaperResult
 
 
 class Status(StrEnum):
-    """The words of a verdict."""
+    """The possible verdicts."""
 
     REPRODUCED = "reproduced"
     DIFFERS = "differs"
@@ -46,10 +46,10 @@ HOW_JUDGED = (
 
 
 def judge_near(measured: MeanEstimate, expected: float, tolerance: float) -> Status:
-    """Whether a mean is what was published: the verdict is that of its whole interval.
+    """Judge whether a mean is as published, by its whole interval.
 
-    Where the interval lies within the tolerance of the published number it is reproduced, where no part of it does it differs, and
-    where a part does, or one run has no interval, more runs would tell.
+    REPRODUCED if the interval lies within the tolerance of the published number, DIFFERS if no part of it does, and UNDECIDED if only a part
+    does, or if there is no interval because there was one run.
 
     >>> judge_near(MeanEstimate(0.1764, 0.1599, 0.1929), 0.158, 0.02), judge_near(MeanEstimate(0.16, 0.15, 0.17), 0.158, 0.02)
     (<Status.UNDECIDED: 'undecided'>, <Status.REPRODUCED: 'reproduced'>)
@@ -58,24 +58,27 @@ def judge_near(measured: MeanEstimate, expected: float, tolerance: float) -> Sta
 
 
 def judge_between(measured: MeanEstimate, low: float, high: float) -> Status:
-    """Whether a mean lies between two numbers: all of its interval does, or none of it, or a part."""
+    """Judge whether a mean lies between two numbers: its whole interval, no part of it, or some part."""
     if low <= measured.low and measured.high <= high:
         return Status.REPRODUCED
     return Status.DIFFERS if measured.low > high or measured.high < low else Status.UNDECIDED
 
 
 def judge_gain(gain: MeanEstimate) -> Status:
-    """Whether a difference that was claimed is there: all of its interval is above 0, or below, or neither."""
+    """Judge whether a claimed difference is there: its whole interval is above 0, below 0, or neither."""
     return Status.REPRODUCED if gain.low > 0 else Status.DIFFERS if gain.high < 0 else Status.UNDECIDED
 
 
 def judge_at_most(excess: MeanEstimate, tolerance: float) -> Status:
-    """Whether something is worse than the best by the tolerance at most: so is all of the interval, or none of it, or a part."""
+    """Judge whether an excess over the best is at most the tolerance, by its whole interval."""
     return judge_between(excess, -math.inf, tolerance)
 
 
 def explain_verdict(verdict: Status, judged: MeanEstimate, why: str) -> str:
-    """What is told beside a verdict: nothing where it is reproduced, else why; of one run, that it decides nothing."""
+    """Return the explanation of a verdict: empty if reproduced, else why.
+
+    For a single run it says that one run decides nothing.
+    """
     if verdict == Status.UNDECIDED and math.isnan(judged.low):
         return "One run has no interval, and decides nothing."
     return "" if verdict == Status.REPRODUCED else why
@@ -83,7 +86,7 @@ def explain_verdict(verdict: Status, judged: MeanEstimate, why: str) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One number or sentence of a paper: what was published, what was measured here, and whether they agree."""
+    """One number or claim of a paper: as published, as measured here, and whether they agree."""
 
     item: str
     data: str
@@ -100,7 +103,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class ItemResult:
-    """An item, its verdicts, and what is drawn of it."""
+    """An item with its verdicts and its drawings."""
 
     item: PaperItem
     runs: int
@@ -110,7 +113,10 @@ class ItemResult:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """The result of `onebit.reproduce`; `measured_with` has the versions used on each machine that ran a part of it."""
+    """The result of `onebit.reproduce`.
+
+    `measured_with` has the versions used on each machine that ran a part of it.
+    """
 
     paper: Paper
     results: list[ItemResult]
@@ -138,12 +144,12 @@ class Reproduction:
 
     @property
     def unmeasured(self) -> list[Verdict]:
-        """The cells that could not be measured, so that nothing is known about them."""
+        """The verdicts of what could not be measured, so that nothing is known about it."""
         return [one for one in self.verdicts if one.verdict in UNMEASURED]
 
     @property
     def title(self) -> str:
-        """The paper and whether it was measured; whether it was reproduced is said cell by cell."""
+        """The paper's name and whether it was measured; each cell says whether it was reproduced."""
         cells, lacking = len(self.verdicts), len(self.unmeasured)
         if not lacking:
             return f"{self.paper.name}: {'published and measured' if cells else 'drawn'}"
@@ -160,7 +166,10 @@ class Reproduction:
         return found
 
     def lacking(self) -> list[str]:
-        """Sentences on what could not be measured, which data are missing and how to get them; empty if everything was measured."""
+        """Return sentences on what could not be measured; empty if everything was measured.
+
+        They say which data are missing and how to get them.
+        """
         counts = {name: count for name, count in self.counts().items() if name in UNMEASURED}
         if not counts:
             return []
@@ -172,7 +181,7 @@ class Reproduction:
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, as `onebit reproduce --json` prints it."""
+        """Return the reproduction as plain values, as printed by `onebit reproduce --json`."""
         failures = [
             {name: getattr(record, name) for name in ("learner", "options", "seed", "why")} for record in self.failures
         ]
@@ -187,7 +196,10 @@ class Reproduction:
         }
 
     def page(self) -> Page:
-        """The page: what is lacking, a section for each item, verdicts first, then the figures, and all that the paper states."""
+        """Build the page: what is missing, a section per item, and the list of the paper's statements.
+
+        In a section the verdicts come first, then the figures.
+        """
         sections = []
         for result in self.results:
             parts: list[Part] = [Text([result.item.note])] if result.item.note else []
@@ -209,7 +221,7 @@ class Reproduction:
         return Page(self.title, self.command, [Text(intro), *sections], about, asked)
 
     def markdown(self) -> list[str]:
-        """The verdicts as lines of Markdown."""
+        """Return the verdicts as lines of Markdown."""
         lines = [f"## {self.paper.name}", "", self.paper.title, ""]
         if self.paper.note:
             lines += [self.paper.note, ""]
@@ -245,7 +257,7 @@ class Reproduction:
         return lines
 
     def _shown_by(self, stated: PaperResult) -> str:
-        """The items that test or show what a paper states; or why there are none."""
+        """Return the items that test or show a statement of the paper, or why there are none."""
         titles = {item.name: item.title for item in self.paper.items}
         ran = {result.item.name for result in self.results}
         named = [f"{titles[name]} ({name}{'' if name in ran else ', not run here'})" for name in stated.items]

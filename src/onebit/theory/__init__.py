@@ -1,4 +1,4 @@
-"""What theory says about data and learners: how separable data are, which mistake bounds hold, and which no learner can beat."""
+"""Theory of data and learners: separability, mistake bounds, and lower bounds for every learner."""
 
 from __future__ import annotations
 

@@ -1,15 +1,16 @@
-"""`onebit.theory.adversary`: the lower bounds of the thesis (Prompak 2017, after Beygelzimer et al. 2019) as opponents that can be run.
+"""`onebit.theory.adversary`: lower bounds on mistakes as adversaries that play against a learner.
 
-An adversary has M rows of length R that are orthogonal but for a constant part, so that what is learnt of one says nothing of the
-next, and so that every labelling of them is separable with the margin. Each row comes in a block of rounds: once where the class is
-revealed after each round (full information), K - 1 times where only right and wrong is said (bandit feedback). With rho = R/margin
+The bounds are those of the thesis (Prompak 2017, after Beygelzimer et al. 2019). An adversary has M rows of length R that are orthogonal but
+for a constant part, so that what is learnt of one says nothing of the next, and so that every labelling of them is separable with the
+margin. Each row comes in a block of rounds: one round if the class is revealed after each round (full information), K - 1 rounds if only
+right or wrong is told (bandit feedback). With rho = R/margin
 
     weakly separable     M = floor(rho^2):                 rows R e_j,          w_k = sum of e_j with y_j = k, over sqrt(M)
     strongly separable   M = floor((rho - sqrt(K)/2)^2):   rows (R' e_j, h),    w_k = (margin/R' sum of e_j with y_j = k, -margin/(2 h))
 
-Adaptive, it answers to what is played: "wrong", and the class of a block is one that was not played in it. Every round is a mistake,
-of any learner with any luck. Oblivious, it draws the class of every block beforehand, uniformly, and forces in expectation, again of
-any learner, M (1 - 1/K) mistakes with full information and M (K - 1)/2 with bandit feedback. The page on theory has the proofs.
+The adaptive adversary answers "wrong" to whatever is played, and the class of a block is one that was not played in it: every round is a
+mistake, of any learner with any luck. The oblivious one draws the class of every block beforehand, uniformly, and forces in expectation,
+again of any learner, M (1 - 1/K) mistakes with full information and M (K - 1)/2 with bandit feedback. The page on theory has the proofs.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ SURE = 0.999
 
 @dataclass(frozen=True)
 class Adversary:
-    """An adversary with K classes against learners of one kind of feedback; `ratio` is R/margin, and R is 1."""
+    """An adversary with K classes for one kind of feedback; `ratio` is R/margin, with R = 1."""
 
     feedback: Literal["full", "bandit"]
     kind: Literal["weak", "strong"]
@@ -72,44 +73,47 @@ class Adversary:
 
     @property
     def margin(self) -> float:
-        """The margin with which all labellings are separable; the rows have length 1."""
+        """The margin with which every labelling is separable, for rows of length 1."""
         return 1.0 / self.ratio
 
     @property
     def blocks(self) -> int:
-        """M, the number of rows that differ."""
+        """M, the number of distinct rows."""
         room = self.ratio if self.kind == "weak" else self.ratio - math.sqrt(self.classes) / 2.0
         return math.floor(room * room * (1.0 + 1e-12))  # (1/0.1)^2 is 100
 
     @property
     def length(self) -> int:
-        """How often each row comes."""
+        """The number of rounds in a block, in all of which the same row comes."""
         return 1 if self.feedback == "full" else self.classes - 1
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are; in each the adaptive adversary forces a mistake."""
+        """The number of rounds; the adaptive adversary forces a mistake in each of them."""
         return self.blocks * self.length
 
     @property
     def features(self) -> int:
-        """How long rows are."""
+        """The number of features of a row."""
         return self.blocks + (self.kind == "strong")
 
     @property
     def expected(self) -> float:
-        """The mistakes that the oblivious adversary forces in expectation, at least."""
+        """The expected number of mistakes that the oblivious adversary forces at least."""
         return self.blocks * (self.classes - 1) / (self.classes if self.feedback == "full" else 2)
 
     @property
     def published(self) -> float:
-        """What the thesis gives: floor(rho^2)/2 with full information; with bandit feedback the order K rho^2, without its constant."""
+        """The bound in the thesis: floor(rho^2)/2 with full information, else the order K rho^2.
+
+        For bandit feedback the thesis gives no constant.
+        """
         squared = self.ratio * self.ratio * (1.0 + 1e-12)
         return math.floor(squared) / 2.0 if self.feedback == "full" else self.classes * squared
 
     @cached_property
     def _parts(self) -> tuple[float, float]:
-        """R' and h of a row, whose squares sum to 1: as they leave the vectors of the classes shortest."""
+        """R' and h of a row, with squares that sum to 1, chosen to make the class vectors shortest."""
         if self.kind == "weak":
             return 1.0, 0.0
         own, constant = math.sqrt(self.blocks), math.sqrt(self.classes) / 2.0
@@ -121,7 +125,10 @@ class Adversary:
         return rows if self.kind == "weak" else np.column_stack([rows, np.full(self.blocks, constant)])
 
     def vectors(self, labels: Sequence[int]) -> NDArray[np.float64]:
-        """A vector for each class that separate the rows with these labels; their squared lengths sum to 1 at most."""
+        """Return one vector per class that separate rows with these labels.
+
+        Their squared lengths sum to 1 at most.
+        """
         own = np.asarray(labels)[None, :] == np.arange(self.classes)[:, None]
         if self.kind == "weak":
             return np.asarray(own / math.sqrt(self.blocks), dtype=np.float64)
@@ -129,7 +136,10 @@ class Adversary:
         return np.column_stack([own * (self.margin / part), np.full(self.classes, -self.margin / (2.0 * constant))])
 
     def certified(self, labels: Sequence[int]) -> float:
-        """The margin of the rows with these labels, recomputed from `vectors`: it is `margin` at least, up to rounding."""
+        """Recompute the margin of rows with these labels from `vectors`.
+
+        It is at least `margin`, up to rounding.
+        """
         vectors, chosen = self.vectors(labels), np.asarray(labels)
         vectors = vectors / max(1.0, float(np.linalg.norm(vectors)))
         scores = self.rows() @ vectors.T
@@ -141,7 +151,7 @@ class Adversary:
     # --- oblivious: a stream like any other ---------------------------------------------------------------------------------
 
     def stream(self) -> Stream:
-        """The rounds of the oblivious adversary: every seed draws other classes."""
+        """Return the rounds of the oblivious adversary as a stream; each seed draws other classes."""
         return stream(Source(f"adversary-{self.feedback}-{self.kind}", False, self.rounds, self._draw, self._describe))
 
     def _draw(self, total: int, seed: int) -> Dataset:
@@ -155,11 +165,14 @@ class Adversary:
     # --- adaptive: it looks at what is played ---------------------------------------------------------------------------------
 
     def fits(self, learner: Learner) -> bool:
-        """Whether its bound is one for this learner: that of bandit feedback is not for one that every class is revealed to."""
+        """Return True if the lower bound applies to this learner.
+
+        The bound for bandit feedback does not apply to a learner that needs the class revealed.
+        """
         return self.feedback == "full" or not learner.runtime.needs_labels
 
     def play(self, learner: Learner) -> Game:
-        """Play against a learner with the classes 0, 1, ... that has learnt nothing."""
+        """Play adaptively against a learner with the classes 0, 1, ... that has learnt nothing."""
         if not self.fits(learner):
             raise InputError(
                 f"{learner.runtime.rule.name} has full information, and this adversary is for learners with bandit feedback"
@@ -184,7 +197,7 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Game:
-    """What was played in each block, and the class that the adversary settled on in the end."""
+    """The labels played in each block, and the class that the adversary chose for it in the end."""
 
     plays: list[list[ClassName]]
     labels: list[int]
@@ -195,14 +208,14 @@ class Game:
 
 
 def fresh_learner(entry: ComparisonEntry, given: Stream, seed: int) -> Learner:
-    """The learner of a trial before its first round."""
+    """Return the learner of a trial before its first round."""
     tables = Tables(given.data(seed))
     return entry.make(given, tables.data, seed, tables.longest_squared)
 
 
 @dataclass(frozen=True)
 class Forced:
-    """What an adversary forced on a learner: the mistakes of each run, and the smallest margin of the labels it chose."""
+    """The mistakes that an adversary forced in each run, and the smallest margin of its labels."""
 
     adversary: Adversary
     rule: str
@@ -213,14 +226,15 @@ class Forced:
 
     @property
     def mean(self) -> MeanEstimate:
-        """The mean mistakes against the oblivious adversary, with its interval."""
+        """The mean number of mistakes against the oblivious adversary, with its interval."""
         return estimate(np.array(self.oblivious, dtype=np.float64))
 
     @property
     def held(self) -> bool:
-        """Whether both bounds were kept: that in expectation if the interval of the mean, here of 99.9 %, reaches up to it.
+        """True if both lower bounds hold.
 
-        A learner that meets the bound with equality stays below it in half of all cases; with this interval in one of 2,000.
+        The bound in expectation holds if the 99.9 % interval of the mean reaches up to it: a learner that meets the bound with equality stays below
+        it in half of all cases, with this interval in one of 2,000.
         """
         mean = estimate(np.array(self.oblivious, dtype=np.float64), SURE)
         separable = self.margin >= self.adversary.margin * (1.0 - 1e-9)
@@ -240,9 +254,10 @@ def adversary(
     seed: int = 0,
     **options: Any,
 ) -> Forced:
-    """Play against a learner, with an adversary that sees what it plays, and with one that has fixed all classes beforehand.
+    """Play an adaptive and an oblivious adversary against a learner.
 
-    `feedback` chooses the lower bound, by default the one for the feedback that the learner gets. `ratio` is R/margin.
+    The adaptive one sees what is played, the oblivious one fixes all classes beforehand. `feedback` chooses the lower bound, by default the one
+    for the feedback that the learner gets. `ratio` is R/margin.
 
     >>> from onebit.theory import adversary
     >>> found = adversary("banditron", classes=3, ratio=4.0, runs=5)

@@ -1,4 +1,4 @@
-"""What a theorem promises: a number of mistakes, the numbers that went into it, and whether the theorem is true."""
+"""The statement of a theorem for given rounds: its value, its assumptions and whether it is proved."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ LOOKED_AT = "rounds looked at"  # the assumption of a bound on the beginning of 
 class Bound:
     """A bound on the given rounds.
 
-    `value` is in mistakes unless `of` says otherwise: infinite where nothing is promised, NaN where it cannot be read. `log_value` is
-    its natural logarithm, known also where the value overflows. A theorem on something else than the mistakes of all runs brings what
-    was measured as `left`, one number for each run that was looked at. `line` is the bound at the rounds of a curve. One that is `equal`
-    promises the value itself, and not at most that.
+    `value` is in mistakes unless `of` names another quantity: infinite if nothing is promised, NaN if the theorem cannot be read.
+    `log_value` is its natural logarithm, known even if the value overflows. A theorem on something else than the mistakes of all runs has the
+    measured values in `left`, one for each run measured. `line` is the bound at the rounds of a curve. If `equal`, the theorem promises the
+    value itself, not an upper bound.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Bound:
     line: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 
     def judged(self, rounds: int) -> Bound:
-        """The bound with its logarithm; one that no run of so many rounds could break is called vacuous.
+        """Return the bound with its logarithm; call it vacuous if no run of so many rounds can break it.
 
         >>> Bound("Theorem 3", "Prompak 2017", "", 500.0).judged(400).holds
         'vacuous'
@@ -61,7 +61,7 @@ class Bound:
 
     @property
     def shown(self) -> str:
-        """The value for people, as a power of ten where it overflows.
+        """The value as text, as a power of ten if it overflows.
 
         >>> Bound("", "", "", math.inf, log_value=2302.585093).shown, Bound("", "", "", 1234.5).shown
         ('10^1,000', '1,234.5')
@@ -76,7 +76,7 @@ class Bound:
 
     @property
     def promised(self) -> str:
-        """The value, and that it is one, where it is to be met and not only kept below.
+        """The value as text, with "= " in front if the theorem promises equality.
 
         >>> Bound("Lemma 2", "", "", 0.0, equal=True).promised
         '= 0'
@@ -84,7 +84,7 @@ class Bound:
         return f"= {self.shown}" if self.equal else self.shown
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values; what is no finite number is None."""
+        """Return the bound as plain values, with None for numbers that are not finite."""
         return {
             "name": self.name,
             "paper": self.paper,

@@ -1,4 +1,4 @@
-"""The best linear classifier in hindsight, which the theorems compare a learner with.
+"""The best linear classifier in hindsight, with which the theorems compare a learner.
 
 Every theorem holds for any U, so a U that is not quite the best gives a bound that is a little larger, and still true. With
 m = s_y - max_{k != y} s_k the losses are convex and falling functions of m:
@@ -44,22 +44,22 @@ class Comparator:
         return float(np.linalg.norm(self.U))
 
     def losses(self, loss: ComparatorLoss) -> Numbers:
-        """The exact loss in every round."""
+        """Return the exact loss in every round."""
         margin, _ = _margins(self.scores, self.y, 1.0 if loss == "logistic" else 0.0)
         return _value(loss, margin, 0.0)
 
     def scaled(self, factor: float) -> Comparator:
-        """The same directions, longer or shorter."""
+        """Return the classifier with its vectors scaled by a factor."""
         return Comparator(factor * self.U, factor * self.scores, self.y)
 
 
 def make_comparator(U: Numbers, rounds: Rounds) -> Comparator:
-    """A given classifier on these rounds."""
+    """Return the classifier U with its scores on these rounds."""
     return Comparator(U, np.asarray(rounds.X @ U.T), rounds.y)
 
 
 def zero_comparator(rounds: Rounds) -> Comparator:
-    """U = 0."""
+    """Return the classifier U = 0."""
     return make_comparator(np.zeros((rounds.kinds, rounds.X.shape[1])), rounds)
 
 
@@ -71,7 +71,7 @@ def fit(
     start: Numbers | None = None,
     weights: Numbers | None = None,
 ) -> Comparator:
-    """The U that minimises the sum of (weighted) losses plus penalty/2 ||U||^2.
+    """Return the U that minimises the sum of (weighted) losses plus penalty/2 ||U||^2.
 
     >>> rounds = Rounds(np.array([[1.0], [1.0]]), np.array([0, 1]), (0, 1), "coin")
     >>> abs(fit("logistic", rounds, 1.0).U).max() < 1e-6
@@ -87,7 +87,7 @@ def fit(
 def objective(
     loss: ComparatorLoss, rounds: Rounds, penalty: float, temperature: float, weights: Numbers | None, U: Numbers
 ) -> tuple[float, Numbers]:
-    """The soft sum of losses plus penalty/2 ||U||^2, and its gradient."""
+    """Return the smoothed sum of losses plus penalty/2 ||U||^2, and its gradient."""
     scores = np.asarray(rounds.X @ U.T)
     margin, shares = _margins(scores, rounds.y, temperature)
     values, slopes = _value(loss, margin, temperature), _slope(loss, margin, temperature)
@@ -99,7 +99,7 @@ def objective(
 
 
 def minimise(function: Callable[[Numbers], tuple[float, Numbers]], start: Numbers) -> Numbers:
-    """The minimiser of a smooth convex function, by L-BFGS."""
+    """Return the minimiser of a smooth convex function, found by L-BFGS."""
 
     def flat(vector: Numbers) -> tuple[float, Numbers]:
         value, gradient = function(vector.reshape(start.shape))
@@ -113,7 +113,10 @@ def minimise(function: Callable[[Numbers], tuple[float, Numbers]], start: Number
 def fit_path(
     loss: Callable[[Numbers], tuple[float, Numbers]], start: Numbers, penalties: Iterable[float]
 ) -> Iterator[Numbers]:
-    """Yield `start`, and for each penalty the U that minimises a loss plus penalty/2 ||U||^2; `loss` gives its value and gradient."""
+    """Yield `start`, then for each penalty the U that minimises the loss plus penalty/2 ||U||^2.
+
+    `loss` returns its value and gradient.
+    """
     yield start
     for penalty in penalties:
 
@@ -126,7 +129,10 @@ def fit_path(
 
 
 def fit_in_ball(loss: ComparatorLoss, rounds: Rounds, penalty: float, radius: float) -> Comparator:
-    """The same with ||U|| <= radius: the penalty that U needs to fit is found by halving, and U then stretched to the ball."""
+    """Return the U with ||U|| <= radius that minimises the losses plus penalty/2 ||U||^2.
+
+    If U is too long, the penalty at which it fits is found by bisection, and U is then stretched to the ball.
+    """
     found = zero_comparator(rounds)
     high = max(penalty, PENALTIES[0] * rounds.longest**2)
     low = high
@@ -144,7 +150,10 @@ def fit_in_ball(loss: ComparatorLoss, rounds: Rounds, penalty: float, radius: fl
 
 
 def path(loss: ComparatorLoss, rounds: Rounds, weights: Numbers | None = None) -> list[Comparator]:
-    """U = 0, and the fits for penalties from large to small: somewhere among them is the best for any mix of loss and length."""
+    """Return U = 0 and the fits for penalties from large to small.
+
+    For any mix of loss and length, one of them is near the best.
+    """
     found = [zero_comparator(rounds)]
     size = rounds.longest**2 * (1.0 if weights is None else float(np.median(weights[weights > 0.0])))
     for penalty in PENALTIES:
@@ -155,7 +164,10 @@ def path(loss: ComparatorLoss, rounds: Rounds, weights: Numbers | None = None) -
 def best(
     candidates: Iterable[Comparator], bound: Callable[[Comparator], float], radius: float = math.inf
 ) -> Comparator:
-    """The candidate with the smallest bound, stretched (up to the radius) or shrunk to where it is smallest."""
+    """Return the best candidate, scaled to the length at which the bound is smallest.
+
+    The best candidate has the smallest bound; it is not stretched beyond the radius.
+    """
     chosen = min(candidates, key=bound)
     if chosen.norm == 0.0:
         return chosen
@@ -167,7 +179,7 @@ def best(
 
 
 def _margins(scores: Numbers, y: NDArray[np.int64], temperature: float) -> tuple[Numbers, Numbers]:
-    """How far each label leads the (soft) maximum of the others, and the shares of those in it."""
+    """Return each label's lead over the (soft) maximum of the others, and the others' weights in it."""
     rows = np.arange(len(y))
     others = scores.copy()
     others[rows, y] = -np.inf

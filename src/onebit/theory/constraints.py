@@ -1,7 +1,7 @@
-"""Rows in which scores and lengths are computed, and the constraints that the notions of separability put on their scores.
+"""The separability constraints on the scores of rows, and the spaces in which scores are computed.
 
-A constraint has a row and a column, and is numbered row by row. Its value is linear in the scores of its row and in the thresholds,
-and must be at least the margin.
+Constraints are arranged as (row, column) and numbered row by row. A constraint's value is linear in the scores of its row and in the
+thresholds, and must be at least the margin.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Labels = NDArray[np.int64]
 
 
 def import_extra(module: str) -> Any:
-    """A module of the extra `theory`; a sentence where it is missing."""
+    """Import a module of the extra `theory`; raise MissingExtraError if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -50,7 +50,7 @@ class MarginRows:
 
     @classmethod
     def read(cls, X: Any, bias: bool) -> MarginRows:
-        """From what a user gives; what is no table of finite numbers is refused."""
+        """Convert user input; raise InputError unless it is a table of finite numbers."""
         features = Features(Options(dtype="float64"))
         features.settle(X)
         table = features.table(X)
@@ -68,37 +68,37 @@ class MarginRows:
 
     @property
     def width(self) -> int:
-        """How many columns a vector has."""
+        """The number of columns of a vector."""
         return int(self.values.shape[1]) + self.bias
 
     def only(self, numbers: NDArray[Any]) -> MarginRows:
-        """Some of the rows. `longest` stays: it is what a margin is measured by."""
+        """Return some of the rows, with the same `longest`, which margins are measured by."""
         return MarginRows(self.values[numbers], self.bias, self.longest)
 
     def scores(self, vectors: Numbers) -> Numbers:
-        """<x, v> of every row with every vector."""
+        """Return <x, v> for every row and every vector."""
         if not self.bias:
             return np.asarray(self.values @ vectors.T)
         return np.asarray(self.values @ vectors[:, :-1].T) + vectors[:, -1]
 
     def gram(self, numbers: Labels) -> Numbers:
-        """<x, x'> of these rows with each other."""
+        """Return the Gram matrix of these rows."""
         some = self.values[numbers]
         product = some @ some.T
         return np.asarray(product if isinstance(product, np.ndarray) else product.toarray()) + float(self.bias)
 
     def combined(self, numbers: Labels, weights: Numbers) -> Numbers:
-        """The sum of these rows, `weights` (rows, vectors) times: one vector for each column of the weights."""
+        """Return sums of these rows weighted by `weights` (rows, vectors), one vector per column."""
         vectors = np.asarray((self.values[numbers].T @ weights).T)
         return np.column_stack([vectors, weights.sum(axis=0)]) if self.bias else vectors
 
 
 @dataclass(frozen=True)
 class LabelledRows:
-    """Rows, their labels, and in a kernel's space the matrix that the coordinates of the rows come from.
+    """Rows and their labels; in a kernel's space, also the kernel matrix of the rows.
 
-    A kernel's space has too many dimensions for vectors: there they are sums of rows. The eigenvectors of the matrix of kernel values
-    give every row as many coordinates as there are rows, at most, with the same dot products.
+    A kernel's space has too many dimensions for explicit vectors: there they are sums of rows. The eigenvectors of the kernel matrix give
+    every row at most as many coordinates as there are rows, with the same dot products.
     """
 
     rows: MarginRows
@@ -109,7 +109,7 @@ class LabelledRows:
 
     @classmethod
     def read(cls, X: Any, labels: Labels, classes: int, bias: bool, kernel: str | None) -> LabelledRows:
-        """From what a user gives; what is no table, or not for this kernel, is refused."""
+        """Convert user input; raise InputError if it is no table or is not valid for this kernel."""
         rows = MarginRows.read(X, bias)
         chosen = None if kernel is None else Kernel.read(kernel, int(rows.values.shape[1]))
         if chosen is None or chosen.code == LINEAR:
@@ -131,7 +131,10 @@ class LabelledRows:
         return cls(MarginRows(coordinates, False, longest), labels, classes, str(chosen), matrix)
 
     def vectors(self, solutions: Sequence[Solution | None], scales: Sequence[float]) -> Numbers:
-        """The vectors of solutions, so many times and one below the other: by columns, or in a kernel's space by rows."""
+        """Return the vectors of the solutions, each times its scale, stacked.
+
+        A vector has coefficients for the columns, or in a kernel's space for the rows.
+        """
         found = []
         for solution, scale in zip(solutions, scales, strict=True):
             heads = 1 if solution is None else len(solution.vectors)
@@ -147,7 +150,10 @@ class LabelledRows:
         return np.vstack(found)
 
     def scores(self, vectors: Numbers) -> tuple[Numbers, float]:
-        """The scores of all rows, and the sum of the squared lengths of the vectors, from the rows or the kernel alone."""
+        """Return the scores of all rows and the sum of the squared lengths of the vectors.
+
+        Both are computed from the original rows or the kernel matrix alone.
+        """
         if self.matrix is None:
             return self.rows.scores(vectors), float(np.square(vectors).sum())
         scores = self.matrix @ vectors.T
@@ -155,7 +161,7 @@ class LabelledRows:
 
 
 def _kernel_matrix(kernel: Kernel, dense: Numbers) -> Numbers:
-    """The matrix of kernel values; where a row is not for this kernel, the longest is named."""
+    """Return the kernel matrix; if a row is not valid for the kernel, the error names the longest."""
     try:
         return kernel.matrix(dense, dense)
     except OnebitError as error:
@@ -166,33 +172,36 @@ def _kernel_matrix(kernel: Kernel, dense: Numbers) -> Numbers:
 
 @dataclass(frozen=True)
 class Constraints(ABC):
-    """The constraints of one program, which depend on the label of their row."""
+    """The constraints of one program; which ones a row has depends on its label."""
 
     labels: Labels
 
     @property
     def columns(self) -> int:
-        """How many constraints a row has."""
+        """The number of constraints per row."""
         return 1
 
     @abstractmethod
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
-        """The value of every constraint (rows, columns); infinite where there is none."""
+        """Return the value of every constraint (rows, columns); infinite where there is none."""
 
     @abstractmethod
     def parts(self, numbers: Labels, columns: Labels) -> tuple[Numbers, Numbers]:
-        """How these constraints depend on the scores of their row, and on the thresholds."""
+        """Return the coefficients of these constraints for their row's scores and for the thresholds."""
 
     def middles(self, scores: Numbers) -> Numbers:
-        """The best thresholds for these scores; most constraints have none."""
+        """Return the best thresholds for these scores; most kinds of constraints have no thresholds."""
         return np.zeros(0)
 
     def has(self, label: int, column: int) -> bool:
-        """Whether rows of this label have a constraint in this column."""
+        """Return True if rows with this label have a constraint in this column."""
         return True
 
     def some(self, count: int) -> Labels:
-        """About `count` constraints to begin with, as row * columns + column: rows of every label at equal distances, in every column."""
+        """Return about `count` constraints to start with, as row * columns + column.
+
+        They cover every column, with evenly spaced rows of every label.
+        """
         names = np.unique(self.labels)
         each = max(2, count // (len(names) * self.columns))
         found = []
@@ -204,7 +213,10 @@ class Constraints(ABC):
 
 
 class Against(Constraints):
-    """One class against all others, through the origin: the score is positive for the rows with label 1, else negative."""
+    """One class against all others: positive scores for rows with label 1, else negative ones.
+
+    The boundary goes through the origin.
+    """
 
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
         return np.where(self.labels[:, None] == 1, scores, -scores)
@@ -215,7 +227,7 @@ class Against(Constraints):
 
 @dataclass(frozen=True)
 class Leading(Constraints):
-    """The score of the label leads all others."""
+    """The score of a row's label leads all other scores."""
 
     heads: int
 
@@ -239,7 +251,7 @@ class Leading(Constraints):
 
 @dataclass(frozen=True)
 class Ordered(Constraints):
-    """The labels lie one after the other along one score, with a threshold between any two neighbours."""
+    """The labels lie in order along one score, with a threshold between neighbouring labels."""
 
     count: int
 
@@ -248,7 +260,7 @@ class Ordered(Constraints):
         return self.count - 1
 
     def has(self, label: int, column: int) -> bool:
-        """A label is next to the threshold below it and to that above."""
+        """Return True for the thresholds just below and just above the label."""
         return column in (label - 1, label)
 
     def values(self, scores: Numbers, thresholds: Numbers) -> Numbers:
@@ -261,7 +273,7 @@ class Ordered(Constraints):
         return side[:, None], -side[:, None] * (columns[:, None] == np.arange(self.columns))
 
     def middles(self, scores: Numbers) -> Numbers:
-        """Halfway between the highest score of a label and the lowest of the next."""
+        """Return the midpoints between the highest score of a label and the lowest of the next one."""
         score = scores[:, 0]
         highest = np.array([score[self.labels == label].max() for label in range(self.columns)])
         lowest = np.array([score[self.labels == label + 1].min() for label in range(self.columns)])

@@ -1,10 +1,10 @@
-"""Group weak separability: the programs between groups and within one, and the order of classes in a group.
+"""Group weak separability: programs between groups and within groups, and the order of classes.
 
 For the vector u'_g along which the classes of a group are told apart, Prompak (2017) asks for a difference of 2 gamma between any two
 rows of different classes, and goes on (Lemma 3) as if every class lay in an interval of its own. The definition alone lets classes
 interleave (A at 0 and 2, B at 1), which the lemma, and all that rests on it, forbids. So here the classes lie one after the other
-along u'_g, with thresholds between them from which every row keeps a distance of gamma. The order that has the largest margin is
-found by trying.
+along u'_g, with thresholds between them from which every row keeps a distance of gamma. The order with the largest margin is found
+by trying all orders.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Partition = tuple[Group, ...]
 
 @dataclass(frozen=True)
 class Grouped:
-    """A partition with the classes of every group in their order, and the vectors that part them."""
+    """A partition with the classes of every group in order, and the vectors that separate them."""
 
     groups: Partition
     between: Solution | None  # none where there is one group
@@ -33,19 +33,21 @@ class Grouped:
 
     @property
     def lower(self) -> tuple[float, float]:
-        """The largest margin between the groups, and that within them: the budget of length is shared by the groups."""
+        """The largest margins between and within the groups; within, the groups share the length budget."""
         between = np.inf if self.between is None else self.between.lower
         return between, shared_margin([one.lower for one in self.within if one is not None])
 
     @property
     def upper(self) -> float:
-        """No vectors have a larger margin under this partition."""
+        """An upper bound on the margin of any vectors under this partition."""
         between = np.inf if self.between is None else self.between.upper
         return min(between, shared_margin([one.upper for one in self.within if one is not None]))
 
 
 def shared_margin(margins: list[float]) -> float:
-    """The margin of several vectors whose squared lengths sum to one, from what each would have with a length of one.
+    """Return the common margin of several vectors whose squared lengths sum to one.
+
+    `margins` are those that each vector would have with length one.
 
     >>> round(shared_margin([3.0, 4.0]), 12), shared_margin([1.0, 0.0]), shared_margin([])
     (2.4, 0.0, inf)
@@ -57,7 +59,7 @@ def shared_margin(margins: list[float]) -> float:
 
 @dataclass
 class Programs:
-    """The programs of one table. Those within groups are solved once."""
+    """The margin programs of one table; those within groups are solved only once."""
 
     rows: MarginRows
     labels: Labels
@@ -66,7 +68,7 @@ class Programs:
     _ordered: dict[Group, Solution] = field(default_factory=dict)
 
     def under(self, groups: Partition) -> Grouped:
-        """The vectors between and within these groups."""
+        """Return the best vectors between and within these groups."""
         found = [self.within(group) for group in groups]
         between = None
         if len(groups) > 1:
@@ -80,10 +82,12 @@ class Programs:
         return Leading(position[self.labels], len(groups))
 
     def within(self, group: Group) -> tuple[Group, Solution | None]:
-        """The classes of a group in their best order, those without rows last; and its vector, with no margin where no order has one.
+        """Return the classes of a group in their best order, and the vector that separates them.
 
-        Orders grow class by class. One that begins without a margin, or with a smaller one than the best whole order has, can
-        only get worse.
+        Classes without rows come last. If no order has a margin, the returned solution has none either.
+
+        Orders grow class by class. One that starts without a margin, or with a smaller one than the best complete order has, can only get
+        worse.
         """
         here = self._here(group)
         absent = tuple(one for one in group if one not in here)
@@ -110,7 +114,10 @@ class Programs:
         return order + absent, solution
 
     def ordered(self, order: Group) -> Solution:
-        """The vector along which classes come in this order; of an order and its opposite, in the one that is smaller."""
+        """Return the vector along which classes come in this order.
+
+        An order and its reverse share one solution, that of the lexicographically smaller order.
+        """
         order = min(order, order[::-1])
         if order not in self._ordered:
             mine, constraints = self.in_order(order)
@@ -119,7 +126,7 @@ class Programs:
         return self._ordered[order]
 
     def in_order(self, order: Group) -> tuple[Labels, Ordered]:
-        """Which rows have one of these classes, and their constraints if the classes come in this order."""
+        """Return the rows that have one of these classes, and their constraints for this order."""
         here = self._here(order)
         mine = np.flatnonzero(np.isin(self.labels, here))
         position = np.zeros(self.classes, dtype=np.int64)
@@ -127,7 +134,7 @@ class Programs:
         return mine, Ordered(position[self.labels[mine]], len(here))
 
     def slacks(self, grouped: Grouped) -> Numbers:
-        """How far each row is from its margins, in margins, in the programs that have none (`softly`)."""
+        """Return each row's slack, in margins, in those programs that have no margin (see `softly`)."""
         slacks = np.zeros(self.rows.height)
         if grouped.between is not None and not grouped.between.separable:
             slacks = np.minimum(slacks, softly(self.rows, self.leading(grouped.groups))[0])
@@ -141,5 +148,5 @@ class Programs:
         return slacks
 
     def _here(self, group: Group) -> Group:
-        """The classes that have rows: others need no position in an order."""
+        """Return the classes of the group that have rows; others need no position in an order."""
         return tuple(one for one in group if (self.labels == one).any())

@@ -1,4 +1,4 @@
-"""How separable data are: strongly, weakly or group weakly, with which margin, and which rows are in the way.
+"""The separability of data: strong, weak or group weak, with the margin and the rows in the way.
 
 The definitions are those of Prompak (2017), after Beygelzimer et al. (2019). With squared lengths of the vectors that sum to 1 at
 most, for all rows x of class y:
@@ -38,15 +38,15 @@ _SAMPLE = 23  # what is drawn from the seed: which rows
 
 @dataclass(frozen=True)
 class Margin:
-    """How separable some rows are. Made by `onebit.theory.margin`.
+    """The separability of some rows, as returned by `onebit.theory.margin`.
 
-    `margin` is what the vectors have (0.0 where there is no margin), `upper` what none can exceed. `certified` says that both were
-    recomputed from the rows and are the same to six digits, or that `upper` is as good as 0. `slack` is the smallest distance of a
-    constraint from `margin`, recomputed; it is 0 up to rounding.
+    `margin` is the margin of the vectors (0.0 if there is none), `upper` a bound that no vectors can exceed. `certified` says that both were
+    recomputed from the rows and agree to six digits, or that `upper` is as good as 0. `slack` is the smallest distance of a constraint from
+    `margin`, recomputed; it is 0 up to rounding.
 
-    `worst` are the rows most in the way where there is no margin: (row, slack), counted from 0 as the data have them. For them the
-    sum of squared violations is minimised, over the 1,000 constraints that are broken most where there are more; a slack of -1 is on
-    the boundary, one below that on the wrong side.
+    `worst` has the rows most in the way if there is no margin: (row, slack), counted from 0 in the order of the data. For them the sum of
+    squared violations is minimised, over the 1,000 most violated constraints if there are more; a slack of -1 is on the boundary, one below
+    that on the wrong side.
 
     In a kernel's space the vectors are given by their coefficients for the rows `support`: <x, w> = sum of w_s k(x_s, x).
     """
@@ -83,11 +83,11 @@ def margin(
     told: Told | None = None,
     **data: Any,
 ) -> Margin:
-    """The largest margin of data, or a proof that they have none and the rows most in the way.
+    """Return the largest margin of data, or a proof that there is none and the rows in the way.
 
     `X` is a data name, a path, a source, or rows with labels `y`; the further keywords are those of `onebit.data.source_of`. `rounds` rows are
     drawn by a generator, or sampled from a file, with `seed`. `groups` are lists of classes, which the kind "group" needs. `kernel`
-    is as for a learner, `bias` reads x as (x, 1). `told` is called with the progress.
+    is as for a learner, `bias` reads x as (x, 1). `told` is called with texts on the progress.
 
     >>> found = margin([[0.0, 1.0], [1.0, 0.0]], ["up", "right"], kind="weak")
     >>> round(found.margin, 6), found.vectors.round(3).tolist(), found.certified
@@ -128,7 +128,7 @@ def _sample_rows(X: Any, height: int, rounds: int | None, seed: int) -> tuple[An
 
 
 def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, ...]) -> Partition:
-    """The groups as indices of classes; a class that is missing, unknown or there twice is named."""
+    """Return the groups as class indices; raise InputError for missing, unknown or repeated classes."""
     position = {name: number for number, name in enumerate(classes)}
     spelt = {str(name): number for name, number in position.items()}  # 0 may be said as "0"
     found: list[tuple[int, ...]] = []
@@ -162,7 +162,7 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
 def _make_margin(
     found: Found, kind: str, table: LabelledRows, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]
 ) -> Margin:
-    """What was found, in terms of what was given."""
+    """Build the `Margin` in terms of the given rows and classes."""
     separable = found.lower > 0.0
     if separable:
         holds = found.slack >= -EXACT * found.lower and found.length <= 1.0 + EXACT
@@ -203,9 +203,10 @@ def _make_margin(
 
 @dataclass(frozen=True)
 class Found:
-    """The largest margin is from `lower` to `upper`; there is none where `lower` is 0, and `slacks` says of every row how far it is off.
+    """The largest margin lies between `lower` and `upper`; there is none if `lower` is 0.
 
-    `slack` and `length` are recomputed: by how much a constraint is above `lower`, at least, and the squared length of the vectors.
+    In that case `slacks` says how far each row is from its margin. `slack` and `length` are recomputed: the smallest excess of a constraint over
+    `lower`, and the squared length of the vectors.
     """
 
     lower: float
@@ -221,7 +222,10 @@ class Found:
 
 
 def strong(table: LabelledRows, told: Told | None) -> Found:
-    """One program a class, that class against all others; each vector gets its share of the length."""
+    """Solve for strong separability: one program per class against all others.
+
+    Each vector gets its share of the length.
+    """
     against = [Against((table.labels == one).astype(np.int64)) for one in range(table.classes)]
     solutions = [largest_margin(table.rows, one, told) for one in against]
     lower, upper = (2.0 * shared_margin([getattr(one, end) for one in solutions]) for end in ("lower", "upper"))
@@ -236,7 +240,7 @@ def strong(table: LabelledRows, told: Told | None) -> Found:
 
 
 def weak(table: LabelledRows, told: Told | None) -> Found:
-    """One program for all classes."""
+    """Solve for weak separability: one program for all classes."""
     leading = Leading(table.labels, table.classes)
     solution = leading_margin(table.rows, leading, told)
     if not solution.separable:
@@ -248,7 +252,10 @@ def weak(table: LabelledRows, told: Told | None) -> Found:
 
 
 def by_groups(table: LabelledRows, told: Told | None, partition: Partition) -> Found:
-    """One program between the groups and one within each, in its best order."""
+    """Solve for group weak separability: one program between groups, and one within each group.
+
+    The classes of a group take their best order.
+    """
     programs = Programs(table.rows, table.labels, table.classes, told)
     grouped = programs.under(partition)
     lower = min(grouped.lower)

@@ -1,7 +1,7 @@
-"""`onebit.theory.bounds`: what the papers promise of a learner on given data, beside what its runs did.
+"""`onebit.theory.bounds`: the bounds that papers promise a learner on given data, next to its runs.
 
 The rows, their order and the noise in their labels are those of one seed, the same in all runs, as the theorems have it: only the
-learner's own chance differs from run to run.
+learner's own randomness differs from run to run.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ EQUAL_WITHIN = (
 
 @dataclass(frozen=True)
 class CheckedBound:
-    """A bound and what was measured: one number for each run that was looked at."""
+    """A bound and what was measured: one number for each run measured."""
 
     bound: Bound
     measured: tuple[float, ...]
@@ -48,11 +48,10 @@ class CheckedBound:
 
     @property
     def held(self) -> bool | None:
-        """Whether the runs kept it; for a bound in expectation, whether the interval of their mean reaches down to it.
+        """True if the runs kept the bound; None if there is nothing to compare.
 
-        A mean that is promised to be equal to something keeps that within twice its interval, about four standard errors.
-
-        None where there is nothing to compare: the theorem could not be read, or is about another learner.
+        A bound in expectation is kept if the interval of the mean reaches down to it. A mean that is promised to equal a value must be within twice
+        its interval of it, about four standard errors. There is nothing to compare if the theorem could not be read or is about another learner.
         """
         if math.isnan(self.bound.value) or not self.bound.applies:
             return None
@@ -68,7 +67,7 @@ class CheckedBound:
 
     @property
     def measured_text(self) -> str:
-        """What was measured, for people: a mean, with its interval where it is about small numbers; nothing where nothing was."""
+        """The measured mean as text, with its interval if numbers are small; empty if not measured."""
         mean = self.mean
         if not self.bound.applies:
             return ""
@@ -82,7 +81,7 @@ class CheckedBound:
 
 
 def check_bounds(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Bound]) -> list[CheckedBound]:
-    """Bounds beside the mistakes of runs with these errors, or beside what a theorem says to look at."""
+    """Pair bounds with the mistakes of runs with these errors, or with what the theorem measures."""
     mistakes = tuple(float(round(error * rounds)) for error in errors)
     return [CheckedBound(bound, mistakes if bound.left is None else bound.left) for bound in bounds]
 
@@ -90,9 +89,10 @@ def check_bounds(errors: NDArray[np.float64], rounds: int, bounds: Sequence[Boun
 def mistake_curves(
     rule: str, marks: NDArray[np.int64], played: NDArray[np.float64], bounds: Sequence[Bound], title: str
 ) -> Curves:
-    """Mistakes so far with their interval, one line of `played` for each run, and the bounds that are known on the way.
+    """Return the curves of mistakes so far with their interval, and of the bounds with a line.
 
-    Those that end below the number of rounds are drawn; where there are none, the lowest, beside the line of all rounds.
+    `played` has one row per run. Bounds that end below the number of rounds are drawn; if there are none, the lowest bound is, next to the line
+    of all rounds.
     """
     mean, half = means_and_halves(played * marks)
     ends = ((mean - half).tolist(), (mean + half).tolist()) if len(played) > 1 else (None, None)
@@ -110,7 +110,7 @@ def mistake_curves(
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the theorems promise of a learner on some data, beside its runs."""
+    """The bounds that theorems promise a learner on some data, next to its runs."""
 
     result: Result = field(repr=False)
     rows: list[CheckedBound]
@@ -119,7 +119,7 @@ class Bounds:
     command: str
 
     def __getitem__(self, name: str) -> CheckedBound:
-        """The bound of this name."""
+        """Return the bound with this name."""
         for one in self.rows:
             if one.bound.name == name:
                 return one
@@ -129,7 +129,7 @@ class Bounds:
 
     @property
     def broken(self) -> list[CheckedBound]:
-        """Bounds that are proved, and were not kept: there should be none."""
+        """The bounds that are proved but were not kept; there should be none."""
         return [one for one in self.rows if one.held is False and one.bound.holds in ("proved", "vacuous")]
 
     @cached_property
@@ -137,7 +137,7 @@ class Bounds:
         return [round(error * self.result.rounds) for error in self.result.errors.tolist()]
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, as `onebit bounds --json` prints it."""
+        """Return the bounds as plain values, as printed by `onebit bounds --json`."""
         return {
             "rule": self.result.rule,
             "params": self.result.params,
@@ -151,7 +151,7 @@ class Bounds:
         }
 
     def page(self) -> Page:
-        """The page: the bounds, and the mistakes drawn against them."""
+        """Build the page: the table of bounds, and the mistakes drawn against them."""
         text = [
             f"{self.result.runs} runs of {self.result.rounds:,} rounds on the same rows and labels; only the learner's own chance differs. "
             "U is the best linear classifier in hindsight, fitted for each bound; any other U gives a larger one. A bound in "
@@ -167,7 +167,7 @@ class Bounds:
         return Page(title, self.command, parts, facts(None), {"bounds": self.command})
 
     def table(self) -> Table:
-        """All bounds with what was measured."""
+        """Return a table of all bounds with the measured values."""
         columns = [
             Column("theorem"),
             Column("says"),
@@ -207,9 +207,9 @@ def bounds(
     command: str = "",
     **options: Any,
 ) -> Bounds:
-    """All bounds of the papers that apply to a learner, computed on these data, beside the mistakes of its runs.
+    """Compute all bounds of the papers that apply to a learner on these data, and run the learner.
 
-    `X` and `y` are what `onebit.run` takes, and its keywords (`rounds`, `order`, `prepare`, ...) say how the data come. `groups`
+    `X` and `y` are what `onebit.run` takes, and its keywords (`rounds`, `order`, `prepare`, ...) say how the data arrive. `groups`
     are for the theorems on group weakly separable classes. The comparators need SciPy, the margins Clarabel.
 
     >>> from onebit.theory.mistakes import bounds

@@ -1,16 +1,16 @@
-"""The largest margin of linear constraints, by a convex solver, with a proof on both sides.
+"""The largest margin under linear constraints, by a convex solver, with bounds from both sides.
 
 Every notion of separability asks for vectors v of length 1 with <v, a_c> >= gamma for all constraints c, where a_c is made of a
-row (and v stands for all vectors, one behind the other). The largest gamma is the distance of the origin from the convex hull of
+row (and v stands for all vectors, concatenated). The largest gamma is the distance of the origin from the convex hull of
 the a_c. Both ends are checked on the rows themselves, whatever the solver did:
 
 - v gives a margin of min_c <v, a_c>, which is at most the largest;
 - any weights alpha >= 0 that sum to 1 give |sum_c alpha_c a_c|, which is at least the largest: <v, .> of that sum is an average
-  of the <v, a_c>. Where it is 0 there is no margin at all (Gordan's theorem).
+  of the <v, a_c>. If it is 0 there is no margin at all (Gordan's theorem).
 
 The distance is a convex quadratic program in alpha, for Clarabel. (In v it is the same program, but for dense rows its sparse
 factorisation takes 30 times as long.) A table has many more constraints than matter: the program is solved for a few of them, those
-that its answer breaks most are added, those that do not matter dropped, until none is broken (cutting planes).
+that its answer violates most are added, those that do not matter dropped, until none is violated (cutting planes).
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ _LARGE = 1e-6  # a margin whose square is above this share of the longest row's 
 
 @dataclass(frozen=True)
 class Solution:
-    """Vectors of length 1 in all, and what is proved: the largest margin is from `lower` to `upper`; none where `lower` <= 0."""
+    """Vectors of total length 1; the largest margin is proved to lie between `lower` and `upper`.
+
+    There is none if `lower` <= 0.
+    """
 
     vectors: Numbers  # (heads, columns)
     thresholds: Numbers
@@ -52,12 +55,12 @@ class Solution:
 
     @property
     def separable(self) -> bool:
-        """Whether there is a margin."""
+        """True if there is a margin."""
         return self.lower > 0.0
 
 
 def largest_margin(rows: MarginRows, constraints: Constraints, told: Told | None = None) -> Solution:
-    """The vectors with the largest margin, or a proof that there is none."""
+    """Return the vectors with the largest margin, or a proof that there is none."""
     best: Solution | None = None
     for number, answer in enumerate(_answers(rows, constraints, 0.0, MOST)):
         found = answer.solution(rows, constraints)
@@ -79,9 +82,9 @@ def largest_margin(rows: MarginRows, constraints: Constraints, told: Told | None
 
 
 def leading_margin(rows: MarginRows, constraints: Leading, told: Told | None = None) -> Solution:
-    """`largest_margin`; in a large table first for two labels at a time.
+    """Return `largest_margin` for `Leading` constraints; in a large table, try pairs of labels first.
 
-    Where two have none, all have none, and a program for two settles that much sooner than one for all: of vectors with squared
+    If two labels have no margin, all have none, and a program for two settles that much sooner than one for all: of vectors with squared
     lengths of 1 in all, the difference of two is sqrt 2 long at most.
     """
     if rows.height >= _PAIRS and constraints.heads > 2:
@@ -96,10 +99,11 @@ def leading_margin(rows: MarginRows, constraints: Leading, told: Told | None = N
 
 
 def softly(rows: MarginRows, constraints: Constraints) -> tuple[Numbers, float]:
-    """How far each row is from its margin where not all can have one, in margins (0: none is broken; below -1: the wrong side).
+    """Return each row's slack, in margins, when not all can have one; also the squared violations.
 
-    The vectors minimise |v|^2 + sum of squared violations / (SOFTNESS R^2), over the constraints that are broken most where more
-    than MOST_SOFT count. Beside the slack of each row, the sum of the squared violations.
+    A slack of 0 violates no constraint; one below -1 is on the wrong side. The vectors minimise |v|^2 + sum of squared violations /
+    (SOFTNESS R^2), over the constraints that are violated most if more than MOST_SOFT count. The second value is the sum of the squared
+    violations.
     """
     softness = SOFTNESS * rows.longest**2 or 1.0
     values = np.zeros((rows.height, 1))
@@ -113,7 +117,7 @@ def softly(rows: MarginRows, constraints: Constraints) -> tuple[Numbers, float]:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What solving for some constraints gave, and what it means for all of them."""
+    """The solution for some constraints, and the resulting values of all constraints."""
 
     alpha: Numbers
     rows: NDArray[np.int64]
@@ -124,7 +128,7 @@ class _Answer:
     values: Numbers
 
     def solution(self, rows: MarginRows, constraints: Constraints) -> Solution:
-        """The vectors with length 1."""
+        """Return the solution with its vectors scaled to length 1."""
         length = float(np.linalg.norm(self.vectors))
         if length == 0.0:
             return Solution(self.vectors, self.thresholds, 0.0, 0.0, self.rows, 0.0 * self.heads)
@@ -138,11 +142,12 @@ class _Answer:
 
 
 def _answers(rows: MarginRows, constraints: Constraints, softness: float, most: int) -> Iterator[_Answer]:
-    """One answer after another, each for constraints that the one before it broke, until there are none or too many.
+    """Yield answers, each for the constraints that the previous one violated.
 
-    What carries nothing and is far from being broken is dropped, and comes back when it is broken. That is done only after progress,
-    so that nothing comes back for ever; and while no answer has a margin, only as long as one may be large: where there is none,
-    the more constraints the clearer. With nothing more to add it is done to be exact: fewer constraints are solved for to more digits.
+    Stops when no constraint is violated, or too many are. Constraints that carry no weight and are far from being violated are dropped, and
+    come back when they are violated. That is done only after progress, so that nothing comes back for ever; and while no answer has a margin,
+    only as long as one may be large: if there is none, more constraints make that clearer. With nothing more to add, the last constraints are
+    solved again for precision: with fewer constraints the solution has more digits.
     """
     working = constraints.some(_START)
     square, smallest, again = rows.longest**2, np.inf, _AGAIN
@@ -184,9 +189,9 @@ def _answers(rows: MarginRows, constraints: Constraints, softness: float, most: 
 
 
 def nearest(gram: Numbers, cuts: Numbers, square: float) -> tuple[Numbers, Numbers]:
-    """The alpha >= 0 that sum to 1, with cuts' alpha = 0, for which alpha' gram alpha is smallest; and the multipliers.
+    """Return the alpha that minimises alpha' gram alpha, and the multipliers.
 
-    `square` is about what alpha' gram alpha will be: digits are counted from there.
+    alpha >= 0 sums to 1, with cuts' alpha = 0. `square` is about what alpha' gram alpha will be; precision is relative to it.
 
     >>> alpha, multipliers = nearest(np.array([[1.0, 0.0], [0.0, 3.0]]), np.zeros((2, 0)), 1.0)
     >>> alpha.round(9).tolist(), multipliers.round(9).tolist()
@@ -213,7 +218,10 @@ def nearest(gram: Numbers, cuts: Numbers, square: float) -> tuple[Numbers, Numbe
 
 
 def _balanced(alpha: Numbers, cuts: Numbers) -> Numbers:
-    """Weights from 0 up that sum to 1 and are as heavy above every threshold as below it: exactly, so that they are a proof."""
+    """Return weights that are exactly feasible, so that they are a proof.
+
+    They are at least 0, sum to 1, and are as heavy above every threshold as below it.
+    """
     weights = np.maximum(alpha, 0.0)
     for cut in cuts.T:
         above, below = weights[cut < 0].sum(), weights[cut > 0].sum()

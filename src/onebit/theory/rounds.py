@@ -1,4 +1,4 @@
-"""The rounds that theorems are checked on: one fixed sequence of rows and labels, the same in every run."""
+"""The rounds that theorems are checked on: one fixed sequence of rows and labels for all runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Rounds:
 
     @property
     def zeros(self) -> int:
-        """How many rows are 0: nobody can learn from those."""
+        """The number of rows that are 0, from which no learner can learn."""
         return int(np.count_nonzero(self.squared == 0.0))
 
     @property
@@ -59,7 +59,7 @@ class Rounds:
         return [self.classes[label] for label in self.y.tolist()]
 
     def with_constant(self) -> Rounds:
-        """The same with a constant feature, as a learner with a bias sees them."""
+        """Return the rounds with a constant feature added, as a learner with a bias sees them."""
         ones = np.ones((self.count, 1))
         if is_sparse(self.X):
             sparse = import_extra("scipy.sparse")
@@ -69,13 +69,13 @@ class Rounds:
 
 @dataclass(frozen=True)
 class _FixedRounds:
-    """The rows and labels of a stream with one seed, in the order in which they come; made when first asked for."""
+    """The rows and labels of a stream with one seed, in order; made when first needed."""
 
     given: Stream
     seed: int
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Send what the rounds are made of to other processes, and not the rounds."""
+        """Pickle the stream and the seed, not the rounds made from them."""
         return type(self), (self.given, self.seed)
 
     @cached_property
@@ -92,7 +92,7 @@ class _FixedRounds:
 
 
 def fix_rounds(given: Stream, seed: int) -> Stream:
-    """A stream that gives every run the rounds that `given` has with one seed.
+    """Return a stream that gives every run the rounds that `given` has with one seed.
 
     >>> fixed = fix_rounds(stream("weak2d", rounds=50, order="shuffle"), 0)
     >>> bool((fixed.data(7).X == read_rounds("weak2d", None, 0, {"rounds": 50, "order": "shuffle"}).X).all())
@@ -104,7 +104,10 @@ def fix_rounds(given: Stream, seed: int) -> Stream:
 
 
 def require_immediate_feedback(given: Stream) -> None:
-    """Refuse a stream that no theorem is about."""
+    """Raise InputError for delayed, missing or corrected feedback, candidates or rewards.
+
+    The theorems do not cover such streams.
+    """
     if given.delay is not None or given.missing:
         raise InputError("the theorems are about feedback that comes at once: leave out delay and missing")
     if given.restricted or given.source.rewards or given.corrected:
@@ -114,7 +117,7 @@ def require_immediate_feedback(given: Stream) -> None:
 
 
 def read_rounds(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
-    """The rounds of the stream of this seed; `settings` are those of `onebit.stream`.
+    """Return the rounds of a stream with this seed; `settings` are those of `onebit.stream`.
 
     >>> read_rounds("weak2d", None, 0, {"rounds": 50}).X.shape
     (50, 2)

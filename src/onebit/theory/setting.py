@@ -1,4 +1,4 @@
-"""What theorems are evaluated on: a learner's parameters, the rounds, how separable they are, and traces of its runs."""
+"""The setting of a theorem: a learner's parameters, the rounds, their margins and traces of runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRACED = 60_000  # in all runs together
 
 @dataclass(frozen=True)
 class Trace:
-    """What a learner thought in each round before the feedback, and what it played."""
+    """A learner's scores and greedy label in each round before the feedback, and the label it played."""
 
     scores: NDArray[np.float64]
     played: NDArray[np.int64]
@@ -31,7 +31,10 @@ class Trace:
 
 @dataclass
 class Setting:
-    """A learner on some rounds. `rounds` are as a learner with these options sees them, `given` as they were given."""
+    """A learner on some rounds.
+
+    `given` are the rounds as given, `rounds` as a learner with these options sees them.
+    """
 
     rule: Rule
     options: dict[str, Any]
@@ -44,25 +47,25 @@ class Setting:
 
     @cached_property
     def rounds(self) -> Rounds:
-        """The rounds, with the constant feature where the learner has one."""
+        """The rounds, with a constant feature if the learner has a bias."""
         return self.given.with_constant() if self.options.get("bias") else self.given
 
     @property
     def kernel(self) -> str | None:
-        """The kernel that the learner lives in, if it does."""
+        """The learner's kernel, or None."""
         kernel = self.options.get("kernel")
         return None if kernel is None else str(kernel)
 
     @cached_property
     def planned(self) -> dict[str, Any]:
-        """The options, with those that the rule plans for such a run."""
+        """The options, including those that the rule plans for such a run."""
         if self.rule.plan is None:
             return self.options
         return {**self.options, **self.rule.plan(self.options, self.rounds.count, self.rounds.longest)}
 
     @property
     def record(self) -> Any:
-        """The rule's record of parameters, complete."""
+        """The rule's parameters, complete."""
         return self._settled[0]
 
     @property
@@ -76,7 +79,7 @@ class Setting:
         return self.rule.settle(self.rounds.kinds, own)
 
     def margin(self, kind: str, kernel: str | None = None) -> Any:
-        """How separable the rounds are, as `onebit.theory.margin` has it."""
+        """Return the separability of the rounds, as computed by `onebit.theory.margin`."""
         from onebit.theory.margins import margin
 
         if (kind, kernel) not in self._margins:
@@ -92,7 +95,10 @@ class Setting:
         return self._margins[kind, kernel]
 
     def separators(self) -> list[Comparator]:
-        """The widest separator, scaled so that every row leads by one; none where there is none."""
+        """Return the separator with the largest margin, scaled so that labels lead by at least one.
+
+        Empty if the rounds are not separable.
+        """
         found = self.margin("weak")
         if not found.separable:
             return []
@@ -107,7 +113,7 @@ class Setting:
 
     @cached_property
     def traces(self) -> list[Trace]:
-        """The beginnings of some runs, stepped through by hand."""
+        """The first rounds of some runs, traced by stepping a learner by hand."""
         count = min(self.rounds.count, TRACED_ROUNDS)
         return [self._trace(self.seed + run, count) for run in range(max(1, min(self.runs, TRACED // count)))]
 

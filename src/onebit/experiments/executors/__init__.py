@@ -1,6 +1,6 @@
-"""Where the trials of an experiment run: the threads of this process, a GPU, or a cluster of Dask or Ray.
+"""Executors run the trials of an experiment: on threads, on a GPU, or on a Dask or Ray cluster.
 
-What came of a trial does not depend on the executor, nor does its identity: a trial that has a record is not run again elsewhere.
+Neither the result nor the identity of a trial depends on the executor: a trial that has a record is not run again elsewhere.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ CLUSTERS = ("dask", "ray")
 
 
 class Executor(Protocol):
-    """What runs trials, and gives their records as they come."""
+    """The interface of an executor: it runs trials and yields their records as they finish."""
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """What all runs so far ran on."""
+        """The hardware that was used by all runs so far."""
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
-        """The records of all these trials, in any order; `progress` is told of rounds as they are done.
+        """Run the trials and yield their records in any order; report finished rounds to `progress`.
 
-        Closing the generator stops what is running; a trial that was stopped gives no record.
+        Closing the generator stops the running trials; a stopped trial yields no record.
         """
 
     def close(self) -> None:
-        """End what was started for this executor."""
+        """Stop everything that this executor has started."""
 
 
 def parse_place(on: object) -> tuple[str, str | None]:
-    """What `on` names: one of the executors, and the host and port of a cluster.
+    """Parse the `on` option into the executor's name and the cluster's host and port, if any.
 
     >>> parse_place("dask://localhost:8786")
     ('dask', 'localhost:8786')
@@ -72,9 +72,9 @@ def parse_place(on: object) -> tuple[str, str | None]:
 
 
 def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
-    """The executor that `on` names; close it when all is done.
+    """Return the executor named by `on`; close it when all runs are done.
 
-    `threads` is how many threads of this process run trials, by itself one for each core; a cluster has its own number.
+    `threads` is the number of threads of this process that run trials, one per core by default; clusters ignore it.
     """
     kind, address = parse_place(on)
     if threads is not None:

@@ -1,6 +1,7 @@
-"""The threads of this process, as many as there are cores unless another number is given.
+"""Run trials on threads of this process, one per core by default.
 
-A thread stays with the data it has until their trials run out: few data sets are in memory at a time, however many trials there are.
+A thread keeps taking trials of its current data until they run out, so that few data sets are in memory at a time, however many trials
+there are.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ SIDE_BY_SIDE = (
 
 @dataclass(frozen=True)
 class ThreadsExecutor:
-    """Some threads of this process."""
+    """Runs trials on a number of threads of this process."""
 
     threads: int
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """How many threads, and of which processor."""
+        """The number of threads and the processor's name."""
         return (Resource(f"{format_count(self.threads, 'thread')}, {processor()}"),)
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
-        """The records of these trials as they are done."""
+        """Run the trials and yield their records as they finish."""
         groups = group_by_data(trials)
         require_room((group[0].stream for group in groups), self.threads)
         with closing(execute(groups, self.threads, progress)) as outcomes:
@@ -52,17 +53,17 @@ class ThreadsExecutor:
                 yield make_record(outcome)
 
     def close(self) -> None:
-        """Nothing was started that goes on."""
+        """Do nothing: no thread or process outlives a run."""
 
 
 def threads_executor(threads: int | None = None) -> ThreadsExecutor:
-    """So many threads, by itself one for each core."""
+    """Return an executor with this many threads, one per core by default."""
     return ThreadsExecutor(cores() if threads is None else threads)
 
 
 @cache
 def processor() -> str:
-    """The name of this machine's processor."""
+    """Return the name of this machine's processor."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -72,7 +73,7 @@ def processor() -> str:
 
 
 class _Share(NamedTuple):
-    """The trials that share data and that nobody is at yet."""
+    """The trials that share data and have not been started yet."""
 
     data: SharedData
     left: deque[Trial]
@@ -80,7 +81,7 @@ class _Share(NamedTuple):
 
 
 class _Work:
-    """Trials by the data they share. A thread that asks gets some of the share it is at, if there are any left."""
+    """A queue of trials grouped by shared data; a thread stays with its group while trials are left."""
 
     def __init__(self, groups: Iterable[Sequence[Trial]], threads: int) -> None:
         self._lock = threading.Lock()
@@ -107,24 +108,27 @@ class _Work:
             return mine, [mine.left.popleft() for _ in range(min(mine.together, len(mine.left)))]
 
     def _apart(self, group: Sequence[Trial]) -> deque[Trial]:
-        """The trials of a group, from its own place on: groups have the same learners, and two threads would wait for the same loop to be compiled."""
+        """Return the trials of a group, rotated so that each group starts at a different learner.
+
+        All groups have the same learners; without this, two threads would wait for the same loop to be compiled.
+        """
         trials = deque(group)
         trials.rotate(-(self._groups_begun % self._threads * len(group) // self._threads))
         self._groups_begun += 1
         return trials
 
     def _together(self, trials: int) -> int:
-        """How many of so many trials go through the pieces of their stream together, without leaving another thread idle."""
+        """Return how many trials should walk the pieces of their stream together without idling a thread."""
         self._ahead = self._ahead or next(self._groups, None)
         shares = max(1 if self._ahead is not None else self._threads, -(-trials // SIDE_BY_SIDE))
         return -(-trials // shares)
 
 
 def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress) -> Generator[Outcome, None, None]:
-    """Run groups of trials that share stream and seed on threads, and give outcomes as they come.
+    """Run groups of trials that share stream and seed on threads; yield outcomes as they finish.
 
-    Groups are asked for when a thread is free. Where several need loops that nobody has compiled yet, one is compiled in this process and
-    the others in processes beside it. Closing the iterator stops what is running.
+    A group is taken when a thread is free. If several loops need compiling, one is compiled in this process and the others in helper
+    processes. Closing the iterator stops all running trials.
     """
     work, stop, lock = _Work(groups, threads), threading.Event(), threading.Lock()
     helpers = CompilingProcesses(threads - 1) if threads > 1 else None

@@ -1,4 +1,4 @@
-"""The parts of a page, as plain values: whoever computes the numbers makes these, and the page and the figures show them."""
+"""The parts of a result page as plain values: experiments build them, pages and figures show them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BANDIT, FULL_INFORMATION = (
 
 @dataclass(frozen=True)
 class Band:
-    """A mean at every x, in percent, and the ends of its interval; no ends where there is only one run."""
+    """The mean at every x, in percent, with the ends of its interval; no ends for a single run."""
 
     mean: Sequence[float]
     low: Sequence[float] | None = None
@@ -23,7 +23,10 @@ class Band:
 
 @dataclass(frozen=True)
 class Series:
-    """One learner's curve, in each measure ("played", "greedy"). The group says which feedback it gets."""
+    """One learner's curve in each measure ("played", "greedy").
+
+    `group` names the kind of feedback that the learner gets.
+    """
 
     name: str
     measures: Mapping[str, Band]
@@ -32,7 +35,10 @@ class Series:
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves that share their x. `logarithmic` is the axis at first; a reader of the page can change it."""
+    """Curves that share their x values.
+
+    `logarithmic` is the initial scale of the x axis; the reader of the page can change it.
+    """
 
     title: str
     x: Sequence[float]
@@ -44,7 +50,7 @@ class Curves:
 
     @property
     def measures(self) -> list[str]:
-        """The measures that any of its curves has, in the order in which they come.
+        """All measures of the curves, in order of first appearance.
 
         >>> Curves("", [1], "rounds", "error", [Series("a", {"played": Band([5.0]), "greedy": Band([4.0])})]).measures
         ['played', 'greedy']
@@ -54,9 +60,9 @@ class Curves:
 
 @dataclass(frozen=True)
 class Number:
-    """A cell that sorts by its value and shows a text; the interval stands beside it, muted, and its ends are drawn.
+    """A table cell that sorts by its value and shows a text, with its interval beside it.
 
-    `best` marks it as the best of its column.
+    `ends` are drawn as a line over a bar; `best` marks the cell as the best of its column.
     """
 
     value: float | None
@@ -68,7 +74,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Badge:
-    """A cell with a verdict."""
+    """A table cell with a verdict."""
 
     text: str
     tone: Literal["good", "bad", "plain"] = "plain"
@@ -79,7 +85,10 @@ Cell = str | Number | Badge  # a string is plain text, with `code` in backticks
 
 @dataclass(frozen=True)
 class TableRow:
-    """The cells of one row. Rows of one group stand together, below its name, and are sorted among themselves."""
+    """The cells of one row.
+
+    Rows of one group stand together below the group's name, and are sorted among themselves.
+    """
 
     cells: Sequence[Cell]
     group: str = ""
@@ -87,7 +96,7 @@ class TableRow:
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column; the help is shown when the pointer rests on it."""
+    """A column header; `help` is shown as a tooltip."""
 
     title: str
     numeric: bool = False
@@ -96,7 +105,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows that a reader can sort by any column. A row is its cells, or a `TableRow` where it has a group."""
+    """A table whose rows can be sorted by any column.
+
+    A row is a sequence of cells, or a `TableRow` if it belongs to a group.
+    """
 
     title: str
     columns: Sequence[Column]
@@ -105,7 +117,7 @@ class Table:
 
     @property
     def groups(self) -> dict[str, list[Sequence[Cell]]]:
-        """The rows of each group, groups in the order in which they come.
+        """The rows of each group, with groups in order of first appearance.
 
         >>> Table("", [Column("learner")], [["bpa"], TableRow(["perceptron"], "full information")]).groups
         {'': [['bpa']], 'full information': [['perceptron']]}
@@ -119,7 +131,7 @@ class Table:
 
 @dataclass(frozen=True)
 class HeatMap:
-    """A value for each pair of settings: one row for each y, None where nothing was measured; the lowest is the best."""
+    """A value for each pair of settings, one row per y; None if not measured, and the lowest is best."""
 
     title: str
     x_name: str
@@ -134,7 +146,7 @@ class HeatMap:
 
 @dataclass(frozen=True)
 class Scatter:
-    """Points in the plane; a label is the position of the point's class in `classes`."""
+    """Points in the plane; each label is an index into `classes`."""
 
     title: str
     x: Sequence[float]
@@ -148,9 +160,9 @@ class Scatter:
 
 @dataclass(frozen=True)
 class Regions:
-    """The class that a learner thinks best at each point of a rectangle, one row for each y, with some points on top.
+    """The class that a learner predicts at each point of a rectangle, one row per y, and some points.
 
-    Where `scores` are given, the line on which they are 0 is the boundary of one class.
+    If `scores` are given, the line on which they are 0 is the boundary of one class.
     """
 
     title: str
@@ -174,7 +186,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Section:
-    """Parts below one heading, such as those of one data set."""
+    """Parts under one heading, such as those of one data set."""
 
     title: str
     parts: Sequence[Part]
@@ -186,9 +198,10 @@ Part = Curves | Table | HeatMap | Scatter | Regions | Text | Section
 
 @dataclass(frozen=True)
 class Page:
-    """A page: the exact command on top, the parts, and at the foot the facts (versions, machine, where the rows are).
+    """A page: the exact command at the top, the parts, and facts at the bottom.
 
-    `asked` is what the page answers, as plain values: a page that answers the same replaces it, one that answers something else does not.
+    The facts are versions, machine and the folder of the records. `asked` identifies what the page shows, as plain values: a page replaces an older
+    one with the same `asked`, never another one.
     """
 
     title: str

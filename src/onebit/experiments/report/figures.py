@@ -1,4 +1,4 @@
-"""Figures for a paper or a notebook, drawn with Matplotlib in the colours of the page."""
+"""Draw figures for papers and notebooks with Matplotlib, in the colours of the page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ Looks = dict[tuple[str, str], style.Look]
 
 
 def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None) -> Drawing:
-    """A Matplotlib figure of curves, a heat map, a scatter or regions. `looks` keeps colours the same over several figures.
+    """Draw curves, a heat map, a scatter plot or regions as a Matplotlib figure.
+
+    `looks` keeps the colours the same across figures.
 
     >>> from onebit.experiments.report import Band, Series
     >>> curves = Curves("Error", [1, 2], "rounds", "error, %", [Series("bpa", {"played": Band([90, 80])})])
@@ -58,7 +60,7 @@ def figure(part: Figure, measure: str = "played", *, looks: Looks | None = None)
 
 
 def _write(drawing: Drawing, path: Path) -> None:
-    """Write a figure as .png (200 dots an inch) or .svg; the same part gives the same file."""
+    """Write a figure as .png (200 dpi) or .svg; the same part always gives the same bytes."""
     import matplotlib as mpl
 
     metadata = {"Date": None} if path.suffix == ".svg" else {"Software": None}
@@ -70,7 +72,10 @@ def _write(drawing: Drawing, path: Path) -> None:
 
 
 def save_figures(page: Page, folder: Path) -> list[Path]:
-    """Write every figure of a page as PNG and SVG, named by section and title; one for each measure of curves."""
+    """Write every figure of a page as PNG and SVG, named by section and title.
+
+    Curves are written once for each measure.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -138,7 +143,7 @@ def _draw_curve(axes: Axes, x: Sequence[float], name: str, band: Band, look: sty
 
 
 def _legend(axes: Axes) -> None:
-    """Inside the axes where it is small, beside them where it is not, none for a single curve."""
+    """Draw the legend: inside the axes if small, else beside them; none for a single curve."""
     names = axes.get_legend_handles_labels()[1]
     if len(names) < 2:
         return
@@ -241,7 +246,10 @@ def _draw_regions(drawing: Drawing, axes: Axes, regions: Regions) -> None:
 
 
 def _shorten(name: str) -> str:
-    """A name that fits into a legend. Matplotlib reads $ as mathematics, and leaves out names that begin with _."""
+    """Shorten a name to fit a legend, and escape what Matplotlib would treat specially.
+
+    Matplotlib reads $ as mathematics and leaves out names that begin with _.
+    """
     short = name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…"
     return _escape(f" {short}" if short.startswith("_") else short)
 

@@ -1,4 +1,4 @@
-"""A page as one HTML file that needs no network, with its styles, scripts and numbers inside; and its figures beside it."""
+"""Render a page as one self-contained HTML file that needs no network, plus its figures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ICON = (
 
 
 def page_html(page: Page) -> str:
-    """The whole page. Whatever the parts hold is shown as text and never as markup.
+    """Render the whole page; all text is escaped and never interpreted as markup.
 
     >>> "&lt;b&gt;" in page_html(Page("<b>", "onebit compare iris", [Text(["So `it` is."])]))
     True
@@ -95,9 +95,9 @@ def page_html(page: Page) -> str:
 
 
 def save_page(page: Page, folder: str | Path | None) -> Path:
-    """Write the page, and its figures where matplotlib is installed; the path of the page.
+    """Write the page, and its figures if Matplotlib is installed; return the path of the page.
 
-    The page replaces an older one that answers the same, whole or not at all; beside one that answers something else it gets a name of its own.
+    The page replaces an older one with the same `asked`, atomically; next to any other page it gets a numbered name.
     """
     if folder is None:
         raise InputError("the runs have no folder of their own: name one to save the page in")
@@ -120,14 +120,14 @@ def save_page(page: Page, folder: str | Path | None) -> Path:
 
 
 def _number(page: Page, folder: Path) -> str:
-    """What follows the name of the page: nothing where none is there, or the first one is its own, else -2, -3 and so on."""
+    """Return the suffix of the page's file name: "", or -2, -3 etc. if other pages are there."""
     mark = make_mark(page)
     numbers = itertools.chain([""], (f"-{count}" for count in itertools.count(2)))
     return next(number for number in numbers if _is_its_own(folder / f"{PAGE}{number}.html", mark))
 
 
 def _is_its_own(path: Path, mark: str) -> bool:
-    """Whether a page with this mark may be written there."""
+    """Return True if a page with this mark may be written to the path."""
     if not path.is_file():
         return True
     with path.open(encoding="utf-8", errors="replace") as file:
@@ -136,13 +136,13 @@ def _is_its_own(path: Path, mark: str) -> bool:
 
 
 def make_mark(page: Page) -> str:
-    """The line near the top of a page by which another that answers the same is recognised."""
+    """Return the line near the top of a page that identifies what the page shows."""
     asked = json.dumps(page.asked, sort_keys=True, default=str)
     return f'<meta name="{MARK}" content="{hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()}">'
 
 
 class _Writer:
-    """Writes the parts of one page: it knows which anchors are taken and how each curve looks."""
+    """Renders the parts of one page; remembers which anchors are taken and how each curve looks."""
 
     def __init__(self, page: Page) -> None:
         self._slugs = style.Slugs()
@@ -167,7 +167,7 @@ class _Writer:
         return f'<figure class="part" id="{anchor}"><figcaption>{heading}</figcaption>{drawn}</figure>\n'
 
     def contents(self) -> str:
-        """Links to the sections, once the parts are written."""
+        """Return links to the sections; call it after the parts are written."""
         if len(self._contents) < 2:
             return ""
         links = "".join(f'<li><a href="#{anchor}">{rich(title)}</a></li>' for anchor, title in self._contents)
@@ -210,7 +210,7 @@ class _Writer:
 
 
 def _round_band(band: Band, decimals: int) -> dict[str, list[float | None]]:
-    """Return a curve and the ends of its interval with so many decimals; null where there is no number."""
+    """Round a curve and the ends of its interval to this many decimals; None replaces NaN."""
     lines = {"mean": band.mean, "low": band.low, "high": band.high}
     return {
         name: [round(value, decimals) if math.isfinite(value) else None for value in values]
@@ -230,7 +230,7 @@ def _facts(page: Page) -> str:
 
 
 def _json(value: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """Encode a value as JSON that is safe inside a script element."""
     text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -240,7 +240,7 @@ def _fingerprint(text: str) -> str:
 
 
 def _palette() -> str:
-    """The colours of curves and cells as CSS, so that they are written down in one place."""
+    """Return the colours of curves and cells as CSS, so that they are defined in one place."""
 
     def variables(colours: Sequence[str]) -> str:
         return "".join(f"--curve-{place}:{colour};" for place, colour in enumerate(colours))
@@ -260,7 +260,7 @@ def _asset(name: str) -> str:
 
 
 def _picture(part: Scatter | Regions) -> str:
-    """Draw points or regions as a picture inside the page; a note where Matplotlib is not installed."""
+    """Draw a scatter plot or regions as an inline image, or a note if Matplotlib is not installed."""
     if importlib.util.find_spec("matplotlib") is None:
         return f'<p class="note">The picture needs Matplotlib: {escape(install_command("experiments"))}</p>'
     from onebit.experiments.report.figures import figure

@@ -1,4 +1,4 @@
-"""How curves, classes and cells look, on the page and in the figures: colours, dashes, which curves come first."""
+"""How curves, classes and cells look, on pages and in figures: colours, dashes, order of curves."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ HEAT = (
 
 @dataclass(frozen=True)
 class Look:
-    """The position of a curve's colour among the eight, and its dashes."""
+    """The look of a curve: the index of its colour among the eight, and its dashes."""
 
     colour: int
     dash: tuple[int, ...]
 
 
 def final(band: Band | None) -> float:
-    """The last value of a curve that is a number; infinite where there is none, so that it ranks last."""
+    """Return the last finite value of a curve, or infinity if it has none, so that it ranks last."""
     return next((value for value in reversed(band.mean) if math.isfinite(value)), math.inf) if band else math.inf
 
 
 def ranked(curves: Curves, measure: str) -> list[int]:
-    """The positions of the curves, best first: those with the lowest final value, unless high is good.
+    """Return the positions of the curves, best first, by their final values.
+
+    Low values are good unless the curves say that high values are.
 
     >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
@@ -51,7 +53,9 @@ def ranked(curves: Curves, measure: str) -> list[int]:
 
 
 def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
-    """The positions of at most `limit` curves to show first, best first: two references, which would else fill them all.
+    """Return the positions of at most `limit` curves to show first, best first.
+
+    Two places are kept for references (full information); more references are shown only if learners leave places free.
 
     >>> names = [("a", ""), ("b", FULL_INFORMATION), ("c", FULL_INFORMATION), ("d", FULL_INFORMATION)]
     >>> series = [Series(name, {"played": Band([9 - position])}, group) for position, (name, group) in enumerate(names)]
@@ -67,9 +71,10 @@ def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
 
 
 def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
-    """The look of each curve by (group, name), the same in all charts. Curves shown first get their colours first.
+    """Return the look of each curve by (group, name), the same in all charts.
 
-    A chart that shares no curve with those before it begins again with the first colour.
+    Curves that are shown first get their colours first. A chart that shares no curve with the charts before it starts again with the first
+    colour.
     """
     found: dict[tuple[str, str], Look] = {}
     counts = {True: 0, False: 0}
@@ -92,12 +97,12 @@ def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
 
 
 def identity(series: Series) -> tuple[str, str]:
-    """What makes a curve the same learner in two charts."""
+    """Return the (group, name) key by which a curve is the same learner in two charts."""
     return series.group, series.name
 
 
 def walk(parts: Sequence[Part], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:
-    """All parts in order, each with the titles of the sections around it."""
+    """Yield all parts in order, each with the titles of the sections that contain it."""
     for part in parts:
         yield above, part
         if isinstance(part, Section):
@@ -105,7 +110,7 @@ def walk(parts: Sequence[Part], above: tuple[str, ...] = ()) -> Iterator[tuple[t
 
 
 def figures_of(parts: Sequence[Part]) -> list[tuple[tuple[str, ...], Figure]]:
-    """All parts that can be drawn, each with the titles of the sections around it."""
+    """Return all parts that can be drawn, each with the titles of the sections that contain it."""
     return [(above, part) for above, part in walk(parts) if isinstance(part, Figure)]
 
 
@@ -113,7 +118,7 @@ LONGEST_SLUG = 80  # characters
 
 
 class Slugs:
-    """Names for files and anchors, made of titles, no two alike.
+    """Makes unique file names and anchors from titles.
 
     >>> slugs = Slugs()
     >>> slugs.new("Error, by round"), slugs.new("error by ROUND"), slugs.new("误差")
@@ -124,7 +129,7 @@ class Slugs:
         self._taken: set[str] = set()
 
     def new(self, title: str, ending: str = "") -> str:
-        """A name for this title, cut to a sensible length, and its ending that was not given before."""
+        """Return a unique name for this title, cut to a sensible length, with `ending` appended."""
         words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
         if len(words) > LONGEST_SLUG:  # cut between words, if there are several
             words = words[:LONGEST_SLUG].rpartition("-")[0] or words[:LONGEST_SLUG]
@@ -139,7 +144,7 @@ class Slugs:
 
 
 def ticks(values: Sequence[float | str]) -> list[str]:
-    """Values beside a heat map: long numbers with as few digits as tell them apart, two at least.
+    """Format the axis values of a heat map with as few digits as tell them apart, but at least two.
 
     >>> ticks([0.0001, 0.0001847849797, 0.125, "PA-I"])
     ['0.0001', '0.00018', '0.125', 'PA-I']
@@ -156,7 +161,7 @@ def ticks(values: Sequence[float | str]) -> list[str]:
 
 
 def shade(value: float, lowest: float, highest: float) -> int:
-    """The step of the heat scale for a value between the lowest and the highest.
+    """Return the step of the heat scale for a value between the lowest and the highest.
 
     >>> shade(5, 5, 10), shade(10, 5, 10), shade(5, 5, 5)
     (0, 16, 0)
@@ -165,7 +170,7 @@ def shade(value: float, lowest: float, highest: float) -> int:
 
 
 def readable_on(colour: str) -> str:
-    """Black or white, whichever is easier to read on a colour such as #440154.
+    """Return black or white, whichever is easier to read on a colour such as #440154.
 
     >>> readable_on("#440154"), readable_on("#fde725")
     ('#fff', '#111')

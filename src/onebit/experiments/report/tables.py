@@ -1,4 +1,4 @@
-"""Tables and heat maps as HTML."""
+"""Render tables and heat maps as HTML."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LONG_NUMBER = 30  # a cell of numbers that may be broken into lines
 
 
 def rich(text: str) -> str:
-    """Text as HTML, with what stands in backticks as code.
+    """Render text as HTML, with text in backticks as code.
 
     >>> rich("`a<b` holds")
     '<code>a&lt;b</code> holds'
@@ -23,7 +23,7 @@ def rich(text: str) -> str:
 
 
 def table_html(table: Table) -> str:
-    """A table that page.js can sort, each group of rows in a body of its own."""
+    """Render a table that page.js can sort, with a tbody for each group of rows."""
     heads = "".join(
         f'<th scope="col"{_classed(column.numeric)}><button type="button"{_title(column.help)}>{rich(column.title)}'
         '<span class="arrow" aria-hidden="true"></span></button></th>'
@@ -45,7 +45,7 @@ def table_html(table: Table) -> str:
 
 
 def plain_table_html(table: Table) -> str:
-    """A table for a notebook, where no script sorts it and no style is ours: text, and what is best in bold.
+    """Render a table for a notebook, without scripts or styles; the best cells are bold.
 
     >>> plain_table_html(Table("", [Column("error")], [[Number(1.0, "1.00", "± 0.10", best=True)]]))
     '<table><thead><tr><th>error</th></tr></thead><tbody><tr><td><b>1.00</b> ± 0.10</td></tr></tbody></table>'
@@ -68,7 +68,7 @@ def plain_table_html(table: Table) -> str:
 
 
 def _spans(table: Table) -> list[tuple[float, float] | None]:
-    """The range of each column that has intervals to draw, from zero where nothing is below it."""
+    """Return the range of each column that has intervals to draw, from 0 unless values are negative."""
     spans: list[tuple[float, float] | None] = []
     for cells in zip(*(cells for rows in table.groups.values() for cells in rows), strict=True):
         ends = [
@@ -101,7 +101,7 @@ def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
 
 
 def _interval_svg(number: Number, span: tuple[float, float]) -> str:
-    """A bar from zero to the value and a line over its interval; nothing where it is unknown."""
+    """Draw a bar from zero to the value and a line over its interval; empty if there is none."""
 
     def across(value: float) -> float:
         return round(140 * (value - span[0]) / (span[1] - span[0]), 1)
@@ -115,7 +115,7 @@ def _interval_svg(number: Number, span: tuple[float, float]) -> str:
 
 
 def heat_map_html(heat: HeatMap) -> str:
-    """A heat map as a table whose cells are coloured by their value."""
+    """Render a heat map as a table whose cells are coloured by value."""
     known = [value for row in heat.values for value in row if value is not None and math.isfinite(value)]
     lowest, highest = (min(known), max(known)) if known else (0.0, 0.0)
 

@@ -1,4 +1,4 @@
-"""A trial: one learner, one stream, one seed. What it is, and what came of it."""
+"""A trial is one learner on one stream with one seed: its definition, identity and outcome."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ OPTIONS = {name: meaning for name, meaning in MEANINGS.items() if name not in ("
 
 @dataclass(frozen=True)
 class ComparisonEntry:
-    """A learner as it takes part: a rule with options, or a learner of which every trial gets a copy."""
+    """A learner that takes part: a rule with options, or a learner that each trial copies."""
 
     template: Rule | Learner
     options: dict[str, Any] = field(default_factory=dict)
@@ -59,7 +59,7 @@ class ComparisonEntry:
 
     @cached_property
     def settings(self) -> dict[str, Any]:
-        """All parameters, those left to their defaults too; a bad one is refused."""
+        """All parameters, including defaults; raises InputError for an invalid one."""
         assert isinstance(self.template, Rule)
         require_known(self.rule.title, self.options, {**self.rule.parameters, **OPTIONS})
         own = {name: value for name, value in self.options.items() if name in self.rule.parameters}
@@ -68,22 +68,25 @@ class ComparisonEntry:
 
     @cached_property
     def code(self) -> str:
-        """A hash of the code of its rule and of the loop."""
+        """A hash of the code of the rule and of the loop."""
         return code_mark(self.rule)
 
     @cached_property
     def key(self) -> str:
-        """What makes it what it is, as text: its rule by name and by code, and all parameters."""
+        """The entry's identity as text: its rule by name and code, and all parameters."""
         return json.dumps([self.rule.name, self.code, self.settings], sort_keys=True)
 
     def make(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
-        """Return a fresh learner that has seen the form of these rows."""
+        """Return a new learner that is set up for the form of these rows."""
         made = self.begin(stream, data, seed, longest_squared)
         made.runtime.fix_features(data.given)
         return made
 
     def begin(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
-        """Return a fresh learner; its rule may plan with the number of rounds and the length of the longest row."""
+        """Return a new learner, planned if its rule plans.
+
+        A rule may plan with the number of rounds and the length of the longest row.
+        """
         if isinstance(self.template, Learner):
             return copy_learner(self.template, seed)
         options = {"text": True, **self.options} if stream.source.text else self.options
@@ -96,7 +99,7 @@ class ComparisonEntry:
 
 
 def make_entry(learner: object, options: dict[str, Any] | None = None) -> ComparisonEntry:
-    """The entry of a name, a learner class or a rule, with options, or of a learner."""
+    """Return the entry for a name, learner class or rule with options, or for a learner."""
     options = dict(options or {})
     if isinstance(learner, Learner):
         if options:
@@ -119,7 +122,10 @@ def make_entry(learner: object, options: dict[str, Any] | None = None) -> Compar
 
 @cache
 def source_mark(*modules: str) -> str:
-    """A hash of the source of some modules and packages of onebit: what was measured by them holds while this is the same."""
+    """Return a hash of the source of these onebit modules and packages.
+
+    What they have measured remains valid while the hash is the same.
+    """
     digest = hashlib.blake2b(digest_size=12)
     for name in modules:
         found = resources.files("onebit").joinpath(*name.split("."))
@@ -131,9 +137,9 @@ def source_mark(*modules: str) -> str:
 
 @dataclass(frozen=True)
 class Measurement(ABC):
-    """Something that is measured on the learner of a finished trial, and kept in its record.
+    """A measurement on the learner of a finished trial, stored in the trial's record.
 
-    Its fields and the source of `modules`, which measure it, decide whether a kept record still holds.
+    Its fields and the source of `modules`, which measure it, decide whether a stored record still holds.
     """
 
     kind: ClassVar[str]
@@ -142,19 +148,20 @@ class Measurement(ABC):
 
     @property
     def described(self) -> dict[str, Any]:
-        """All that makes it what it is, as plain values."""
+        """The measurement's identity as plain values."""
         return {"kind": self.kind, **asdict(self), "code": source_mark(*self.modules)}
 
     @abstractmethod
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """Return what was measured, as plain values."""
+        """Measure, and return the result as plain values."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One learner on one stream with one seed; `curve` says whether its curve is kept, which is most of a record.
+    """One learner on one stream with one seed.
 
-    `calibrate` says that somebody will ask its learner how sure it is: what that is known by takes time, and changes nothing else.
+    `curve` says whether the curve, most of a record's size, is stored. `calibrate` makes the learner able to estimate its confidence, which takes
+    time and changes nothing else.
     """
 
     entry: ComparisonEntry
@@ -170,7 +177,7 @@ class Trial:
 
     @cached_property
     def identity(self) -> str:
-        """A hash of what it is: the code, the learner, the stream and the seed, wherever it stands in whichever list."""
+        """A hash of code, learner, stream and seed; independent of the trial's position in a list."""
         measured = None if self.measurement is None else self.measurement.described
         what = [VERSION, self.entry.key, self.stream.key, str(self.seed), json.dumps(measured, sort_keys=True)]
         return hashlib.blake2b("\n".join(what).encode(), digest_size=12).hexdigest()
@@ -178,9 +185,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of a trial: what was counted and the learner as it is now, or why it failed.
+    """The result of a trial: its counts and the learner afterwards, or why it failed.
 
-    `seconds` is the time of one core in the loop; of a device that runs many trials at once, this one's share of its time.
+    `seconds` is the time of one core in the loop; on a device that runs many trials at once, this trial's share of its time.
     """
 
     trial: Trial
@@ -193,13 +200,13 @@ class Outcome:
 
 
 def choose_marks(rounds: int) -> NDArray[np.int64]:
-    """The rounds at which a curve has its points: evenly spaced, and evenly spaced in the logarithm."""
+    """Return the rounds at which a curve has points: evenly and logarithmically spaced ones."""
     linear = np.linspace(1, rounds, min(LINEAR_MARKS, rounds))
     return np.unique(np.concatenate([linear, np.geomspace(1, rounds, LOGARITHMIC_MARKS)]).round().astype(np.int64))
 
 
 def format_options(options: Mapping[str, Any]) -> str:
-    """Options as text.
+    """Format options as text.
 
     >>> format_options({"exploration": 0.1, "variant": "PA-I"})
     'exploration=0.1, variant=PA-I'

@@ -1,4 +1,4 @@
-"""What the runs of an experiment took: on what, how many rounds, and how long."""
+"""The cost of an experiment's runs: hardware, rounds and time."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 
 class Resource(NamedTuple):
-    """What ran trials, "2 threads, AMD EPYC 7B13"; where it was second choice, the reasons why."""
+    """Hardware that ran trials ("2 threads, AMD EPYC 7B13"), with reasons if it was second choice."""
 
     name: str
     reasons: tuple[str, ...] = ()
@@ -18,7 +18,7 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True)
 class Cost:
-    """What was run now, and how many runs were there already."""
+    """The cost of the runs done now, and the number of runs that existed already."""
 
     resources: tuple[Resource, ...] = ()
     rounds: int = 0
@@ -31,7 +31,7 @@ class Cost:
 
     @property
     def text(self) -> str:
-        """It in a sentence; empty where nothing was run and nothing was there.
+        """The cost as a sentence; empty if nothing was run and no run existed.
 
         >>> Cost((Resource("NVIDIA H200"),), 1_440_000_000, 3.1, 12).text
         'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; 12 runs were there already'
@@ -53,12 +53,12 @@ class Cost:
 
 
 def format_resources(resources: tuple[Resource, ...]) -> str:
-    """Resources in one text."""
+    """Join resources into one text."""
     return " and ".join(str(one) for one in resources)
 
 
 def format_duration(seconds: float) -> str:
-    """A time for people.
+    """Format a duration for people.
 
     >>> [format_duration(seconds) for seconds in (0.043, 3.14, 42.1, 240, 9000, 259_200)]
     ['0.04 s', '3.1 s', '42 s', '4 minutes', '2.5 hours', '3 days']
@@ -72,7 +72,7 @@ def format_duration(seconds: float) -> str:
 
 
 def format_count(count: int, what: str) -> str:
-    """So many of something.
+    """Format a count with its noun, in the plural if needed.
 
     >>> format_count(1, "run"), format_count(10, "run")
     ('1 run', '10 runs')
@@ -81,7 +81,7 @@ def format_count(count: int, what: str) -> str:
 
 
 def format_quantity(number: float) -> str:
-    """A large number for people.
+    """Format a large number for people.
 
     >>> [format_quantity(number) for number in (812, 45_678, 2_340_000, 465_000_000, 1.84e9)]
     ['812', '45,700', '2.3 million', '465 million', '1.8 billion']
@@ -93,5 +93,5 @@ def format_quantity(number: float) -> str:
 
 
 def _short(number: float) -> str:
-    """One digit after the point for small numbers, none for large ones, and no zero there."""
+    """Format with one decimal if the number is small, with none if large; drop a trailing zero."""
     return f"{number:.1f}".removesuffix(".0") if number < 9.95 else f"{number:,.0f}"

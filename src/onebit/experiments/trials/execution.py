@@ -1,4 +1,4 @@
-"""How trials are run on a CPU: the compiled loop in chunks, and what is measured on the learners when it is done."""
+"""Run trials on a CPU: the compiled loop in chunks, then the measurements on the learners."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TARGET_S = 0.05  # the loop comes up for air about this often, to report and to 
 def run_trials(
     trials: Sequence[Trial], shared: SharedData, stop: threading.Event, progress: Progress
 ) -> list[Outcome] | None:
-    """Trials that share their data, side by side, piece after piece; None where they were stopped."""
+    """Run trials that share their data side by side, piece by piece; return None if stopped."""
     walks = [_TrialWalk(trial, shared) for trial in trials]
     try:
         for piece in shared.pieces():
@@ -41,7 +41,7 @@ def run_trials(
 
 
 class _TrialWalk:
-    """A trial on its way through the pieces of its stream."""
+    """A trial's progress through the pieces of its stream."""
 
     def __init__(self, trial: Trial, shared: SharedData) -> None:
         self.why: OnebitError | None = None
@@ -52,7 +52,7 @@ class _TrialWalk:
         self._before = NOTHING, np.zeros((0, 0))  # the rounds of the part before, and their choices
 
     def go(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
-        """Through one piece, unless it is stopped or has failed."""
+        """Run one piece, unless the trial is stopped or has failed."""
         if self.why is not None:
             return
         try:
@@ -61,13 +61,13 @@ class _TrialWalk:
             self.fail(error, progress)
 
     def fail(self, error: OnebitError, progress: Progress) -> None:
-        """End here, and say so."""
+        """Mark the trial as failed, and report its remaining rounds as done."""
         if self.why is None:
             self.why, self._learner = error, None
             progress(self._trial.stream.rounds - self._told)
 
     def outcome(self, progress: Progress) -> Outcome:
-        """What came of it, when all pieces are done."""
+        """Return the trial's outcome; call it after the last piece."""
         measured, measurement = None, self._trial.measurement
         if self._learner is not None and measurement is not None:
             try:
@@ -101,7 +101,7 @@ class _TrialWalk:
         learner.runtime.finish_walk(schedule)
 
     def _choices_of(self, schedule: Schedule) -> NDArray[np.float64]:
-        """Room for the choices of a part, with those of the rounds that wait."""
+        """Return an array for the choices of a piece, starting with those still awaiting feedback."""
         waiting, kept, before = schedule.part.waiting, schedule.choices, self._before
         if len(schedule.events):
             self._before = schedule.numbers, kept
@@ -111,7 +111,10 @@ class _TrialWalk:
 
 
 def _renumber_classes(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:
-    """The schedule with the classes as the learner numbers them; those that it alone has are worth nothing."""
+    """Return the schedule with the learner's class indices.
+
+    Classes that only the learner has get reward 0.
+    """
     if data.classes == learner.classes:
         return schedule
     index = np.array(learner.runtime.names.indices(data.classes), dtype=np.int64)

@@ -1,7 +1,7 @@
-"""The records of a result folder: one append-only file of JSON lines, one line a trial, each with all that is needed to repeat it.
+"""The records of a result folder: an append-only file of JSON lines, one per trial.
 
-A trial whose record is there is not run again, so a stopped experiment goes on where it was. A line that a crash has cut is left
-alone and its trial is run anew. Records are found by what they are, never by their position.
+A record has all that is needed to repeat its trial. A trial with a record is not run again, so a stopped experiment continues where it
+was. A line cut by a crash is left alone and its trial is run again. Records are found by identity, never by position.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADER = {"onebit": "rows", "format": 1}
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """A trial that was run, with all that is needed to repeat it: one line of a result folder."""
+    """A finished trial with all that is needed to repeat it: one line of a result folder."""
 
     id: str  # a hash of what was run
     learner: str
@@ -64,12 +64,12 @@ class Record:
 
     @property
     def rewarded(self) -> bool:
-        """Whether classes were worth something from 0 to 1, and not just right or wrong."""
+        """True if classes had rewards from 0 to 1, and were not just right or wrong."""
         return self.reward is not None
 
     @property
     def full_information(self) -> bool:
-        """Whether the class was revealed to the learner in every round."""
+        """True if the class was revealed to the learner in every round."""
         return self.feedback == "full information"
 
     @property
@@ -78,17 +78,23 @@ class Record:
 
     @property
     def marks(self) -> NDArray[np.int64]:
-        """The rounds at which the curve has its points."""
+        """The rounds at which the curve has points."""
         assert self.curve is not None
         return self.curve["rounds"]
 
     def curve_of(self, measure: str) -> NDArray[np.float64]:
-        """The error up to each mark, of the labels `played` or of the `greedy` ones; or their mean `reward`, and `greedy_reward`."""
+        """Return the error up to each mark, of the labels `played` or of the `greedy` ones.
+
+        The measures `reward` and `greedy_reward` give mean rewards instead.
+        """
         assert self.curve is not None
         return self.curve[measure] / self.marks
 
     def to_dict(self) -> dict[str, Any]:
-        """As it is written: null is what a failed run lacks, and what only some trials have is left out elsewhere."""
+        """Return the record as it is written to the file.
+
+        Values that a failed run lacks are null; fields that only some trials have are left out in others.
+        """
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         if self.why is not None:
             found["error"] = found["greedy_error"] = None
@@ -100,7 +106,7 @@ SOMETIMES = (*REWARDS, "measured")
 
 
 def encode_numbers(value: Any) -> Any:
-    """Return measured values with {"float": "nan"} and the like for numbers that are not finite, which JSON lacks."""
+    """Replace non-finite numbers, which JSON lacks, by {"float": "nan"} and the like."""
     if isinstance(value, dict):
         return {name: encode_numbers(one) for name, one in value.items()}
     if isinstance(value, list | tuple):
@@ -152,7 +158,7 @@ def make_record(outcome: Outcome) -> Record:
 
 
 class Records:
-    """The records of a folder, or of no folder: then they are kept in memory alone."""
+    """The records of a folder, or in memory only if there is no folder."""
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = None if folder is None else Path(folder)
@@ -176,13 +182,16 @@ class Records:
             raise InputError(f"the results cannot be written to {self.folder}: {error.strerror or error}") from None
 
     def get(self, trial: Trial) -> Record | None:
-        """The record of a trial, where it was run; one that failed is run again, and one whose curve is wanted and was not kept."""
+        """Return a trial's record, or None if the trial must be run.
+
+        A failed trial is run again, and so is one whose curve is wanted and was not stored.
+        """
         record = self._known.get(trial.identity)
         lacking = record is None or record.failed or (trial.curve and record.curve is None)
         return None if lacking else record
 
     def add(self, record: Record) -> Record:
-        """Keep a record; it is on disk when this returns, or the sentence says why not."""
+        """Store a record; it is on disk on return, or an InputError says why it could not be written."""
         self._known[record.id] = record
         if self._file is not None:
             try:
@@ -221,7 +230,7 @@ def _ends_a_line(path: Path) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """The records of a file. Lines that a crash has cut are skipped; a file that is something else is refused."""
+    """Yield the records of a file; skip lines cut by a crash, raise InputError for other content."""
     with path.open("rb") as file:
         first = file.readline()
         try:
@@ -249,9 +258,9 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
-    """Records as a pandas frame, one line a trial: those given, or those of a result folder.
+    """Return records, or those of a result folder, as a pandas data frame with one row per trial.
 
-    Parameters have columns `params.NAME`, what the stream was `stream.NAME`; the curve stays a dict.
+    Parameters have columns `params.NAME`, stream properties `stream.NAME`; the curve stays a dict.
     """
     try:
         import pandas

@@ -1,8 +1,8 @@
-"""What the trials of one stream and one seed share: the rows and their schedule.
+"""The rows and schedule that the trials of one stream and seed share.
 
-Trials on the same stream with the same seed share its rows, its order and its noise, so that learners can be compared in pairs. Where
+Trials on the same stream with the same seed share its rows, its order and its noise, so that learners can be compared in pairs. If
 that takes little memory it is made once; longer streams are walked in pieces of bounded size, by some trials side by side. Whether
-there is memory for what is held at once, whichever way streams are walked, is asked before the first of them begins.
+the data held at once fit into memory, whichever way streams are walked, is checked before the first of them begins.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HELD_BYTES = (
 
 
 class Tables:
-    """The rows of a data set in the forms that learners have asked for."""
+    """The rows of a data set in each form that learners have asked for."""
 
     def __init__(self, data: Dataset) -> None:
         self.data = data
@@ -41,7 +41,7 @@ class Tables:
         self._longest: float | None = None
 
     def rows(self, learner: Learner) -> Rows:
-        """The rows as this learner reads them."""
+        """Return the rows in the form that this learner reads."""
         if learner.runtime.features.named:  # a learner's vocabulary is its own
             return learner.runtime.table(self.data.given)
         space = learner.runtime.table_form(self.data.given)
@@ -53,7 +53,7 @@ class Tables:
             return self._rows[form]
 
     def _refuse_copy(self, dtype: np.dtype[Any], space: str | None) -> None:
-        """Refuse rows that have to be copied, for another dtype or another space, where there is no memory for the copy."""
+        """Raise InputError if converting the rows to this dtype or space needs more memory than there is."""
         X = self.data.X
         values, size = (X.data if is_sparse(X) else X), dtype.itemsize
         if not isinstance(values, np.ndarray):
@@ -91,9 +91,9 @@ class Piece(NamedTuple):
 
 
 class SharedData:
-    """What the trials of one stream and one seed share: the rows and their schedule, made when first needed.
+    """The rows and schedule that the trials of one stream and seed share, made when first needed.
 
-    What takes little memory is held, and every trial has it. Of the rest each goes through pieces of its own.
+    Data that take little memory are held and shared by all trials. Otherwise each trial walks its own pieces.
     """
 
     def __init__(self, trial: Trial, fixed: dict[tuple[Source, int], Tables]) -> None:
@@ -124,7 +124,7 @@ class SharedData:
             return self._tables, self._schedule
 
     def pieces(self) -> Iterator[Piece]:
-        """The same, one piece after the other, which count rounds from 0; all is one piece where it is held."""
+        """Yield the stream piece by piece, each counting rounds from 0; one piece if all data are held."""
         if not self.in_pieces:
             yield Piece(*self.load())
             return
@@ -141,13 +141,13 @@ class SharedData:
         return self._tables.longest_squared()
 
     def longest_squared(self) -> float:
-        """Return the squared length of the longest row; those that are not held are drawn for it."""
+        """Return the squared length of the longest row; rows that are not held are drawn for it."""
         with self._lock:
             return self._longest
 
 
 def group_by_data(trials: Iterable[Trial]) -> list[list[Trial]]:
-    """Trials in groups that share their data."""
+    """Group trials that share their data."""
     groups: dict[tuple[str, int], list[Trial]] = {}
     for trial in trials:
         groups.setdefault((trial.stream.key, trial.seed), []).append(trial)
@@ -155,7 +155,7 @@ def group_by_data(trials: Iterable[Trial]) -> list[list[Trial]]:
 
 
 def require_room(streams: Iterable[Stream], threads: int) -> None:
-    """Refuse streams, one for each seed, as many as there are threads at a time, that need more memory than there is."""
+    """Raise an error if `threads` streams at a time, one per seed, need more memory than there is."""
     by_key: dict[str, Stream] = {}
     seeds = Counter(by_key.setdefault(stream.key, stream).key for stream in streams)
     for key, count in seeds.items():

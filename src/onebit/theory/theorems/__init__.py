@@ -1,4 +1,4 @@
-"""The theorems, one file a paper or an algorithm, and what they promise of a learner on fixed rounds: found once, and can be kept."""
+"""The theorems, one file per paper or algorithm, and what they promise a learner on fixed rounds."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # whose theorems need nothing
 
 @dataclass(frozen=True)
 class Promises:
-    """The bounds, and sentences on what is no bound."""
+    """The bounds, and notes on what is not a bound."""
 
     bounds: list[Bound]
     notes: list[str]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values from which `from_dict` makes it again."""
+        """Return plain values that `from_dict` reads."""
         bounds = [{**asdict(one), "line": None if one.line is None else one.line.tolist()} for one in self.bounds]
         return {"bounds": bounds, "notes": self.notes}
 
@@ -60,7 +60,7 @@ class Promises:
 
 
 def check_theorems(entry: ComparisonEntry) -> None:
-    """Refuse a learner that no theorem is about."""
+    """Raise InputError for a learner that no theorem is about."""
     name = entry.rule.name
     if name not in THEOREMS:
         raise InputError(f"the papers give no bound for {name}, but for {', '.join(sorted(THEOREMS))}")
@@ -69,13 +69,13 @@ def check_theorems(entry: ComparisonEntry) -> None:
 
 
 def compute_promises(setting: Setting) -> Promises:
-    """What the theorems promise in a setting."""
+    """Compute what the theorems promise in a setting."""
     found = [bound.judged(setting.given.count) for bound in THEOREMS[setting.rule.name](setting)]
     return Promises(found, _notes(setting))
 
 
 def _notes(setting: Setting) -> list[str]:
-    """Sentences on what is no bound: the options, and Theorem 5's polynomial where groups are given."""
+    """Return notes on what is not a bound: the options, and Theorem 5's polynomial if there are groups."""
     found = [f"Set: {format_options(setting.planned)}."] if setting.planned else []
     if setting.rule.name != "bandit-perceptron" or setting.groups is None or setting.rounds.longest > 1.0 + 1e-5:
         return found

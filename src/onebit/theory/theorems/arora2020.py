@@ -1,4 +1,4 @@
-"""Arora and Manwani 2020: which classes move (Theorems 1 and 2), and the mistake bounds, of which our text has only parts.
+"""Arora and Manwani 2020: which classes move (Theorems 1 and 2), and mistake bounds of our own.
 
 Theorems 1 and 2 say which classes are in the support of EPABF and EPABF-II: with the losses l_(1) >= l_(2) >= ... in order, the
 class (k) is in it as long as its loss exceeds what those before it are lowered by,
@@ -7,9 +7,10 @@ class (k) is in it as long as its loss exceeds what those before it are lowered 
     l_(k) > (a^2 sum_{j<k} l_(j) - a l_y) / (1 + (k-1) a^2 + e - a)           y among them
 
 with e = 0 (Theorem 1) or 1/(2 C ||x||^2) (Theorem 2). This is about the printed steps; those are not the minimiser of the stated
-program where y is in the support (`onebit.rules.epabf`).
+program if y is in the support (`onebit.rules.epabf`).
 
-Theorems A and B are bounds of our own in place of Theorems 3 to 5, which cannot be read. They are proved in docs/explanation/theory.md. A round has constraints <w, z_r> >= 1 with z_r = a x (x) e_y - x (x) e_r, y the class played, a = 1[right]/P(y), and
+Our text of the paper has only parts of the mistake bounds, Theorems 3 to 5. Theorems A and B are bounds of our own in their place, proved
+in docs/explanation/theory.md. A round has constraints <w, z_r> >= 1 with z_r = a x (x) e_y - x (x) e_r, y the class played, a = 1[right]/P(y), and
 every reading of the update is w + sum lam_r z_r with lam >= 0. With l the learner's losses and l* those of any u, in every run
 
     EPABF      sum_t |l|^2 / (n (1 + K a^2))                    <= (B + sqrt(B^2 + ||u||^2))^2,   B^2 = sum_t |l*|^2 / n
@@ -53,7 +54,7 @@ TRIVIAL = "it lets the greedy label be wrong in every round; a smaller C, more e
 
 
 def epabf(setting: Setting) -> list[Bound]:
-    """Theorems 3-5, as far as they can be read, and what is proved in their place."""
+    """Return the bounds for EPABF: the legible parts of Theorems 3-5, and Theorems A and B."""
     variant = int(setting.record.variant)
     if variant == Variant.PA:
         printed = _theorem3()
@@ -105,7 +106,10 @@ def _theorem5(setting: Setting) -> Bound:
 
 
 def theorem5_as_read(longest: float, aggressiveness: float, kinds: int, count: int) -> float:
-    """The right side of Theorem 5, literally as our text has it, for u = 0, whose loss is one for every class in every round."""
+    """Return the right side of Theorem 5, exactly as our damaged text has it, for u = 0.
+
+    The loss of u = 0 is one for every class in every round.
+    """
     constant = (longest**2 + 0.5 / aggressiveness) / (2.0 * kinds + 1.0 / aggressiveness)
     return constant * 2.0 * aggressiveness * longest**2 * kinds * count
 
@@ -115,7 +119,10 @@ def theorem5_as_read(longest: float, aggressiveness: float, kinds: int, count: i
 
 @dataclass(frozen=True)
 class RunConstraints:
-    """What the rounds of a run asked of the weights: the class played, a = 1[right]/P, ||x||^2, and which constraints there were."""
+    """The constraints that the rounds of a run put on the weights.
+
+    Per round: the class played, a = 1[right]/P, ||x||^2, and a mask of the constraints that the round has.
+    """
 
     played: NDArray[np.int64]
     a: Numbers
@@ -123,12 +130,15 @@ class RunConstraints:
     mask: NDArray[np.bool_]
 
     def losses(self, scores: Numbers) -> Numbers:
-        """What weights with these scores lack: [1 - a s_y + s_r]_+ where it is asked for."""
+        """Return the losses [1 - a s_y + s_r]_+ of weights with these scores; 0 without a constraint."""
         own = scores[np.arange(len(self.played)), self.played]
         return np.where(self.mask, np.maximum(0.0, 1.0 - (self.a * own)[:, None] + scores), 0.0)
 
     def distances(self, losses: Numbers) -> Numbers:
-        """At least the squared distance from what was asked: the class played is raised, then the others are lowered."""
+        """Return a lower bound on the squared distance from meeting the constraints, per round.
+
+        The played class is raised first, then the others are lowered.
+        """
         right = self.a > 1.0
         own = losses[np.arange(len(self.played)), self.played]
         rise = np.zeros_like(own)
@@ -139,7 +149,7 @@ class RunConstraints:
 
 
 def read_constraints(params: EPABF, trace: Trace, y: NDArray[np.int64], squared: Numbers) -> RunConstraints:
-    """What a run was asked; rows that are 0 teach nothing, and ask for nothing."""
+    """Return the constraints of a traced run; rows that are 0 have none."""
     share = params.exploration / params.classes
     propensity = share + np.where(trace.played == trace.greedy, 1.0 - params.exploration, 0.0)
     right = trace.played == y
@@ -155,7 +165,7 @@ def read_constraints(params: EPABF, trace: Trace, y: NDArray[np.int64], squared:
 
 
 def progress(params: EPABF, program: RunConstraints, scores: Numbers) -> float:
-    """The left side: how much nearer to any u without loss the steps have come, at least."""
+    """Return the left side: a lower bound on how much nearer the steps came to any u without loss."""
     losses, n, a = program.losses(scores), program.squared, program.a
     if params.variant == Variant.PA_I:
         parts = np.minimum(params.aggressiveness * losses, losses**2 / (n * (1.0 + a**2))[:, None])
@@ -165,7 +175,7 @@ def progress(params: EPABF, program: RunConstraints, scores: Numbers) -> float:
 
 
 def allowed(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers) -> float:
-    """The right side for a classifier U with these scores."""
+    """Return the right side for a classifier U with these scores."""
     losses, norm, C = program.losses(scores), float(np.linalg.norm(U)), params.aggressiveness
     if params.variant == Variant.PA_I:
         return norm**2 + 2.0 * C * float(losses.sum())
@@ -178,7 +188,7 @@ def allowed(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers)
 
 
 def losses_of_a_run(setting: Setting) -> Bound:
-    """The bound on the losses, on the beginning of the first run, with the best U among some."""
+    """Return the bound on the losses in the first rounds of the first run, with the best U of some."""
     params, trace = setting.record, setting.traces[0]
     count = len(trace.played)
     X, y, squared = setting.rounds.X[:count], setting.rounds.y[:count], setting.rounds.squared[:count]
@@ -210,14 +220,20 @@ def losses_of_a_run(setting: Setting) -> Bound:
 
 @dataclass(frozen=True)
 class Balance:
-    """What each round costs at most where the greedy label is right (`leak`), and how much less it costs where it is wrong (`gain`)."""
+    """The cost and gain of each round in the mistake bound.
+
+    `leak` is the most that a round costs if the greedy label is right, `gain` how much less it costs if the label is wrong.
+    """
 
     leak: Numbers
     gain: Numbers
     norm: float
 
     def greedy_mistakes(self, count: int) -> float:
-        """The most mistakes of the greedy label in the first rounds: those that gain least are taken while ||u||^2 and the leaks pay for them."""
+        """Return the most mistakes that the greedy label can make in the first rounds.
+
+        The rounds that gain least are taken, as long as ||u||^2 and the leaks pay for them.
+        """
         taken = np.concatenate([[0.0], np.cumsum(np.sort(self.gain[:count]))])
         budget = self.norm**2 + float(self.leak[:count].sum())
         last = int(np.flatnonzero(taken <= budget)[-1])
@@ -227,7 +243,7 @@ class Balance:
 
 
 def expected_losses(scores: Numbers, y: NDArray[np.int64], chance: float, power: int) -> Numbers:
-    """E sum_r l*_r^power of each round in which the true label is played with this chance."""
+    """Return E sum_r l*_r^power per round, if the true label is played with probability `chance`."""
     own = scores[np.arange(len(y)), y][:, None]
     right = np.maximum(0.0, 1.0 - own / chance + scores) ** power
     wrong = np.maximum(0.0, 1.0 + scores) ** power
@@ -235,7 +251,7 @@ def expected_losses(scores: Numbers, y: NDArray[np.int64], chance: float, power:
 
 
 def balance(params: EPABF, U: Numbers, scores: Numbers, y: NDArray[np.int64], squared: Numbers) -> Balance:
-    """Costs less progress, for EPABF-II (printed or stated) and EPABF-I (stated)."""
+    """Return costs less progress, for EPABF-II (printed or stated) and EPABF-I (stated)."""
     C, gamma, K = params.aggressiveness, params.exploration, params.classes
     likely, rare = 1.0 - gamma + gamma / K, gamma / K  # the chances of the true label: it is the greedy one, or not
     linear, exact = params.variant == Variant.PA_I, params.update == Update.STATED
@@ -249,19 +265,25 @@ def balance(params: EPABF, U: Numbers, scores: Numbers, y: NDArray[np.int64], sq
 
 
 def most(push: float, divisor: Numbers, cap: float) -> Numbers:
-    """The largest push k - divisor k^2 with k from 0 to the cap."""
+    """Return the maximum of push k - divisor k^2 over k from 0 to the cap."""
     k = np.minimum(cap, push / (2.0 * np.maximum(divisor, np.finfo(float).tiny)))
     return np.asarray(push * k - divisor * k**2)
 
 
 def mistakes_bound(params: EPABF, found: Balance, count: int) -> float:
-    """Mistakes of the labels played in the first rounds: those of the greedy one, and of exploring where it is right."""
+    """Return the bound on the mistakes of the labels played in the first rounds.
+
+    It counts the mistakes of the greedy label, and exploration where the greedy label is right.
+    """
     gamma, K = params.exploration, params.classes
     return gamma * (K - 1) / K * count + (1.0 - gamma) * found.greedy_mistakes(count)
 
 
 def leading(rounds: Rounds) -> list[Comparator]:
-    """U = 0, and for some penalties the U with a score near 0 for the true class and of at most -1 for all others."""
+    """Return U = 0 and, for some penalties, the U that best fits the target scores.
+
+    Targets are 0 for the true class and at most -1 for all others.
+    """
     own = np.arange(rounds.kinds) == rounds.y[:, None]
 
     def loss(U: Numbers) -> tuple[float, Numbers]:
@@ -275,7 +297,7 @@ def leading(rounds: Rounds) -> list[Comparator]:
 
 
 def mistakes(setting: Setting) -> Bound:
-    """The bound on the mistakes, with the best U among some."""
+    """Return the bound on the mistakes, with the best U of some."""
     params, rounds = setting.record, setting.rounds
     variant = Variant(params.variant)
     name = f"Theorem B ({SUFFIX[variant]})"
@@ -309,7 +331,7 @@ def mistakes(setting: Setting) -> Bound:
 
 
 def unbounded(params: EPABF) -> str:
-    """Why nothing is promised of the mistakes; nothing where something is."""
+    """Return why there is no bound on the mistakes; empty if there is one."""
     if params.update == Update.OTHERS:
         return "without the constraint of the class played after right answers its losses after wrong ones do not cancel, and they grow with T"
     if params.variant == Variant.PA:

@@ -1,4 +1,6 @@
-"""Chen et al. 2009, "Beyond Banditron": Theorem 1 and Corollary 1 hold, Lemmas 2 and 4 need repair, Theorem 2 is false.
+"""Chen et al. 2009, "Beyond Banditron": its theorems, of which Theorem 2 is false.
+
+Theorem 1 and Corollary 1 hold, Lemmas 2 and 4 need repair.
 
     Theorem 1    mistakes <= (1/rho) sum_s sum_t [1 - M(y_t, s) f_s(x_t)]_+   for loss-based decoding over any coding matrix M,
                  rho = the least of (l - M_r.M_q)/2 over two classes r, q.    Corollary 1: one-vs-all has rho = 2.
@@ -35,7 +37,7 @@ PENALTIES = (100.0, 1.0, 0.01)  # of the comparators of columns, in units of the
 
 
 def coding_distance(matrix: Numbers) -> float:
-    """The paper's rho: the least distance (l - M_r.M_q)/2 between the rows of two classes.
+    """Return the paper's rho: the smallest (l - M_r.M_q)/2 between the rows of two classes.
 
     >>> coding_distance(2.0 * np.eye(5) - 1.0)
     2.0
@@ -46,7 +48,7 @@ def coding_distance(matrix: Numbers) -> float:
 
 
 def coding_matrix(params: ConservativeOVA, memory: Numbers) -> tuple[Numbers, Numbers]:
-    """Where each class wants each column when it is right, and where "not this class" wants it."""
+    """Return the sign that each class wants in each column when right, and when wrong."""
     right, wrong = np.zeros((2, params.classes, params.columns))
     unmoved = RuleInput(memory, np.zeros(params.columns), 1.0, Draws(np.uint64(0), 0, LEARNING), np.zeros((2, 0)))
     for signs, is_right in ((right, True), (wrong, False)):
@@ -58,12 +60,12 @@ def coding_matrix(params: ConservativeOVA, memory: Numbers) -> tuple[Numbers, Nu
 
 
 def own_loss(matrix: Numbers, scores: Numbers, y: NDArray[np.int64]) -> float:
-    """The sum over rounds and columns of [1 - M(y, s) f_s]_+."""
+    """Return the sum over rounds and columns of [1 - M(y, s) f_s]_+."""
     return float(np.maximum(0.0, 1.0 - matrix[y] * scores).sum())
 
 
 def conservative(setting: Setting) -> list[Bound]:
-    """All theorems of the paper for `conservative-ova`."""
+    """Return the bounds of all theorems of the paper for `conservative-ova`."""
     params = setting.record
     right, wrong = coding_matrix(params, setting.memory)
     trace = setting.traces[0]
@@ -105,7 +107,7 @@ def _theorem1(params: ConservativeOVA, matrix: Numbers, trace: Trace, y: NDArray
 
 
 def on_columns(setting: Setting, trace: Trace, steps: Numbers) -> list[Bound]:
-    """Lemma 1, and those of the variant, summed over the columns: the measured loss beside the bound."""
+    """Return Lemma 1 and the variant's lemmas, summed over columns: measured losses and bounds."""
     count = len(steps)
     X, squared = setting.rounds.X[:count], setting.rounds.squared[:count]
     variant, aggressiveness = int(setting.record.variant), float(setting.record.aggressiveness)
@@ -186,7 +188,10 @@ SQUARES = ("Lemma 2", "Lemma 2, for any rows", "Lemma 3")
 
 
 def column_comparators(X: NDArray[np.float64], signs: Numbers, longest: float) -> list[Numbers]:
-    """For some penalties, the u of each column that minimise its squared hinge loss plus penalty/2 ||u||^2; and u = 0."""
+    """Return u = 0 and, for some penalties, the best u of each column.
+
+    The best u minimises the column's squared hinge loss plus penalty/2 ||u||^2.
+    """
 
     def loss(U: Numbers) -> tuple[float, Numbers]:
         short = np.where(signs != 0.0, np.maximum(0.0, 1.0 - signs * np.asarray(X @ U.T)), 0.0)
@@ -200,9 +205,10 @@ def column_comparators(X: NDArray[np.float64], signs: Numbers, longest: float) -
 
 
 def theorem2(variant: int, norms: Numbers, losses: Numbers, longest: float, aggressiveness: float) -> float:
-    """(27) with its lost R, (28) or (29): half the sum over columns of what Corollary 2, Lemma 4 or Corollary 3 says.
+    """Return (27) with its lost R, (28) or (29).
 
-    `losses` has the hinge loss of u_s in every round: one row a round, one column for each s.
+    That is half the sum over columns of what Corollary 2, Lemma 4 or Corollary 3 says. `losses` has the hinge loss of u_s in every round: one
+    row a round, one column for each s.
     """
     total, root = 0.0, math.sqrt(len(losses))
     for norm, star in zip(norms.tolist(), losses.T, strict=True):

@@ -1,4 +1,6 @@
-"""van der Hoeven 2020, "Exploiting the Surrogate Gap": Lemma 1 and Theorems 1-6, with L the surrogate loss of any U.
+"""van der Hoeven 2020, "Exploiting the Surrogate Gap": Lemma 1 and Theorems 1-6.
+
+With L the surrogate loss of any U:
 
     Lemma 1        mistakes <= L + ||U||^2/(2 rate) + gamma (K-1)/K T + the sum of the surrogate gaps      any rate and exploration
     Theorems 1-3   full information: L + ||U||^2/(2 rate), as the gaps are at most 0
@@ -9,7 +11,7 @@
         smooth     max(4 (K X D)^2, 2 K X D sqrt(2 T))
 
 All are in expectation over the learner's draws. The hinge loss of the paper is 0 wherever the learner leads by more than 1/K and
-is right, whatever U says; where that was so is seen in the traces, and in rounds beyond them it is counted, which keeps the bound true.
+is right, whatever U says. The traces show where that was so; in rounds beyond them the loss is counted, which keeps the bound true.
 
 The surrogate gap of a round is what it may cost beyond the surrogate loss; it is never above 0:
 
@@ -53,7 +55,7 @@ NOTES = {
 
 
 def gaptron(setting: Setting) -> list[Bound]:
-    """Lemma 1, and the theorem of this loss and setting."""
+    """Return Lemma 1 and, if rate and exploration are planned, the theorem for this loss and setting."""
     params: Gaptron = setting.record
     penalty, loss = 1.0 / params.rate, LOSSES[int(params.loss)]
     radius = math.inf if math.isnan(params.radius) else params.radius
@@ -73,7 +75,7 @@ def gaptron(setting: Setting) -> list[Bound]:
 
 
 def has_planned_rates(params: Gaptron) -> bool:
-    """Whether rate and exploration are those of the theorems."""
+    """Return True if rate and exploration are those of the theorems."""
     if math.isnan(params.max_norm) or (
         params.setting == FeedbackSetting.BANDIT and (math.isnan(params.radius) or math.isnan(params.horizon))
     ):
@@ -83,7 +85,7 @@ def has_planned_rates(params: Gaptron) -> bool:
 
 
 def regret(params: Gaptron) -> float:
-    """The regret of Theorems 4-6.
+    """Return the regret of Theorems 4-6.
 
     >>> round(regret(Gaptron(2, loss=Loss.SMOOTH, radius=1.0, max_norm=1.0, horizon=200.0)), 9)
     80.0
@@ -101,13 +103,16 @@ def regret(params: Gaptron) -> float:
 
 
 def _sum(params: Gaptron, one: Comparator, setting: Setting) -> float:
-    """The right side of Lemma 1 without the gaps."""
+    """Return the right side of Lemma 1 without the gaps."""
     explored = params.exploration * (params.classes - 1) / params.classes * setting.rounds.count
     return float(_losses(setting, params, one).sum()) + one.norm**2 / (2.0 * params.rate) + explored
 
 
 def _losses(setting: Setting, params: Gaptron, one: Comparator) -> NDArray[np.float64]:
-    """The loss of U in every round, as the paper counts it: the hinge loss not where the learner is right by more than 1/K."""
+    """Return the loss of U in every round, as the paper counts it.
+
+    The hinge loss is not counted where the learner is right and leads by more than 1/K.
+    """
     losses = one.losses(LOSSES[int(params.loss)])
     if params.loss != Loss.HINGE:
         return losses
@@ -195,7 +200,7 @@ def _numbers(params: Gaptron, chosen: Comparator, setting: Setting) -> dict[str,
 
 
 def gap_map(loss: int, scores: Numbers) -> Numbers:
-    """The exploration a that each loss pays for, for rows of scores."""
+    """Return, for rows of scores, the exploration a that the loss pays for."""
     ordered = np.sort(scores, axis=1)
     lead = ordered[:, -1] - ordered[:, -2]
     if loss == Loss.HINGE:
@@ -212,7 +217,7 @@ def gap_map(loss: int, scores: Numbers) -> Numbers:
 def surrogate_loss(
     loss: int, scores: Numbers, y: NDArray[np.int64], greedy: NDArray[np.int64]
 ) -> tuple[Numbers, Numbers]:
-    """The surrogate loss at W in every round, and the squared length of its gradient for a row of length one."""
+    """Return the surrogate loss at W per round, and its gradient's squared length for rows of length 1."""
     rows = np.arange(len(y))
     if loss == Loss.LOGISTIC:
         shares = _softmax(scores)
@@ -235,7 +240,9 @@ def surrogate_loss(
 def surrogate_gap(
     params: Gaptron, scores: Numbers, y: NDArray[np.int64], squared: Numbers, greedy: NDArray[np.int64] | None = None
 ) -> Numbers:
-    """The surrogate gap in every round, its gradient in expectation over what is played; without `greedy`, for the worst tie.
+    """Return the surrogate gap per round, with the gradient in expectation over the label played.
+
+    Without `greedy`, ties are resolved in the worst way.
 
     >>> params = Gaptron(3, setting=FeedbackSetting.FULL, loss=Loss.SMOOTH, rate=1 / 12, exploration=0.0)
     >>> bool(abs(surrogate_gap(params, np.zeros((1, 3)), np.array([0]), np.ones(1))) < 1e-12)
@@ -258,9 +265,10 @@ def surrogate_gap(
 
 
 def figure1(loss: LossName, points: int = 401) -> Curves:
-    """Figure 1 of the paper, for any of the losses: two classes, one weight vector, by the margin z = y <w, x> with ||x|| = 1.
+    """Draw Figure 1 of the paper for any of the losses.
 
-    The gap is positive where a curve is above the loss: without a gap map around z = 0, with it nowhere.
+    Two classes, one weight vector, by the margin z = y <w, x> with ||x|| = 1. The gap is positive where a curve is above the loss: without a
+    gap map around z = 0, with it nowhere.
     """
     z = np.linspace(-1.0, 1.5, points)
     code = int(next(code for code, name in LOSSES.items() if name == loss))
@@ -275,7 +283,7 @@ def figure1(loss: LossName, points: int = 401) -> Curves:
 
 
 def binary_curves(loss: int, z: Numbers, rate: float) -> tuple[Numbers, Numbers, Numbers]:
-    """With the gap map, without it, and the loss itself: expected mistakes plus rate/2 ||g||^2 against the loss."""
+    """Return expected mistakes plus rate/2 ||g||^2 with and without the gap map, and the loss itself."""
     scores = np.stack([z, np.zeros_like(z)], axis=1)
     label = np.zeros(len(z), dtype=np.int64)
     greedy = np.where(z > 0.0, 0, 1)

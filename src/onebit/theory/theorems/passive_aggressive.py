@@ -36,43 +36,49 @@ LOST_T = "a factor T is lost in the root: on T orthogonal rows of length one the
 
 
 def lemma2(norm: float, losses: Numbers, longest: float) -> float:
-    """Sum l^2 of PA as printed: (R ||u|| + 2 sqrt(sum l*^2))^2."""
+    """Return the bound on PA's sum l^2 as printed: (R ||u|| + 2 sqrt(sum l*^2))^2."""
     return (longest * norm + 2.0 * math.sqrt(float(np.square(losses).sum()))) ** 2
 
 
 def lemma2_for_any_rows(norm: float, losses: Numbers, squared: Numbers) -> float:
-    """Sum l^2 of PA: R^2 (||u|| + 2 sqrt(sum l*^2 / n))^2, over rows that are not 0."""
+    """Return the bound on PA's sum l^2 for any rows: R^2 (||u|| + 2 sqrt(sum l*^2 / n))^2.
+
+    The inner sum leaves out rows that are 0.
+    """
     there = squared > 0.0
     spread = math.sqrt(float((np.square(losses[there]) / squared[there]).sum()))
     return float(squared.max(initial=0.0)) * (norm + 2.0 * spread) ** 2
 
 
 def lemma3(norm: float, losses: Numbers, longest: float, aggressiveness: float) -> float:
-    """Sum l^2 of PA-II."""
+    """Return the bound on PA-II's sum l^2."""
     total = float(np.square(losses).sum())
     return (longest**2 + 0.5 / aggressiveness) * (norm**2 + 2.0 * aggressiveness * total)
 
 
 def lemma4(norm: float, losses: Numbers, longest: float, aggressiveness: float) -> float:
-    """Sum l of PA-I as printed."""
+    """Return the bound on PA-I's sum l as printed."""
     budget = norm**2 + 2.0 * aggressiveness * float(losses.sum())
     return max(budget / aggressiveness, math.sqrt(2.0 * longest**2 * budget))
 
 
 def lemma4_with_rounds(norm: float, losses: Numbers, longest: float, aggressiveness: float) -> float:
-    """Sum l of PA-I with the rounds in the root: steps at the cap cost B/C at most, the others sqrt(T R^2 B)."""
+    """Return the bound on PA-I's sum l with the number of rounds in the root.
+
+    Steps at the cap cost B/C at most, the others sqrt(T R^2 B).
+    """
     budget = norm**2 + 2.0 * aggressiveness * float(losses.sum())
     return budget / aggressiveness + math.sqrt(len(losses) * longest**2 * budget)
 
 
 def mistakes_of_pa1(norm: float, losses: Numbers, longest: float, aggressiveness: float) -> float:
-    """Mistakes of PA-I: max(R^2, 1/C) (||u||^2 + 2 C sum l*)."""
+    """Return the bound on PA-I's mistakes: max(R^2, 1/C) (||u||^2 + 2 C sum l*)."""
     budget = norm**2 + 2.0 * aggressiveness * float(losses.sum())
     return max(longest**2, 1.0 / aggressiveness) * budget
 
 
 def equal_lengths(squared: Numbers) -> bool:
-    """Whether all rows have one length, up to rounding in float32."""
+    """Return True if all rows have the same length, up to rounding in float32."""
     return bool(squared.max() - squared.min() <= 1e-5 * squared.max())
 
 

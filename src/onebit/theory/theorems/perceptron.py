@@ -59,7 +59,7 @@ def perceptron(setting: Setting) -> list[Bound]:
 
 
 def separable(setting: Setting) -> list[Bound]:
-    """Theorems 1 and 2 of the thesis, in a kernel's space where there is one."""
+    """Return Theorems 1 and 2 of the thesis, in the kernel's space if there is a kernel."""
     separated = setting.margin("weak", setting.kernel)
     value = floor_value(2.0 * (separated.R / separated.margin) ** 2) if separated.separable else math.inf
     why = "" if separated.separable else "the rows are not separable: nothing is promised"
@@ -91,7 +91,7 @@ def separable(setting: Setting) -> list[Bound]:
 
 
 def floor_value(value: float) -> float:
-    """The whole number below, with room for the rounding of a margin that a solver found.
+    """Return the floor, with tolerance for the rounding of a margin that a solver found.
 
     >>> floor_value(7.9), floor_value(7.9999999)
     (7.0, 8.0)
@@ -105,7 +105,7 @@ def general_bound(loss: float, norm: float, longest: float) -> float:
 
 
 def quoted_bound(loss: float, norm: float, longest: float) -> float:
-    """The same as van der Hoeven 2020 quotes it: L + X^2 ||U||^2 + 2 X ||U|| sqrt(2 L)."""
+    """Return the bound as van der Hoeven 2020 quotes it: L + X^2 ||U||^2 + 2 X ||U|| sqrt(2 L)."""
     return loss + (longest * norm) ** 2 + 2.0 * longest * norm * math.sqrt(2.0 * loss)
 
 
@@ -137,7 +137,7 @@ def banditron(setting: Setting) -> list[Bound]:
 
 
 def banditron_bound(loss: float, norm: float, longest: float, kinds: int, gamma: float, count: int) -> float:
-    """Gamma T plus the largest M with M - L <= R ||U|| sqrt((1 + K/gamma) M + 2 gamma T).
+    """Return gamma T plus the largest M with M - L <= R ||U|| sqrt((1 + K/gamma) M + 2 gamma T).
 
     >>> banditron_bound(0.0, 0.0, 1.0, 3, 0.1, 100)
     10.0

@@ -1,4 +1,4 @@
-"""Prompak 2017: the bandit perceptron, and how a rational kernel makes weakly separable classes strongly separable.
+"""Prompak 2017: the bandit perceptron, and the rational kernel that makes classes strongly separable.
 
     Theorem 3   strongly separable with margin g, k(x, x) <= R^2:  E mistakes <= (K-1) floor(4 (R/g)^2)
     Theorem 4   weakly separable with margin g, ||x|| <= 1, rational kernel:  strongly separable with margin max(g1, g2)
@@ -7,8 +7,8 @@
 
 The margins of Theorems 4 and 6 are so small that they and the bounds that follow from them (Corollaries 1 and 2, with Theorem 3 and
 R^2 = 2) are computed as logarithms. Theorem 6 divides K vectors by sqrt(L), and their squared lengths then sum to K/L, not to 1:
-sqrt(K) is right, which costs a factor K/L in the mistakes. It also applies Theorem 5 to u_g - u_j, of length up to sqrt(2), which that is
-not stated for; it holds for these too, with the same constants.
+sqrt(K) is right, which costs a factor K/L in the mistakes. It also applies Theorem 5 to u_g - u_j, of length up to sqrt(2), for which
+Theorem 5 is not stated; it holds for these too, with the same constants.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ RATIONAL = ("rational", "rational:shorten")
 
 
 def bandit_perceptron(setting: Setting) -> list[Bound]:
-    """Theorem 3 in the learner's own space, and Theorems 4 and 6 for the rational kernel."""
+    """Return Theorem 3 in the learner's space, and Theorems 4 and 6 for the rational kernel."""
     found = [_theorem3(setting)]
     rounds = setting.given
     if rounds.longest > 1.0 + 1e-5 or setting.options.get("bias"):
@@ -109,7 +109,7 @@ def _transformed(
 
 
 def log_margin_weak(kinds: int, margin: float) -> float:
-    """The natural logarithm of the larger of g1 and g2 of Theorem 4.
+    """Return the natural logarithm of the larger of g1 and g2 of Theorem 4.
 
     >>> round(math.exp(log_margin_weak(2, 1.0)), 9) == round(752 ** -1.0 / (2 * math.sqrt(2)), 9)
     True
@@ -130,14 +130,17 @@ def log_margin_weak(kinds: int, margin: float) -> float:
 
 
 def log_margin_group(groups: int, margin: float, divisor: int) -> float:
-    """The natural logarithm of the margin of Theorem 6; the divisor under its root is L as printed, K as it must be."""
+    """Return the natural logarithm of the margin of Theorem 6.
+
+    The divisor under its root is L as printed, K as it must be.
+    """
     _require_margin(max(2, groups), margin)
     degree = _ceiling_log2(2 * groups + 2) * math.ceil(math.sqrt(2.0 / margin))
     return -0.5 * degree * math.log(840.0 * degree) - math.log(9.0 * math.sqrt(divisor))
 
 
 def _ceiling_log2(number: int) -> int:
-    """The least k with 2^k >= number, exactly."""
+    """Return the least k with 2^k >= number, exactly."""
     return (number - 1).bit_length()
 
 
@@ -152,7 +155,7 @@ def _require_margin(kinds: int, margin: float) -> None:
 
 
 def polynomial_degree(halfspaces: int, margin: float) -> tuple[int, int]:
-    """The power r and the degree s of Theorem 5's polynomial sum of T_s(...)^r; its degree is r s.
+    """Return r and s of Theorem 5's polynomial sum of T_s(...)^r, whose degree is r s.
 
     >>> polynomial_degree(2, 0.02)
     (3, 10)
@@ -163,10 +166,10 @@ def polynomial_degree(halfspaces: int, margin: float) -> tuple[int, int]:
 def separating_polynomial(
     X: Numbers, vectors: Numbers, direction: Numbers, low: float, high: float, margin: float
 ) -> Numbers:
-    """Theorem 5's p at every row: at least 1/2 where <v_i, x> >= margin for all i and low + margin <= <v', x> <= high - margin.
+    """Return Theorem 5's p at every row.
 
-    It is at most -1/2 where a <v_i, x> <= -margin, or <v', x> is beyond low or high by the margin. (The thesis writes low and high as
-    <v_b, v'> and <v_t, v'>.)
+    It is at least 1/2 where <v_i, x> >= margin for all i and low + margin <= <v', x> <= high - margin, and at most -1/2 where a <v_i, x> <=
+    -margin, or <v', x> is beyond low or high by the margin. (The thesis writes low and high as <v_b, v'> and <v_t, v'>.)
     """
     power, degree = polynomial_degree(len(vectors), margin)
     along = X @ direction
@@ -177,7 +180,7 @@ def separating_polynomial(
 
 
 def chebyshev(degree: int, z: Numbers) -> Numbers:
-    """T_degree(z), by cosines inside [-1, 1] and hyperbolic ones outside, which do not cancel."""
+    """Return T_degree(z), by cosines inside [-1, 1] and hyperbolic ones outside, which do not cancel."""
     inside = np.cos(degree * np.arccos(np.clip(z, -1.0, 1.0)))
     with np.errstate(over="ignore"):
         outside = np.cosh(degree * np.arccosh(np.maximum(1.0, np.abs(z)))) * np.where(z < 0.0, (-1.0) ** degree, 1.0)
@@ -187,7 +190,10 @@ def chebyshev(degree: int, z: Numbers) -> Numbers:
 def polynomial_values(
     X: Numbers, y: NDArray[np.int64], groups: list[list[int]], between: Numbers, within: Numbers, margin: float
 ) -> Numbers:
-    """The polynomial of every class (columns) at every row, with the thresholds that Lemma 3 takes from the rows."""
+    """Return each class's polynomial (columns) at every row.
+
+    The thresholds are those that Lemma 3 takes from the rows.
+    """
     values = np.empty((len(X), sum(map(len, groups))))
     for position, members in enumerate(groups):
         vectors = between[position] - np.delete(between, position, axis=0)

@@ -1,4 +1,4 @@
-"""Zhong, Daucé and Ralaivola 2015: three lemmas on one step of PAB, measured by letting the rule draw and step again and again.
+"""Zhong, Daucé and Ralaivola 2015: three lemmas on one step of PAB, measured by repeated draws.
 
 The step is U1 + U2, in units of x: U1 = 1[right]/P times the step of PA-II from the greedy label to the one played, U2 = rho
 (1[right] - P)/(P D) on the greedy label, with D = 2 ||x||^2 + 1/(2C). With l the loss of the greedy label and P the chance of the true one:
@@ -8,7 +8,7 @@ The step is U1 + U2, in units of x: U1 = 1[right]/P times the step of PA-II from
     Lemma 3   E <U1, U2> <= 0
 
 The paper concludes that U2 lowers the variance. The second moment changes by exactly (1 - P)/P ||x||^2/D^2 (rho^2 - 2 rho l), which grows
-wherever the greedy label is right: there l = 0.
+if the greedy label is right: then l = 0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FALSE = "where the greedy label is right, l is 0 and U2 adds (1 - P)/P ||x||^2 r
 
 @dataclass(frozen=True)
 class Draw:
-    """One draw in one round: the two parts of the step, and that of PA-II, each with a number for every class."""
+    """One draw in one round: the two parts of the step and that of PA-II, each with a value per class."""
 
     first: Numbers
     second: Numbers
@@ -48,7 +48,7 @@ class Draw:
 
 
 def draw_step(params: PAB, scores: Numbers, squared: float, truth: int, key: np.uint64, number: int) -> Draw:
-    """What the rule itself draws and steps."""
+    """Let the rule draw a label and step once; return the parts of the step."""
     work, memory = np.zeros((2, params.classes)), np.zeros(3)
     choice = RULE.decide(params, RuleInput(memory, scores, squared, Draws(key, number, DECIDING), work))
     first, whole, aim = (np.zeros(params.classes) for _ in range(3))
@@ -65,13 +65,13 @@ def draw_step(params: PAB, scores: Numbers, squared: float, truth: int, key: np.
 
 
 def chance_of(params: PAB, choice: Choice, label: int) -> float:
-    """The chance of a label, given the greedy one."""
+    """Return the probability of playing a label, given the greedy one."""
     return params.exploration / params.classes + (1.0 - params.exploration if label == choice.greedy else 0.0)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A number for every draw, averaged over the rounds of one sort: as many numbers as each round was drawn."""
+    """One value per draw of each quantity, averaged over rounds of one sort."""
 
     along: list[float]  # <U1, PA-II>/||PA-II||^2
     second: list[float]  # the sum of U2, in units of rho/D
@@ -82,7 +82,7 @@ class Measured:
 
 
 def measure_rounds(setting: Setting, rounds: NDArray[np.int64], draws: int) -> Measured:
-    """Every round drawn so often, with the scores that the first run had in it."""
+    """Draw in every round this many times, with the scores that the first run had in it."""
     params, trace, key = setting.record, setting.traces[0], seed_key(setting.seed)
     found: list[list[list[float]]] = [[[] for _ in range(draws)] for _ in range(5)]
     across = 0.0
@@ -106,7 +106,7 @@ def measure_rounds(setting: Setting, rounds: NDArray[np.int64], draws: int) -> M
 
 
 def pab(setting: Setting) -> list[Bound]:
-    """The three lemmas, and what the paper concludes from them; U1 is 0 wherever the greedy label is right."""
+    """Return the three lemmas and the paper's conclusion; U1 is 0 if the greedy label is right."""
     trace = setting.traces[0]
     count = len(trace.greedy)
     there = setting.rounds.squared[:count] > 0.0
@@ -125,7 +125,10 @@ def pab(setting: Setting) -> list[Bound]:
 
 
 class Statement(NamedTuple):
-    """What is said, what is measured, the number that it is to be, and whether it is to be that or at most that."""
+    """A statement, what is measured for it, and the value that it equals or is at most.
+
+    `equal` says which of the two.
+    """
 
     says: str
     of: str
@@ -155,7 +158,7 @@ STATEMENTS = {
 
 @dataclass(frozen=True)
 class _Sort:
-    """Rounds of one sort, drawn so often in all."""
+    """The rounds in which the greedy label is wrong, or right, and draws in some of them."""
 
     setting: Setting
     found: NDArray[np.int64]
@@ -163,13 +166,16 @@ class _Sort:
 
     @property
     def wanted(self) -> int:
-        """How many draws it takes to see what is seldom: the true label where another is greedy, another where it is."""
+        """The number of draws that shows rare events often enough.
+
+        These are the true label if another is greedy, and another label if the true one is greedy.
+        """
         params: PAB = self.setting.record
         return max(DRAWS, math.ceil(FOUND * params.classes / params.exploration))
 
     @cached_property
     def rounds(self) -> NDArray[np.int64]:
-        """Some of them, from the first to the last."""
+        """Some of the rounds, evenly spaced."""
         return self.found[np.linspace(0, len(self.found) - 1, min(ROUNDS, len(self.found))).astype(np.int64)]
 
     @cached_property
@@ -181,7 +187,7 @@ class _Sort:
         return measure_rounds(self.setting, self.rounds, self.draws)
 
     def bound(self, name: str, kind: str) -> Bound:
-        """A statement with what was measured for it."""
+        """Return a statement with what was measured for it."""
         if not self.setting.record.rho and not name.startswith("Lemma 1"):
             return _unmeasured(name, "with rho = 0 there is no U2")
         if not len(self.found):

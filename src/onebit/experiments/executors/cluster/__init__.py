@@ -1,7 +1,7 @@
-"""The executor on clusters of Dask and Ray: cuts trials into batches, and keeps the cluster supplied with them.
+"""Run trials on Dask and Ray clusters: cut them into batches and keep all workers busy.
 
-The cluster moves data, finds free workers, and repeats what was lost with a worker. What keeps getting lost is tried once more,
-with nothing else under way, and only what is lost there is blamed.
+The cluster moves data, finds free workers, and repeats tasks that were lost with a worker. A batch that is lost repeatedly is tried once
+more while nothing else runs; only if it is lost then is it considered the cause.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ CONNECT_S = 8.0
 
 
 class WorkerLostError(Exception):
-    """A task was lost with its workers, or with the data that they had."""
+    """A task was lost because its worker, or the data held by that worker, was lost."""
 
 
 class ClusterExecutor(ABC):
-    """The workers of a cluster; Dask and Ray each say how theirs run tasks."""
+    """Runs trials on the workers of a cluster; subclasses for Dask and Ray implement the task calls."""
 
     kind: str
     at: str  # "at tcp://host:8786", "on this machine"
@@ -41,35 +41,38 @@ class ClusterExecutor(ABC):
 
     @abstractmethod
     def _size(self) -> tuple[int, str]:
-        """Return how many tasks run at once, at least 1, and the workers in words; wait for workers where there are none."""
+        """Wait for workers; return how many tasks run at once (at least 1) and a text on the workers."""
 
     @abstractmethod
     def _put(self, source: PackedValue) -> Any:
-        """Store data in the cluster; return a reference, which tasks take as an argument."""
+        """Store data in the cluster; return a reference that tasks take as an argument."""
 
     @abstractmethod
     def _submit(self, *arguments: Any) -> Any:
-        """Return the future of `run_batch` with these arguments."""
+        """Submit `run_batch` with these arguments and return its future."""
 
     @abstractmethod
     def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield futures that are done with their results or a `WorkerLostError`, raise other errors; wait at most `WAIT_S`."""
+        """Yield each finished future with its result or a `WorkerLostError`; wait at most `WAIT_S`.
+
+        Other errors are raised.
+        """
 
     @abstractmethod
     def _end_run(self, run: str, futures: Sequence[Any]) -> None:
-        """Stop these tasks of a run, and let go of its data."""
+        """Stop these tasks of a run and release its data."""
 
     @abstractmethod
     def close(self) -> None:
-        """Leave the cluster, or end it if it was started here."""
+        """Disconnect from the cluster; shut it down if it was started here."""
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The workers, as many as there were at most during a run."""
+        """The workers of the cluster: the largest number seen during any run."""
         return (Resource(f"{self.kind}, {(self._seen if self._seen[0] else self._size())[1]} {self.at}"),)
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
-        """Yield the records of these trials, batch by batch; closing this stops what is under way."""
+        """Run the trials in batches and yield their records; closing the generator stops all tasks."""
         with closing(self._run_batches(group_by_data(trials))) as batches:
             for batch, records in batches:
                 for trial, record in zip(batch, records, strict=True):
@@ -119,7 +122,10 @@ class ClusterExecutor(ABC):
             self._end_run(run, list(futures))
 
     def _cut_batches(self, groups: Iterable[Sequence[Trial]]) -> Iterator[list[Trial]]:
-        """Yield batches of about a second; the identities of trials are found here and not on each worker."""
+        """Yield batches that take about a second each.
+
+        The identities of the trials are computed here rather than on each worker.
+        """
         for group in map(iter, groups):
             while batch := list(islice(group, max(1, int(BATCH_S / max(self._seconds, TRIAL_S))))):
                 _ = [trial.identity for trial in batch]
@@ -127,7 +133,10 @@ class ClusterExecutor(ABC):
 
 
 def require_server(address: str) -> None:
-    """Raise an OSError unless a server at `host:port` speaks first, as those of Dask and Ray do; they would wait for long."""
+    """Raise OSError unless a server at `host:port` sends data first, as Dask and Ray servers do.
+
+    Without this check Dask and Ray would wait a long time for a server that is not there.
+    """
     host, _, port = address.rpartition(":")
     with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as connection:
         if not connection.recv(1):

@@ -1,4 +1,4 @@
-"""A Dask cluster: one that runs somewhere, by the address of its scheduler, or the threads of this process."""
+"""Run trials on Dask: on a running cluster given by its scheduler's address, or on local threads."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SENDS = 5  # of data, to workers that may be lost meanwhile
 
 
 def dask_executor(address: str | None) -> ClusterExecutor:
-    """Return the Dask cluster whose scheduler has this address, `host:port`; without one, one of this process's threads."""
+    """Return an executor on the Dask scheduler at `host:port`, or on threads of this process if None."""
     try:
         import distributed
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""A Ray cluster: one that runs somewhere, by its address, the one that this machine belongs to, or one that is started here."""
+"""Run trials on Ray: a cluster given by its address, this machine's cluster, or a new one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
 def ray_executor(address: str | None) -> ClusterExecutor:
-    """Return the Ray cluster with this address, `host:port`; without one, that of this machine, or start one on its cores."""
+    """Return an executor on the Ray cluster at `host:port`.
+
+    Without an address, use the cluster that this machine belongs to, or start one on its cores.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # or Ray tells its makers of every start
     try:
         import ray
@@ -35,7 +38,7 @@ def ray_executor(address: str | None) -> ClusterExecutor:
 
 
 def _join(ray: Any, address: str | None) -> str:
-    """Join a cluster, or start one; return where it is, in words."""
+    """Connect to a Ray cluster, or start one; return a text that says where it is."""
     named = address or os.environ.get("RAY_ADDRESS")
     try:
         if named and named not in ("auto", "local"):
@@ -59,9 +62,10 @@ def _join(ray: Any, address: str | None) -> str:
 
 @contextmanager
 def _without_code_from_here() -> Iterator[None]:
-    """Keep processes that are started meanwhile from importing code of the current folder: anybody may have put it there.
+    """Keep processes started in this context from importing code from the current folder.
 
-    Ray has all workers look for code where it is joined. Where this process looks there itself, as a notebook does, workers may too.
+    Anybody may have put code there, and Ray makes all workers search the folder in which it was started. If this process itself imports from
+    the current folder, as a notebook does, its workers may too.
     """
     looks_here = any(Path(folder).absolute() == Path.cwd() for folder in sys.path)  # '' is the current folder
     before = os.environ.get("PYTHONSAFEPATH")

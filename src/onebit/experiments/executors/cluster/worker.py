@@ -1,7 +1,7 @@
-"""What is sent to a worker of a cluster, and what the worker does with it.
+"""What is sent to a cluster worker, and the code that the worker runs.
 
-Trials are sent in batches, without their data: those are sent once, as a packed source. A worker opens a source once, and keeps
-the rows of the seed that it runs, so that batches share them.
+Trials are sent in batches without their data; the data are sent once, as a packed source. A worker opens a source once and keeps the
+rows of the current seed, so that batches share them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LIBRARIES = ("onebit", "numpy", "numba", "math")  # every worker has them
 
 
 class PackedValue(NamedTuple):
-    """A value in bytes; its arrays lie apart, so that they are not copied when it is opened."""
+    """A pickled value whose arrays are stored separately, so that unpacking does not copy them."""
 
     token: str
     pickled: bytes
@@ -44,7 +44,10 @@ class PackedValue(NamedTuple):
 
 
 def pack(value: object, with_source: bool = False) -> PackedValue:
-    """Pack a value, without the source in it unless `with_source`; rules of onebit go by name, arrays mapped from a file by path."""
+    """Pack a value; leave out its source unless `with_source`.
+
+    Rules of onebit are packed by name, and memory-mapped arrays by path.
+    """
     import cloudpickle
 
     class Packer(cloudpickle.Pickler):  # type: ignore[misc]
@@ -69,7 +72,7 @@ def pack(value: object, with_source: bool = False) -> PackedValue:
 
 @cache
 def pack_rule(rule: Rule) -> bytes:
-    """Pack a rule of a user's own file with all code of theirs that it reaches."""
+    """Pack a user-defined rule with all user code that it reaches."""
     import cloudpickle
 
     _ = rule.parameters, rule.defaults, rule.kinds  # read here: a worker may lack what annotations name
@@ -88,7 +91,7 @@ def pack_rule(rule: Rule) -> bytes:
 
 @cache
 def worker_version() -> str:
-    """Return what a worker must have in common with the process that sends it work, the code of all rules too."""
+    """Return the versions that a worker must share with the sender, including the code of all rules."""
     marks = "".join(code_mark(rule) for rule in registry().values())
     python = ".".join(platform.python_version_tuple()[:2])
     return f"onebit {VERSION} (code {hashlib.sha256(marks.encode()).hexdigest()[:8]}) on Python {python}"
@@ -98,7 +101,7 @@ def worker_version() -> str:
 
 
 class OpenSource:
-    """A source that this process has opened, and the rows that its trials share."""
+    """A source that this process has opened, with the rows shared by its trials."""
 
     def __init__(self, packed: PackedValue) -> None:
         self.source: Source = _unpack("the data", packed)
@@ -106,7 +109,7 @@ class OpenSource:
         self._shared: SharedData | None = None
 
     def share_data(self, trial: Trial) -> SharedData:
-        """Return the data of this stream and seed; the last are kept."""
+        """Return the data of the trial's stream and seed; the last ones are cached."""
         with _lock:
             if self._shared is None or (self._shared.stream.key, self._shared.seed) != (trial.stream.key, trial.seed):
                 self._shared = SharedData(trial, self._tables)
@@ -119,7 +122,10 @@ _sources: dict[str, OpenSource] = {}  # by token, the one used last
 
 
 def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -> tuple[list[Record], float]:
-    """Return the records of trials of one stream and seed, fewer where they are stopped, and how many seconds each took."""
+    """Run the trials of one stream and seed; return their records and the seconds per trial.
+
+    There are fewer records than trials if the run is stopped.
+    """
     if version != worker_version():
         here = f"a worker on {platform.node()} has {worker_version()}"
         raise InputError(
@@ -145,7 +151,7 @@ def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -
 
 
 def end_run(run: str) -> None:
-    """Stop what this process does for a run, and let go of its data."""
+    """Stop this process's work for a run and release the run's data."""
     _stops.setdefault(run, threading.Event()).set()
     _sources.clear()
 
@@ -168,6 +174,6 @@ def _unpack(what: str, packed: PackedValue, source: Source | None = None) -> Any
 
 @cache
 def unpack_rule(packed: bytes) -> Rule:
-    """Return the rule of a user's own file, the same one each time, so that it is compiled once."""
+    """Return the user-defined rule; the same object for the same bytes, so it is compiled only once."""
     rule: Rule = pickle.loads(packed)
     return known.setdefault(rule.record, rule)

@@ -1,4 +1,4 @@
-"""The GPU of this machine: the replicates of a rule run together, thousands at a time; what it cannot run, threads run."""
+"""Run trials on this machine's GPU, thousands of replicates at a time, and the others on threads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KERNEL_S = 4.0  # seconds in which a kernel is built: 2 to 8 were measured
 
 
 class Speeds(NamedTuple):
-    """Rounds a second of rules that are alike in cost, on a GPU and on a core beside it: what `--on auto` decides by."""
+    """Rounds per second of one family of rules on a GPU and on a CPU core; `--on auto` uses them."""
 
     replicate: float  # of one replicate on the GPU, beside all that run at the same time
     together: int  # replicates that do
@@ -43,7 +43,7 @@ FITTED = {
 
 
 def gpu_executor(threads: int | None = None, only_if_it_pays: bool = False) -> GpuExecutor:
-    """The GPU, or a sentence where there is none."""
+    """Return an executor on this machine's GPU; raise InputError if there is no usable one."""
     trouble = device.trouble()
     if trouble is not None:
         raise InputError(trouble)
@@ -51,7 +51,10 @@ def gpu_executor(threads: int | None = None, only_if_it_pays: bool = False) -> G
 
 
 def why_not(trial: Trial) -> str | None:
-    """Why a trial cannot run on the GPU, in words that go on from "runs on threads: "; None where it can, as far as can be seen."""
+    """Return why a trial cannot run on the GPU, or None if nothing known so far prevents it.
+
+    The text continues "runs on threads: ".
+    """
     rule, options, stream = trial.entry.rule, trial.entry.options, trial.stream
     if isinstance(trial.entry.template, Learner):
         return "a learner that has learnt already"
@@ -74,7 +77,7 @@ def why_not(trial: Trial) -> str | None:
 
 
 class GpuExecutor:
-    """One GPU, and threads for what it cannot run."""
+    """Runs trials on one GPU, and those that the GPU cannot run on threads."""
 
     def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
         self._threads, self._only_if_it_pays = threads, only_if_it_pays
@@ -85,14 +88,17 @@ class GpuExecutor:
 
     @property
     def resources(self) -> tuple[Resource, ...]:
-        """The device, and threads with what they were needed for."""
+        """The GPU, and the threads with the reasons why they were needed."""
         if not self._reasons:
             return (Resource(device.name()),)
         threads = tuple(one._replace(reasons=tuple(self._reasons)) for one in self._threads.resources)
         return (Resource(device.name()), *threads) if self._used else threads
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
-        """The records of these trials: stream by stream on the GPU, and then what is left on threads."""
+        """Run the trials stream by stream on the GPU, then the remaining ones on threads.
+
+        Yields their records.
+        """
         self._left = []
         streams: dict[str, list[Trial]] = {}
         for trial in trials:
@@ -114,7 +120,10 @@ class GpuExecutor:
         yield from self._threads.run(self._left, progress)
 
     def _leave(self, trials: Sequence[Trial], reason: str, announce: bool = True) -> None:
-        """Leave trials to threads, for a reason in words that go on from "runs on threads: "; each reason is announced once."""
+        """Leave trials to the threads; announce each reason once.
+
+        The reason continues "runs on threads: ".
+        """
         self._left.extend(trials)
         is_new = reason not in self._reasons
         self._reasons.setdefault(reason)
@@ -123,25 +132,29 @@ class GpuExecutor:
             LOG.info("%s on %s runs on threads: %s", name, stream, reason)
 
     def close(self) -> None:
-        """Nothing was started that goes on."""
+        """Do nothing: no thread or process outlives a run."""
 
 
 def speed_kind(trial: Trial) -> Hashable:
-    """What says how fast a trial runs: the stream, the rule, the codes among its parameters, the bias. Numbers change little."""
+    """Return the key that determines a trial's speed: stream, rule, enum parameters and bias.
+
+    Numeric parameters hardly change the speed.
+    """
     entry, rule = trial.entry, trial.entry.rule
     codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
     return trial.stream.key, rule.name, bool(entry.options.get("bias")), *codes
 
 
 def cost_family(rule: Rule) -> str:
-    """Which rules it is alike in cost."""
+    """Return the name of the family of rules that cost about as much as this one."""
     return "first-order" if rule.second_order is None else "second-order"
 
 
 def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ()) -> bool:
-    """Whether the GPU is done with the trials of a stream before so many threads are; kernels of kinds that are `built` are there.
+    """Return True if the GPU is expected to finish the trials of a stream before the threads do.
 
-    Kernels are built and run one after the other, and each takes at least as long as one replicate for all its rounds.
+    Kernels of the kinds in `built` exist already. The others are built and run one after the other, and each takes at least as long as one
+    replicate needs for all its rounds.
     """
     rounds = trials[0].stream.rounds
     counts = Counter((speed_kind(trial), cost_family(trial.entry.rule)) for trial in trials)

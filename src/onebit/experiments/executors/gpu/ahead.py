@@ -1,6 +1,6 @@
-"""Kernels that are built before they are needed, in several processes: Numba builds one at a time in each.
+"""Build GPU kernels ahead of use in several processes, since Numba builds one at a time in each.
 
-Another process builds the kernel that is described to it, and so leaves it where kernels are kept between processes, from which this one loads it.
+A helper process builds a kernel from its description and stores it in the kernel cache on disk, from which this process loads it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,17 @@ Kernel = tuple[Shape, Layout]
 
 
 def can_build(kernel: Kernel) -> bool:
-    """Whether another process can build it for this one: it knows the rule by its name, and kernels can be kept."""
+    """Return True if another process can build the kernel and it is not in the cache yet.
+
+    That process must know the rule by its name, and the kernel must be cacheable.
+    """
     shape, layout = kernel
     kept = kept_for(shape, layout) if is_known(shape.rule) else None
     return kept is not None and not kept.is_there
 
 
 class KernelBuilder:
-    """Has kernels built in other processes, in the order in which they are asked for."""
+    """Builds kernels in other processes, in the order in which they are requested."""
 
     def __init__(self, processes: int | None = None) -> None:
         count = processes or max(1, cores() - 1)
@@ -39,20 +42,23 @@ class KernelBuilder:
         self._coming: dict[Kernel, Future[None]] = {}
 
     def build(self, kernels: Iterable[Kernel]) -> None:
-        """Have those built that are not there yet."""
+        """Start building the kernels that do not exist yet."""
         new = [one for one in dict.fromkeys(kernels) if one not in self._coming and can_build(one)]
         self._coming |= {one: self._pool.submit(self._build_elsewhere, one) for one in new}
         if new:
             LOG.info("building %d kernels for the GPU", len(new), extra={"event": "compiling"})
 
     def wait(self, kernel: Kernel) -> None:
-        """Until a kernel is there. Where nobody builds it, or somebody has failed, it is built when it is used."""
+        """Wait until a kernel is built.
+
+        Return at once if it was not requested; a kernel that was not requested, or failed to build, is built on first use.
+        """
         if kernel in self._coming:
             with contextlib.suppress(CancelledError, Exception):
                 self._coming[kernel].result()
 
     def close(self) -> None:
-        """End what is being built."""
+        """Cancel all builds and stop the processes."""
         self._processes.close()
         self._pool.shutdown(cancel_futures=True)
 
@@ -63,6 +69,6 @@ class KernelBuilder:
 
 
 def build_known(name: str, shape: tuple[Any, ...], layout: Layout) -> None:
-    """Build a kernel of the rule with this name, and so keep it; `shape` is all of a `Shape` but the rule."""
+    """Build and cache a kernel of the named rule; `shape` is all of a `Shape` except the rule."""
     with spoken():
         kernel_for(Shape(rule_named(name), *shape), layout)

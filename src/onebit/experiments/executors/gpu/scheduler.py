@@ -1,4 +1,4 @@
-"""The trials of one stream on the GPU: which of them it can take, their rows sent there, and kernels run one after the other."""
+"""Run the trials of one stream on the GPU: select them, send their rows, run kernel after kernel."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Leave = Callable[[Sequence[Trial], str], None]  # told of trials that are to be 
 
 
 class _Seed(NamedTuple):
-    """What the trials of a seed share: rows, how they are read, and their schedule."""
+    """What the trials of one seed share: the rows, how they are read, and the schedule."""
 
     tables: Tables
     features: Features
@@ -57,14 +57,14 @@ class _Seed(NamedTuple):
 
 
 class _Ready(NamedTuple):
-    """The same, with the rows as the device takes them."""
+    """A `_Seed` together with its rows in the form that the GPU takes."""
 
     seed: _Seed
     values: NDArray[np.float32] | SparseRows
 
 
 class _Case(NamedTuple):
-    """A trial as it runs on the GPU: the learner it begins as, and the kernel it needs."""
+    """A trial prepared for the GPU, with its initial learner and the kernel that it needs."""
 
     trial: Trial
     learner: Learner
@@ -73,7 +73,7 @@ class _Case(NamedTuple):
 
 
 class StreamScheduler:
-    """The trials of one stream on the GPU: some seeds at a time, and for these one kernel after the other."""
+    """Runs the trials of one stream on the GPU, a few seeds at a time and one kernel after the other."""
 
     def __init__(self, trials: Sequence[Trial], leave: Leave, builder: KernelBuilder) -> None:
         self._trials, self._leave, self._stream, self._builder = trials, leave, trials[0].stream, builder
@@ -88,7 +88,7 @@ class StreamScheduler:
         self._device_rows: dict[bool, DeviceRows | DeviceSparseRows] = {}
 
     def records(self, progress: Progress) -> Generator[Record, None, None]:
-        """Their records; the data of the next seeds are made while these are run."""
+        """Run the trials and yield their records; the next seeds' data are made while these run."""
         if not self._fits:
             self._leave(self._trials, "more rows than this machine has memory for at once")
             return
@@ -122,14 +122,17 @@ class StreamScheduler:
 
     @property
     def _fits(self) -> bool:
-        """Whether the rows of two seeds have room: those of the next are made while these are run."""
+        """True if two seeds' rows fit into memory: the next ones are made while the current ones run."""
         free = available_memory()
         return free is None or 2 * self._stream.whole_bytes <= free
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
     def _seed(self, seed: int) -> _Seed | None:
-        """The rows of a seed as they are; None where they are refused or named, of which threads say more."""
+        """Return the rows of a seed, or None if they are rejected or have named features.
+
+        Threads run such trials and report the error, if there is one.
+        """
         try:
             tables, schedule = SharedData(self._by_seed[seed][0], self._fixed).load()
             features = Features()
@@ -139,7 +142,7 @@ class StreamScheduler:
         return None if features.named else _Seed(tables, features, schedule)
 
     def _prepare_seed(self, seed: int, found: _Seed | None = None) -> _Ready | None:
-        """The rows of a seed as the device takes them; None where they are refused."""
+        """Return the rows of a seed in the form that the GPU takes, or None if they are rejected."""
         found = found or self._seed(seed)
         if found is None:
             return None
@@ -147,7 +150,7 @@ class StreamScheduler:
         return None if values is None else _Ready(found, values)
 
     def _seeds_that_fit(self, first: _Seed, cases: Sequence[_Case]) -> int:
-        """So many seeds have room for their rows at once; 0 where there is none for one."""
+        """Return how many seeds' rows fit on the GPU at once; 0 if not even one does."""
         if not cases:
             return 1
         for case in cases:
@@ -162,7 +165,7 @@ class StreamScheduler:
         return 0 if own > room else max(1, min(MOST_BYTES, room) // own)
 
     def _seeds_wanted(self, cases: Sequence[_Case]) -> int:
-        """With so many seeds the largest kernel has enough to do."""
+        """Return how many seeds give the most frequent kernel enough replicates to fill the GPU."""
         for (shape, layout), count in Counter((case.shape, case.layout) for case in cases).most_common():
             try:
                 self._builder.wait((shape, layout))
@@ -172,13 +175,13 @@ class StreamScheduler:
         return 1
 
     def _sample(self, first: _Seed) -> list[_Case]:
-        """A trial of every entry, with the first seed."""
+        """Return one case per entry, all with the first seed."""
         seed = self._trials[0].seed
         sample = {id(trial.entry): replace(trial, seed=seed) for trial in self._trials}.values()
         return list(self._cases(sample, first, lambda trials, reason: None))
 
     def _row_bytes(self, of: _Seed, bias: bool) -> int:
-        """What the rows of a seed take on the device."""
+        """Return how many bytes the rows of a seed take on the GPU."""
         height = len(of.tables.data.y)
         if of.features.space == "sparse":
             return DeviceSparseRows.nbytes(int(of.tables.data.X.nnz), height, bias)
@@ -187,7 +190,7 @@ class StreamScheduler:
     # --- trials ------------------------------------------------------------------------------------------------------
 
     def _cases(self, trials: Iterable[Trial], of: _Seed, leave: Leave) -> Iterator[_Case]:
-        """The trials of a seed that the device runs; the others are left."""
+        """Yield the trials of a seed that the GPU can run; pass the others to `leave`."""
         sparse = of.features.space == "sparse"
         for trial in trials:
             options, rule = trial.entry.options, trial.entry.rule
@@ -211,7 +214,10 @@ class StreamScheduler:
             yield _Case(trial, learner, shape, layout)
 
     def _begin(self, trial: Trial, of: _Seed) -> tuple[Learner, Shape, Layout | None]:
-        """The learner that a trial begins with, which for most rules differs from seed to seed in its key alone, and its kernel."""
+        """Return a trial's initial learner, its shape and its kernel layout, None if there is none.
+
+        For most rules the learners of different seeds differ only in their key, and one is kept for all seeds.
+        """
         planned = trial.entry.rule.plan is not None
         key = id(trial.entry), trial.seed if planned else None
         if key not in self._beginnings:
@@ -227,7 +233,7 @@ class StreamScheduler:
     # --- kernels ------------------------------------------------------------------------------------------------------
 
     def _run_seeds(self, ready: Mapping[int, _Ready | None], progress: Progress) -> Iterator[Record]:
-        """The records of the trials of these seeds, kernel by kernel."""
+        """Run the trials of these seeds, kernel by kernel, and yield their records."""
         there = {seed: one for seed, one in ready.items() if one is not None}
         cases: list[_Case] = []
         for seed, one in ready.items():
@@ -253,7 +259,7 @@ class StreamScheduler:
     def _waves(
         self, kernels: Mapping[Kernel, Sequence[_Case]], schedules: DeviceSchedules
     ) -> Iterator[Sequence[_Case]]:
-        """The cases that are sent at a time, kernel by kernel."""
+        """Yield, kernel by kernel, the cases that are sent to the GPU at a time."""
         for (shape, layout), alike in kernels.items():
             self._builder.wait((shape, layout))
             try:
@@ -271,7 +277,7 @@ class StreamScheduler:
         positions: Mapping[int, int],
         progress: Progress,
     ) -> Iterator[Record]:
-        """The records of all waves; those of one are made and written while the device is at the next."""
+        """Run all waves and yield their records; each wave's are made while the GPU runs the next one."""
         stopping = threading.Event()
 
         def report(count: int) -> None:
@@ -293,7 +299,10 @@ class StreamScheduler:
                 stopping.set()
 
     def _schedules(self, bias: bool, ready: Sequence[_Ready]) -> DeviceSchedules:
-        """The rows and schedules of these seeds; of rows that all seeds share only the schedules are sent each time."""
+        """Return the rows and schedules of these seeds on the GPU.
+
+        Rows that all seeds share are sent only once; their schedules are sent each time.
+        """
         if self._shared is None:
             device_rows = self._send_tables([one.values for one in ready], bias)
             return DeviceSchedules(device_rows, [(table, one.seed.schedule) for table, one in enumerate(ready)])
@@ -304,7 +313,7 @@ class StreamScheduler:
     def _send_tables(
         self, tables: Sequence[NDArray[np.float32] | SparseRows], bias: bool
     ) -> DeviceRows | DeviceSparseRows:
-        """Tables on the device; all have the form of the first."""
+        """Send tables to the GPU; all must have the form of the first one."""
         sparse = [table for table in tables if isinstance(table, SparseRows)]
         if sparse:
             return DeviceSparseRows(sparse, bias)
@@ -313,7 +322,7 @@ class StreamScheduler:
     def _walk_wave(
         self, cases: Sequence[_Case], schedules: DeviceSchedules, positions: Mapping[int, int], progress: Progress
     ) -> Counts:
-        """How cases of one kernel did."""
+        """Run cases that use the same kernel and return their counts."""
         shape, layout = cases[0].shape, cases[0].layout
         beginnings = [case.learner.runtime.model.beginning for case in cases]
         seeds = [case.trial.seed for case in cases]
@@ -323,7 +332,10 @@ class StreamScheduler:
     def _records(
         self, cases: Sequence[_Case], walked: Future[Counts], schedules: DeviceSchedules, progress: Progress
     ) -> Iterator[Record]:
-        """Their records; what the device refuses is left, so that a CPU says what is wrong with it."""
+        """Yield the records of the cases that the GPU ran.
+
+        Cases that the GPU rejects are left to threads, so that the CPU reports the error.
+        """
         counts, marks = walked.result(), _marks(cases, schedules.rounds)
         for position, case in enumerate(cases):
             if counts.refused[position]:
@@ -336,12 +348,15 @@ class StreamScheduler:
 
 
 def _marks(cases: Sequence[_Case], rounds: int) -> NDArray[np.int64]:
-    """The rounds at which mistakes are counted: those of a curve where one is wanted, else the last."""
+    """Return the rounds at which mistakes are counted: the curve's points if wanted, else the last."""
     return choose_marks(rounds) if any(case.trial.curve for case in cases) else np.array([rounds])
 
 
 def _cast(of: _Seed) -> NDArray[np.float32] | SparseRows | None:
-    """The rows in 32 bits; None where they are refused, of which threads say more, or where a row has a feature twice."""
+    """Return the rows in float32, or None if they are rejected or a row has a feature twice.
+
+    Threads run such trials and report the error, if there is one.
+    """
     try:
         table = of.features.table(of.tables.data.X)
     except OnebitError:
