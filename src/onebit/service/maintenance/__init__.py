@@ -1,1 +1,1 @@
-"""Operations on a log as a whole: check, copy, export, archive, forget, and replay for off-policy evaluation."""
+"""Operations on a whole log: check, copy, export, archive, forget, and off-policy evaluation."""

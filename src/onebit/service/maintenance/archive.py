@@ -1,12 +1,12 @@
-"""Archiving: the months of a task's log that have ended go into Parquet files, one for each, and out of the log.
+"""Archiving: moves the past months of a task's log into Parquet files, one per month.
 
     TO/news/2026-01.parquet
     TO/news/2026-02.parquet
 
-First all files are written and compared with the log, row by row; then the rows are taken out in one transaction (`forgetting`), with what was learnt from them
-kept, and the database is erased. A folder belongs to this process all the time. The nodes of a database go on: where something is said of the decisions before
-they are taken out, the files are written again. Whoever is killed on the way has files and the log, or files and the log without them: the same command again
-finishes it. A file that has rows which are still in the log was not finished, and is written again.
+First all files are written and compared with the log, row by row; then the rows are removed in one transaction (`forgetting`), keeping what
+was learnt from them, and their content is erased from the database. A folder is locked throughout. The nodes of a database keep running:
+if decisions get feedback before they are removed, the files are written again. After a crash the files exist and the rows are still in the
+log, or not; running the command again finishes it. A file with rows that are still in the log was not finished, and is rewritten.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onebit.service.task import TaskInfo
 
 
 class ArchivedMonth(NamedTuple):
-    """A month of a task in its file."""
+    """One month of a task, with its file."""
 
     month: str
     path: Path
@@ -35,17 +35,20 @@ class ArchivedMonth(NamedTuple):
 
 
 def start_of_month(when: datetime) -> datetime:
-    """Return the beginning of the month of a time."""
+    """Return the start of the month that contains a time."""
     return when.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
 
 
 def next_month(month: datetime) -> datetime:
-    """Return the beginning of the month after that which begins then."""
+    """Return the start of the following month."""
     return start_of_month(month + timedelta(days=32))
 
 
 def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, Any]:
-    """Archive the months of a task that had ended at a time, in a folder in which no service runs, or in a database, whose nodes may run; what was done."""
+    """Archive the months of a task that ended before a time; return a report.
+
+    No service may run in a folder; the nodes of a database may keep running.
+    """
     if to.exists() and not to.is_dir():
         raise InputError(f"{to} is no folder: give one for the archive, which is made where there is none")
     cut, archived = start_of_month(datetime.fromtimestamp(before, UTC)).timestamp(), list[ArchivedMonth]()
@@ -69,14 +72,14 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
 
 
 def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) -> Iterator[ArchivedMonth]:
-    """Write a file for each month before a time, as the log was at a position, and compare it with that."""
+    """Write each month before `cut`, as the log was at `upto`, to a file, and compare it with the log."""
     earliest = reader.earliest(info.number)
     if earliest is None or earliest >= cut:
         return
     month = start_of_month(datetime.fromtimestamp(earliest, UTC))
     try:
         to.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:  # such as a name with a zero character
+    except (OSError, ValueError) as error:  # such as a NUL in the name
         raise InputError(f"{to} cannot be made: {getattr(error, 'strerror', None) or error}") from None
     while month.timestamp() < cut:
         span = reader.span(info.number, month.timestamp(), next_month(month).timestamp())
@@ -92,7 +95,10 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) ->
 
 
 def _rows(reader: Reader, info: TaskInfo, month: datetime, span: tuple[int, int], upto: int) -> Iterator[Logged]:
-    """The decisions of a month, which are among the rows of a span, with what was said of them up to a position. Clocks may have gone back."""
+    """Yield the decisions of a month, with feedback up to `upto`.
+
+    All are within `span`, but not all in it belong to the month, as clocks may have gone back.
+    """
     begins, ends = month.timestamp(), next_month(month).timestamp()
     after, last = span[0] - 1, span[1]
     while page := reader.following(info, after, upto, PAGE):
@@ -103,7 +109,7 @@ def _rows(reader: Reader, info: TaskInfo, month: datetime, span: tuple[int, int]
 
 
 def _path(to: Path, month: datetime, rows: Callable[[], Iterator[Logged]]) -> Path:
-    """Where a month goes: to the file that has some of its rows already, or to one that is not there yet."""
+    """Return the file for a month: one with some of its rows already, or a new one."""
     number = 1
     while True:
         path = to / (f"{month:%Y-%m}.parquet" if number == 1 else f"{month:%Y-%m}_{number}.parquet")

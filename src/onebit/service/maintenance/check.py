@@ -1,6 +1,6 @@
-"""Whether the log of a service is whole: where it is kept, what its rows say, the snapshots, and the tokens.
+"""Checks a log: its storage, rows, snapshots and tokens.
 
-Everything is only read, and the service may run meanwhile: the log is looked at up to where it ended at the beginning.
+It only reads, and the service may be running: the log is checked up to where it ended at the start.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from onebit.service.store.rows import NAMES, DecisionRow, FeedbackRow, RevisionR
 from onebit.service.store.task_history import fold
 from onebit.service.task import TaskInfo, read_detail
 
-MOST_FAULTS = 100  # that are listed; the rest is counted
+MOST_FAULTS = 100  # listed; further ones are only counted
 
 
 class Fault(NamedTuple):
-    """Something that is wrong, and where."""
+    """A fault and where it is."""
 
     where: str
     what: str
@@ -36,7 +36,7 @@ class Fault(NamedTuple):
 
 @dataclass
 class Report:
-    """What was found in a folder."""
+    """The result of checking a log."""
 
     folder: str
     version: int = 0  # of the tables
@@ -48,7 +48,7 @@ class Report:
     more: int = 0  # faults that are not listed
 
     def add(self, where: str, what: str) -> None:
-        """Note a fault."""
+        """Add a fault; beyond `MOST_FAULTS` it is only counted."""
         if len(self.faults) < MOST_FAULTS:
             self.faults.append(Fault(where, what))
         else:
@@ -59,7 +59,7 @@ class Report:
         return not self.faults
 
     def counted(self) -> str:
-        """What was looked at, in words."""
+        """Return the numbers of items checked, as text."""
         return ", ".join(f"{name}: {count}" for name, count in self._counts().items())
 
     def _counts(self) -> dict[str, int]:
@@ -77,7 +77,7 @@ class Report:
 
 
 def check(where: Path | str, token_file: Path | None = None) -> Report:
-    """Look through a log. What cannot be looked at, since there is nothing or it may not be read, is an OnebitError."""
+    """Check a log and return a report; raise OnebitError if it is missing or cannot be read."""
     store = store_at(where)
     report = Report(store.name)
     address = where if isinstance(where, str) and is_address(where) else None
@@ -100,7 +100,7 @@ def check(where: Path | str, token_file: Path | None = None) -> Report:
 
 
 def _check_log(reader: Reader, report: Report) -> Iterable[int]:
-    """Look at every row; the numbers of all tasks."""
+    """Check every row; return the numbers of all tasks."""
     last = reader.last()
     _check_numbers(reader, last, report)
     tasks: dict[int, TaskInfo] = {}
@@ -113,7 +113,10 @@ def _check_log(reader: Reader, report: Report) -> Iterable[int]:
 
 
 def _check_numbers(reader: Reader, last: int, report: Report) -> None:
-    """Every number from 1 on is there once, but for those of rows that were forgotten, of which it is known how many they are."""
+    """Report row numbers that are duplicated or missing.
+
+    Gaps are allowed if the changes account for as many forgotten rows.
+    """
     there = sum(reader.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in NAMES)
     forgotten = _forgotten(reader)
     gaps_expected = forgotten > 0 and there + forgotten == last
@@ -130,16 +133,19 @@ def _check_numbers(reader: Reader, last: int, report: Report) -> None:
 
 
 def _forgotten(reader: Reader) -> int:
-    """How many rows were forgotten, by the changes that say so."""
+    """Return how many rows were forgotten, according to the changes."""
     count = 0
     for (stored,) in reader.database.rows("SELECT CAST(detail AS BLOB) FROM changes WHERE kind = 'changed'"):
-        with suppress(ValueError, OnebitError):  # what is damaged is found later
+        with suppress(ValueError, OnebitError):  # damaged details are reported later
             count += (read_detail("changed", stored).get("forgotten") or {}).get("rows", 0)
     return count
 
 
 def _paged(reader: Reader, query: str, last: int) -> Iterator[Row]:
-    """The rows of a query up to a number, which ends with the name of their number, some at a time and in its order."""
+    """Yield the rows of a query up to number `last`, in order, one page at a time.
+
+    The query must end with the name of the column of the number.
+    """
     after, number = -NO_END, query.rpartition(" ")[2]
     page = f"{query} > ? AND {number} <= ? ORDER BY {number} LIMIT ?"
     while rows := reader.database.rows(page, (after, last, PAGE)):
@@ -148,7 +154,7 @@ def _paged(reader: Reader, query: str, last: int) -> Iterator[Row]:
 
 
 def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
-    """Yield all rows with their tables, in the order of their numbers; those of a number that is there twice in that of the tables."""
+    """Yield all rows with their tables, by number; duplicates in the order of the tables."""
     queries = {
         "changes": f"{CHANGES} WHERE seq",
         "decisions": f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE seq",
@@ -227,7 +233,7 @@ def _revision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
 
 
 def _misplaced(one: FeedbackRow | RevisionRow, what: str, row: int, task: int | None) -> Iterator[str]:
-    """What is wrong with the row that another is about, of which this is the task."""
+    """Yield what is wrong with the row that a feedback or revision refers to; `task` is that row's task."""
     if task is None:
         yield f"its {what}, row {row}, is not there"
     elif task != one.task or row >= one.seq:
@@ -235,7 +241,7 @@ def _misplaced(one: FeedbackRow | RevisionRow, what: str, row: int, task: int | 
 
 
 def _said(tasks: dict[int, TaskInfo], one: FeedbackRow | RevisionRow) -> Iterator[str]:
-    """What is wrong with the classes that are named."""
+    """Yield what is wrong with the task and the classes of a feedback or revision."""
     if (one.shown is None) is not (one.shown_propensity is None):
         yield HALF_SHOWN
     known = tasks.get(one.task)
@@ -247,7 +253,7 @@ def _said(tasks: dict[int, TaskInfo], one: FeedbackRow | RevisionRow) -> Iterato
 
 
 def _failed(record: NamedTuple, tests: dict[str, Test]) -> Iterator[str]:
-    """What is wrong with the columns of a record, by the tests that the service reads it with."""
+    """Yield what is wrong with the columns of a row, by the tests that the service uses."""
     for name, test in tests.items():
         value = getattr(record, name)
         if not test.holds([value]):

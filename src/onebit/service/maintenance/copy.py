@@ -1,6 +1,6 @@
-"""A log in another place: every row with its number and its time, and the tokens; then all of it is read again and compared.
+"""Copies a log: every row with its number and time, and the tokens; then compares both.
 
-Snapshots stay where they are: a start in the new place makes them again from the rows.
+Snapshots are not copied: the first start in the new place rebuilds them from the rows.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Copied(NamedTuple):
 
 
 def copy(source: str, target: str) -> Copied:
-    """Copy a log to where there is none yet. Nobody may write to either meanwhile; a folder is taken for that long."""
+    """Copy a log to where there is none yet. Nobody may write to either meanwhile; folders are locked."""
     old, new = store_at(source), store_at(target)
     if source == target or (not is_address(source) and Path(source).resolve() == Path(target).resolve()):
         raise InputError(f"{target} is what is to be copied: name another place for the copy")
     if not is_address(source):
-        old.reader().close()  # refused where there is no log, before a folder is made
+        old.reader().close()  # raises before a folder is created if there is no log
         old.take()
     try:
         with closing(old.reader()) as reader:
@@ -57,7 +57,7 @@ def copy(source: str, target: str) -> Copied:
 
 
 def _refuse_forgotten_rows(reader: Reader) -> None:
-    """Refuse a log from which rows were taken out: what stays of them is not in its rows, and would be lost with a copy of these."""
+    """Raise InputError if rows were forgotten: what remains of them is not in rows and would be lost."""
     for task in reader.tasks()[0]:
         if task.forgotten_at:
             raise InputError(
@@ -67,7 +67,7 @@ def _refuse_forgotten_rows(reader: Reader) -> None:
 
 
 def _pages(reader: Reader, table: str, end: int) -> Iterator[list[LogRow]]:
-    """Yield the rows of a table up to a position, some at a time."""
+    """Yield the rows of a table up to a position, one page at a time."""
     after = 0
     kind = ROW_TYPES[table]
     query = f"SELECT {select_list(kind, table=table)} FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
@@ -77,7 +77,7 @@ def _pages(reader: Reader, table: str, end: int) -> Iterator[list[LogRow]]:
 
 
 def _compare(one: Reader, other: Reader, end: int) -> None:
-    """Read both again, and refuse where they differ."""
+    """Read both logs and raise InputError where they differ."""
     for table in NAMES:
         theirs = (row for page in _pages(other, table, end) for row in page)
         for row in (row for page in _pages(one, table, end) for row in page):

@@ -1,7 +1,7 @@
-"""The log of a task as a file for others: JSON lines, Parquet, or the contextual-bandit lines of Vowpal Wabbit.
+"""Exports the log of a task: JSON lines, Parquet, or contextual-bandit lines of Vowpal Wabbit.
 
-Rows come from an iterator and are never held all at once. JSON lines and Parquet have every decision and every field; Vowpal Wabbit
-has no place for most of them: its lines are the decisions that were answered in time, as `action:cost:probability 'id | features`.
+Rows come from an iterator and are never all held in memory. JSON lines and Parquet have every decision and every field; Vowpal Wabbit has
+no place for most of them: its lines are the decisions answered in time, as `action:cost:probability 'id | features`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from onebit.version import VERSION
 
 FIELDS = tuple(Logged.__dataclass_fields__)
 NULLABLE = {name for name, hint in get_type_hints(Logged).items() if type(None) in get_args(hint)}
-GROUP_ROWS = 1 << 14  # of a Parquet file, or fewer when they are long
+GROUP_ROWS = 1 << 14  # per Parquet row group, or fewer if rows are long
 GROUP_NUMBERS = 1 << 20
-MEANT = frozenset(":|%")  # something to Vowpal Wabbit or to the escape, as are spaces and what cannot be printed
+MEANT = frozenset(":|%")  # special in Vowpal Wabbit or in the escape, as are spaces and unprintable characters
 
 
 class Written(NamedTuple):
-    """How many decisions were written, and how many that count were left out, since the form cannot say what they are."""
+    """How many decisions were written, and how many were left out as the format cannot express them."""
 
     rows: int
     left_out: int
 
 
 def write(file: BinaryIO, form: str, rows: Iterable[Logged], task: TaskInfo) -> Written:
-    """Write the decisions of a task in a form: ndjson, vw or parquet."""
+    """Write the decisions of a task in a format: ndjson, vw or parquet."""
     if form == "parquet":
         return Written(write_parquet(file, rows, task), 0)
     count = left_out = 0
@@ -53,21 +53,21 @@ def write(file: BinaryIO, form: str, rows: Iterable[Logged], task: TaskInfo) -> 
 
 
 def ndjson(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes]:
-    """Every decision as the service shows it, one line each."""
+    """Yield every decision as a line of JSON, as the service shows it."""
     names = [str(name) for name in classes]
     for row in rows:
         yield orjson.dumps(as_object(row, names), option=orjson.OPT_APPEND_NEWLINE)
 
 
 def ndjson_at(rows: Iterable[tuple[int, Logged]], classes: Sequence[ClassName]) -> Iterator[tuple[int, bytes]]:
-    """Decisions at positions of the log, with the position in the line."""
+    """Yield decisions as (position in the log, JSON line with the position)."""
     names = [str(name) for name in classes]
     for position, row in rows:
         yield position, orjson.dumps({"position": position, **as_object(row, names)}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
-    """A decision as the JSON object of the service; a class that came later has no probability in it."""
+    """Return a decision as the JSON object of the service; classes added later have no probability."""
     plain = {name: getattr(row, name) for name in FIELDS}
     return {**plain, "unsure": row.unsure, "probabilities": dict(zip(names, row.probabilities, strict=False))}
 
@@ -76,10 +76,10 @@ def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
 
 
 def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes | None]:
-    """The decisions that were answered in time, one line each; action 1 is the first class, and cost 1 is wrong, or else 1 - reward.
+    """Yield the decisions answered in time as lines of Vowpal Wabbit.
 
-    Candidates are named beside the action, without a cost. An action alone means that all could be shown: a decision with one candidate
-    cannot be told from that, and is None here.
+    Action 1 is the first class. The cost is 1 - reward, or 1 if wrong and 0 if right. Other candidates are named beside the action, without a
+    cost. An action alone means that all could be shown: a decision with a single candidate cannot be expressed, and None is yielded for it.
     """
     actions = {name: number for number, name in enumerate(classes, start=1)}
     for row in rows:
@@ -100,14 +100,14 @@ def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes |
 
 
 def played(row: Logged) -> tuple[ClassName, float]:
-    """What the world answered to, and with which probability it was played: the label, or what the caller showed instead."""
+    """Return the played class and its probability: the label, or what the caller showed instead."""
     if row.shown is None:
         return row.label, row.propensity
     return row.shown, 1.0 if row.shown_propensity is None else row.shown_propensity
 
 
 def named(x: Any) -> Iterator[tuple[str, float]]:
-    """The features of an x with their names: those of a list are its places, and those of a text its words, as a learner reads it."""
+    """Return the named features of an x: list positions, or the words of a text as a learner reads it."""
     if isinstance(x, str):
         words = words_in(x)
         return ((word, len(words) ** -0.5) for word in words)
@@ -115,7 +115,7 @@ def named(x: Any) -> Iterator[tuple[str, float]]:
 
 
 def escaped(name: str) -> str:
-    """A name with nothing in it that Vowpal Wabbit would read, percent-encoded as in an address; % alone is the empty name.
+    """Percent-encode what Vowpal Wabbit would interpret in a name; % alone is the empty name.
 
     >>> escaped("a b:c"), escaped("café"), escaped("")
     ('a%20b%3Ac', 'café', '%')
@@ -136,7 +136,10 @@ def escaped(name: str) -> str:
 
 
 def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int:
-    """Every decision as a row of typed columns, a group of rows at a time; the metadata say what the task is."""
+    """Write every decision as a row of typed columns, in row groups; return how many.
+
+    The metadata describe the task.
+    """
     parquet, count = _parquet(), 0
     with parquet.ParquetWriter(file, _schema(task), compression="zstd") as writer:
         for batch in _batches(rows, task):
@@ -146,7 +149,7 @@ def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int
 
 
 def is_in_parquet(path: Path, rows: Iterable[Logged], task: TaskInfo) -> bool:
-    """Whether a file that `write_parquet` has written has these rows and no others, each with all that it has."""
+    """Return True if a file of `write_parquet` has exactly these rows."""
     with _parquet().ParquetFile(path) as file:
         groups = 0
         for groups, batch in enumerate(_batches(rows, task), start=1):
@@ -156,11 +159,11 @@ def is_in_parquet(path: Path, rows: Iterable[Logged], task: TaskInfo) -> bool:
 
 
 def rows_in_parquet(path: Path) -> set[int]:
-    """The seq of the rows that a file has."""
+    """Return the seq of all rows in a file."""
     parquet = _parquet()
     try:
         return set(parquet.read_table(path, columns=["seq"]).column("seq").to_pylist())
-    except (ValueError, OSError, KeyError, NotImplementedError) as error:  # of which pyarrow's own are
+    except (ValueError, OSError, KeyError, NotImplementedError) as error:  # includes the errors of pyarrow
         raise InputError(f"{path} is no file of an archive: {' '.join(str(error).split())}") from None
 
 
@@ -229,7 +232,7 @@ def _schema(task: TaskInfo) -> Any:
 
 
 def _groups(rows: Iterable[Logged]) -> Iterator[list[Logged]]:
-    """Rows in lists that fit in memory, however long a row is."""
+    """Yield rows in lists that fit in memory, however long a row is."""
     group: list[Logged] = []
     numbers = 0
     for row in rows:

@@ -1,7 +1,7 @@
-"""Forgetting decisions: their rows are taken out of the log, and what was learnt from them stays or is unlearnt.
+"""Forgets decisions: removes their rows from the log, and keeps or unlearns what was learnt from them.
 
-What is known stays a function of what the log has. Where the learner keeps what it learnt, its state at a position after the rows is put into
-the log in their place, and rows are followed from there. Where it unlearns, the log is followed again without them.
+Learner state remains a function of the log. If the learner keeps what it learnt, its state at a position after the rows is stored in the log
+in their place, and rows are followed from there. If it unlearns, the log is followed again without them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
     from onebit.service.admin import Admin
     from onebit.service.service import Service
 
-AT_ONCE = 256  # ids that are looked up
+AT_ONCE = 256  # ids looked up at a time
 
 
 class ForgetOrder(NamedTuple):
-    """What is to be forgotten of a task: decisions with some ids, or made before a time; and whether it is to be unlearnt in any case."""
+    """Decisions to forget, by id or by time; `unlearn` requires that they are also unlearnt."""
 
     ids: Sequence[str] | None
     before: float | None
@@ -42,13 +42,13 @@ class ForgetOrder(NamedTuple):
 
 
 def keeps_rows(learner: Learner) -> bool:
-    """Whether rows are in the state of a learner, so that it cannot keep what it learnt of a row that is forgotten."""
+    """Return True if a learner's state contains rows, so that it cannot stay when one is forgotten."""
     model = learner.runtime.model
     return model.routing is not None or model.space.KEEPS_ROWS
 
 
 def base_of(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base | None:
-    """The state of the learner of a task at a position; None where rows are in it, unless it is to be kept in any case."""
+    """Return the learner state of a task at a position; None if it contains rows and `keep` is False."""
     with closing(store.reader()) as reader:
         follower = LogFollower.start(info.expected, store.snapshots(info.number, 1), reader, last)
         follower.follow(reader, last)
@@ -59,7 +59,7 @@ def base_of(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base
 
 
 def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
-    """Refuse ids of which there was never a decision. One that is forgotten already is no fault."""
+    """Raise NotFoundError for ids that no decision ever had. Forgotten ids are accepted."""
     possible, known = [one for one in ids if is_storable(one)], set[str]()
     for start in range(0, len(possible), AT_ONCE):
         some = possible[start : start + AT_ONCE]
@@ -70,7 +70,7 @@ def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> No
 
 
 def refuse_kept(info: TaskInfo, first: int) -> None:
-    """Refuse to unlearn what is in the state that is kept in the place of rows that are gone already."""
+    """Raise ConflictError if the rows to unlearn are part of a state kept from an earlier forgetting."""
     if first <= info.base:
         raise ConflictError(
             f"row {first} cannot be unlearnt: rows up to {info.base} were forgotten before and what was learnt from them was kept, so that it "
@@ -86,10 +86,11 @@ def forget(
     keep: bool = False,
     first: Callable[[Reader, TaskInfo], int | None] = lambda reader, info: None,
 ) -> dict[str, Any]:
-    """Forget decisions of a task of a folder in which no service runs, or of a database, whose nodes may run; what was done.
+    """Forget decisions of a task; return a report.
 
-    With `keep` what was learnt stays, also where rows are in it. `first` is what is done before, while a folder belongs to this process: up to which
-    position it has seen the rows. Where other nodes write some meanwhile that are to be forgotten too, it is done again.
+    No service may run in a folder; the nodes of a database may keep running. With `keep`, what was learnt stays even if the learner's state
+    contains rows. `first` runs before, while a folder is locked, and returns the position up to which it has seen the rows. If other nodes
+    meanwhile write rows that are to be forgotten too, all is repeated.
     """
     store = store_at(where)
     with as_input_errors(f"the log in {store.name}"):
@@ -106,7 +107,7 @@ def forget(
                         seen = first(reader, info)
                     try:
                         return _forgotten(store, appender, info, request, keep, seen)
-                    except (StaleError, UnseenRowsError):  # another node has just written something
+                    except (StaleError, UnseenRowsError):  # another node has just written
                         continue
         finally:
             store.release()
@@ -135,7 +136,7 @@ def _forgotten(
 
 
 def refuse_training(info: TaskInfo) -> None:
-    """Refuse while another learner is trained from the rows."""
+    """Raise ConflictError while another learner is being trained from the rows."""
     if info.training is not None:
         raise ConflictError(f"{info.training['learner']} is being trained from the log: wait until it has taken over")
 
@@ -143,7 +144,7 @@ def refuse_training(info: TaskInfo) -> None:
 async def forget_in_service(
     service: Service, admin: Admin, served: ServedTask, asked: ForgetOrder, token: str | None
 ) -> tuple[Forgotten, Base | None]:
-    """Take decisions out of the log of a service that runs, where nobody says anything of them here meanwhile."""
+    """Forget decisions in the log of a running service, while no feedback on them is accepted here."""
     now = service.clock.now()
     info, ids = served.info, asked.ids
     if ids is not None:
@@ -168,11 +169,11 @@ async def forget_in_service(
                 found = await admin.run(lambda appender: appender.forget(whole, now, token, known))  # noqa: B023
                 admin.note_written(found.seq)
                 info.apply(found.seq, now, "changed", {"forgotten": {"base": None if base is None else base.position}})
-        except UnseenRowsError:  # somebody was saying something of them when this began
+        except UnseenRowsError:  # feedback on them was being written when this began
             continue
         return found, base
 
 
 def told(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:
-    """As `replies.ForgetReply` has it."""
+    """Return the fields of `replies.ForgetReply`."""
     return {"forgotten": decisions, "learner": "unlearnt" if base is None else "kept", "erased": erased}

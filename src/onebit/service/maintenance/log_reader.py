@@ -1,4 +1,4 @@
-"""The log of a folder or a database, for commands: all of a task, as it was when the log was opened, and its rounds for `onebit.offpolicy`."""
+"""The log of a folder or database as it was when opened, also as rounds for `onebit.offpolicy`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from onebit.service.task import TaskInfo, build_learner, resolve_floor
 
 
 class LogReader:
-    """The log of a data folder, for commands, as it was when it was opened: the service may be running or not.
+    """A log as it was when it was opened, for commands; the service may be running.
 
-    Rows are only added, so that moment is a position: what is after it is left out.
+    Rows are only added, so that moment is a position: later rows are left out.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -41,7 +41,7 @@ class LogReader:
         self._reader.close()
 
     def task(self, name: str) -> TaskInfo:
-        """The task of a name; of several the one that is not deleted, or the newest."""
+        """Return the task of a name: the one that is not deleted, else the newest."""
         tasks, damaged = self._reader.tasks(self._end)
         named = [one for one in tasks if one.name == name]
         broken = [one.reason for one in damaged if one.name in (name, None)]
@@ -52,40 +52,40 @@ class LogReader:
         return max(named, key=lambda one: (one.deleted is None, one.number))
 
     def count(self, info: TaskInfo) -> int:
-        """How many decisions a task has."""
+        """Return how many decisions a task has."""
         return self._reader.count(info.number, self._end)
 
     def count_heard(self, info: TaskInfo) -> int:
-        """How many feedbacks of a task count."""
+        """Return how many feedbacks of a task count."""
         return self._reader.count_heard(info.number, self._end)
 
     def changes(self, info: TaskInfo) -> list[TaskChange]:
-        """What was changed of a task."""
+        """Return the changes of a task."""
         return self._reader.changes(info.expected, 0, self._end)
 
     def generations(self, info: TaskInfo) -> list[GenerationCount]:
-        """Which learners decided what has a feedback that counts."""
+        """Return how many feedbacks count for the decisions of each learner."""
         return self._reader.generations(info.number, self._end)
 
     def logged(self, info: TaskInfo) -> Iterator[Logged]:
-        """All decisions of a task, in their order."""
+        """Yield all decisions of a task, in order."""
         after = 0
         while page := self._reader.following(info, after, self._end, PAGE):
             yield from page
             after = page[-1].seq
 
     def followed(self, info: TaskInfo, after: int) -> Iterator[tuple[int, Logged]]:
-        """What came after a position, in its order: each row, and the decision that it is of as the log had it then."""
+        """Yield the rows after a position in order, each with its decision as it was at that row."""
         position = after
         while page := self._reader.touched(info.number, position, self._end, PAGE):
             for seq, decision in page:
                 found = self._reader.following(info, decision - 1, seq, 1)
-                if found and found[0].seq == decision:  # else it was forgotten at this moment
+                if found and found[0].seq == decision:  # otherwise it was just forgotten
                     yield seq, found[0]
             position = page[-1].seq
 
     def events(self, info: TaskInfo) -> Iterator[Event]:
-        """All feedbacks of a task with their decisions, in the order in which they came, as revisions have left them."""
+        """Yield all feedbacks of a task with their decisions, in log order, as last revised."""
         after = 0
         more = True
         while more:
@@ -96,12 +96,12 @@ class LogReader:
 
 
 def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
-    """Yield the rounds of a task: each decision with the feedback that counts, in the order in which feedback came.
+    """Yield the rounds of a task: each decision with the feedback that counts, in order of feedback.
 
-    So the task's own learner heard it: the last word on a decision stands in the place of the first. Feedback that was late or withdrawn does not
-    count; silence that means right or wrong does. In shadow mode a round has what was shown, with the probability that the caller gave for it. What a
-    task in log-only mode heard, and did not learn, counts too. Where the delay depends on the answer, as with silence at a deadline, so does the order
-    of the rounds: for a learner that learns on the way the intervals of `onebit.offpolicy` then do not hold strictly.
+    This is the order in which the task's own learner saw it, with revised feedback in place of the first. Late or withdrawn feedback does not
+    count; silence that means right or wrong does. In shadow mode a round has what was shown, with the probability given by the caller. Feedback
+    that a task in log-only mode received, and did not learn, counts too. If the delay depends on the answer, as with silence at a deadline, so
+    does the order of the rounds: for a learner that learns on the way, the intervals of `onebit.offpolicy` then do not hold strictly.
     """
     for event in log.events(task):
         if not event.counts:
@@ -110,7 +110,7 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
         found = event.candidates
         probabilities = None
         if event.shown is None:
-            probabilities = np.zeros(len(task.classes))  # a class that came later could not be shown
+            probabilities = np.zeros(len(task.classes))  # a class added later could not be shown
             known = decode_numbers(event.decision.probabilities)
             probabilities[: len(known)] = known
         yield Round(
@@ -130,7 +130,7 @@ def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
 def evaluation(
     log: LogReader, task: TaskInfo, learner: str, parameters: dict[str, Any], floor: float | None, seed: int
 ) -> Evaluation:
-    """What a learner would have scored on the log of a task, beside the task's own where that is another one."""
+    """Estimate what a learner would have scored on the log of a task, beside the task's own if different."""
     asked = {
         "learner": learner,
         "exploration_floor": resolve_floor(learner, floor),

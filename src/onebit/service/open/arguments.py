@@ -1,4 +1,4 @@
-"""The arguments of `onebit.open` and its tasks, checked as the fields of a request are."""
+"""Checks the arguments of `onebit.open` and its tasks, as the fields of a request are checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DOUBLE = np.dtype(np.float64)
 
 
 def checked(model: type[Model], given: dict[str, Any]) -> Model:
-    """Return what was given as a model, or refuse it in one sentence on what is wrong with it."""
+    """Validate arguments as a pydantic model; raise InvalidError with one sentence on what is wrong."""
     try:
         return model.__pydantic_validator__.validate_python(given)  # type: ignore[no-any-return]  # `model_validate`, in two thirds of its time
     except ValidationError as error:
@@ -33,14 +33,14 @@ def checked(model: type[Model], given: dict[str, Any]) -> Model:
 def parsed_terms(
     among: Iterable[ClassName] | None, complete: bool, sure: float | None, risk: float | None
 ) -> dict[str, Any]:
-    """Return what is asked of decisions beside x, checked as that of a request is."""
+    """Check the options of a decision other than x as those of a request; return them by name."""
     names = None if among is None else list(among)
     found = checked(DecideRequest, {"x": "", "among": names, "complete": complete, "sure": sure, "risk": risk})
     return {"among": found.among, "complete": found.complete, "sure": found.sure, "risk": found.risk}
 
 
 def refuse_no_id(given: object) -> None:
-    """Refuse what cannot be the id of a decision."""
+    """Raise InvalidError unless the argument can be the id of a decision."""
     if not isinstance(given, str) or not 0 < len(given) <= MAX_ID_LENGTH or not is_storable(given):
         raise InvalidError(
             f"id is {brief(given)}, but must be a text of 1 to {MAX_ID_LENGTH} characters without NUL", "id"
@@ -48,7 +48,7 @@ def refuse_no_id(given: object) -> None:
 
 
 def plain_input(served: ServedTask, x: Any) -> Any:
-    """Return x in a form that JSON has, or as an array of numbers."""
+    """Return x as JSON types or as an array of numbers."""
     if isinstance(x, list | str) or (type(x) is np.ndarray and x.dtype is _DOUBLE):
         return x
     if isinstance(x, dict):

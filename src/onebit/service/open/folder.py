@@ -1,8 +1,9 @@
-"""A folder that this process has, for `onebit.open`: its log, and those of its tasks that are open here.
+"""A folder owned by this process, for `onebit.open`: its log and its open tasks.
 
-The first task that is opened takes the folder, and the last that is closed releases it. A plan of the core runs on the caller's thread: under the lock of
-the folder, but for waiting for the disk. What is certain to be next in the log is taught at once, so that the next decision knows it: there is one copy
-of each learner. After an interrupt on the way nobody knows what it has learnt: then everything is made again from the log.
+The first task to be opened takes the folder, and the last to be closed releases it. A plan of the core runs on the caller's thread, under the
+folder's lock except while waiting for the disk. Feedback that is certain to be next in the log is taught at once, so that the next
+decision knows it; there is one copy of each learner. If a call is interrupted, it is unknown what the learners have learnt, and all are
+rebuilt from the log.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ from onebit.service.store.sqlite.store import SqliteStore
 from onebit.service.store.submission import Assumptions, Submission
 from onebit.service.task import TaskInfo, blame_field, build_learner, require_candidate_support
 
-CHORES_S = 0.5  # how often deadlines are looked after
-LINGER_S = 0.04  # how long rows that nobody waits for stay in memory, and then until they are on disk
+CHORES_S = 0.5  # how often deadlines are checked
+LINGER_S = 0.04  # how long rows that nobody waits for stay in memory before they are flushed
 T = TypeVar("T")
-_FOLDERS: dict[LockId, OpenFolder] = {}  # that this process has, by their locks
-_TAKING = threading.Lock()  # of whoever takes one, or lets go of one
+_FOLDERS: dict[LockId, OpenFolder] = {}  # owned by this process
+_TAKING = threading.Lock()  # held while one is taken or released
 
 
 class OpenFolder:
-    """A folder, from when it is taken; `opening` is held by whoever opens one of its tasks."""
+    """A folder owned by this process; hold `opening` while opening one of its tasks."""
 
     def __init__(self, settings: Settings, soon: bool) -> None:
         self.settings = settings
@@ -57,14 +58,14 @@ class OpenFolder:
         self.store = SqliteStore(settings.data)
         self.where = self.store.name
         self.opening = threading.Lock()
-        self.lock = threading.RLock()  # of whoever uses the core; taken after `commits.writing`
+        self.lock = threading.RLock()  # held while using the core; taken after `commits.writing`
         with ExitStack() as undo:
             self.store.take()
             undo.callback(self.store.release)
             self.store.check()
             self.appender = self.store.appender(lambda last, keys: self.teacher.note_written(last, keys))  # noqa: PLW0108 -- made below
             undo.callback(self.appender.close)
-            self.reader = self.store.reader()  # for whoever has the lock
+            self.reader = self.store.reader()  # used with the lock held
             undo.callback(self.reader.close)
             self.clock = Clock(self.reader.last_time(), self.appender.last)
             warn_of_clock(self.clock)
@@ -81,7 +82,7 @@ class OpenFolder:
             self.commits, self.store.cache, self.clock, False, settings.max_values, self._refuse_closed
         )
         self.leader = CommitThread(self.commits, "onebit-leader", LINGER_S, self._look_after, CHORES_S, writes=soon)
-        self._users = 0  # tasks that are open, or are being opened
+        self._users = 0  # tasks that are open or being opened
         self._closing = set[int]()  # tasks that are being closed
         self._switching = set[int]()  # tasks for which a learner is being trained
         self.learner_thread.start()
@@ -91,7 +92,7 @@ class OpenFolder:
 
     @classmethod
     def entered(cls, settings: Settings, soon: bool) -> OpenFolder:
-        """Return the folder that is open in this process already, or take it. Pair every call with `leave`."""
+        """Return the folder if it is open in this process, or open it. Pair every call with `leave`."""
         with _TAKING:
             taken = lock_id(settings.data)
             folder = None if taken is None else _FOLDERS.get(taken)
@@ -106,7 +107,7 @@ class OpenFolder:
             return folder
 
     def _refuse_contradictions(self, settings: Settings, soon: bool) -> None:
-        """Refuse what the tasks of a folder share, where it is said to be something else."""
+        """Raise InputError if an option shared by all tasks of the folder differs from its value here."""
         names = {True: "soon", False: "always"}
         said = {
             "durable": (names[self.commits.soon], names[soon]),
@@ -120,36 +121,36 @@ class OpenFolder:
                 )
 
     def create(self, new: NewTask) -> None:
-        """Create a task: it is on disk when this returns, and its learner is compiled. Called by whoever opens it."""
+        """Create a task: on disk, with its learner compiled, when this returns. Call with `opening` held."""
         with self.whole():
             tasks, damaged = self.reader.tasks()
         number = 1 + max([*(task.number for task in tasks), *(task.number for task in damaged)], default=0)
         info = make_task_info(new, number, self.clock.now())
         check_new(info, self.settings.max_task_memory)
         with blame_field("parameters"):
-            Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # what cannot be made is not written
+            Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # raises before writing
         with self.whole():
             self._log_change(number, Assumptions(None), "created", info.detail)
         self.flush()
 
     def bring_up(self, info: TaskInfo, reader: Reader) -> ServedTask:
-        """Bring a task to the state that the log tells of, and serve it. Called by whoever opens it."""
+        """Restore a task from the log and serve it. Call with `opening` held."""
         if info.number in self.teacher.tasks:
             raise InputError(f"task {info.name!r} of {self.where} is open in this process already: one task, one owner")
         served = bring_up_task(info, self.store, reader, self.commits.last, self.settings, DemoItems(), copies=1)
         with self.whole():
-            # Rows of it that waited for the disk, since it was closed here before, are there only now.
+            # If it was closed here before, some of its rows may have been waiting for the disk until now.
             served.follower.follow(self.reader, self.commits.last)
             self.teacher.add(served)
         return served
 
     def leave(self, served: ServedTask | None = None) -> None:
-        """Have everything on disk, keep a snapshot of a task, and go on without it; or let go of the folder, if it is the last.
+        """Flush everything, save a snapshot of a task, and remove it; release the folder with its last task.
 
-        What is lost with it is said.
+        Raises UnavailableError if rows are lost with it.
         """
         if served is not None:
-            with self.lock:  # from now on nothing is added, and what is there is counted
+            with self.lock:  # from now on nothing is added, and all rows are counted
                 self._closing.add(served.info.number)
         with _TAKING:
             self._users -= 1
@@ -179,14 +180,14 @@ class OpenFolder:
         failed: LogError | None = None
         try:
             self.flush()
-        except RequestError:  # whatever waits is lost
+        except RequestError:  # waiting rows are lost
             pass
         except LogError as error:
             failed = error
         lost = self.commits.waiting
-        with suppress(LogError, OnebitError), self.whole():  # so that the last snapshots are those of the log
+        with suppress(LogError, OnebitError), self.whole():  # so that the last snapshots match the log
             pass
-        if self.teacher.is_interrupted:  # that cannot be, and there are none: the next start begins with those before
+        if self.teacher.is_interrupted:  # it failed, so write no snapshots: the next start uses earlier ones
             self.learner_thread.followers.clear()
         self.learner_thread.stop()
         self.reader.close()
@@ -200,7 +201,7 @@ class OpenFolder:
             raise UnavailableError(f"the last rows of {self.where} may not be on disk: {failed}")
 
     def forked(self) -> None:
-        """Let go of the lock's file, which the parent of this process keeps."""
+        """Close the lock file, which the parent of this process keeps."""
         self.store.forget()
 
     # --- plans of the core -----------------------------------------------------------------------------------------
@@ -209,7 +210,10 @@ class OpenFolder:
         return served
 
     def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
-        """Run a plan for a task on this thread: under the lock, but for waiting for the disk. What it teaches is learnt when it returns."""
+        """Run a plan for a task on this thread, under the lock except while waiting for the disk.
+
+        The feedback that it records is learnt when this returns.
+        """
         while True:
             self._be_ready(served)
             try:
@@ -220,21 +224,21 @@ class OpenFolder:
                     self.reader,
                     self.commits.settle,
                 )
-            except TaskChangedError:  # meanwhile: it is judged again
+            except TaskChangedError:  # check it again
                 continue
 
     def _checked(self, plan: Plan[T]) -> Plan[T]:
-        """Run a plan unless something that was promised cannot be written: what is promised after it might be stale by then."""
+        """Run a plan unless promised rows cannot be written: what it promises might be stale by then."""
         self.commits.refuse_failing()
         return (yield from plan)
 
     def _refuse_closed(self, number: int) -> None:
-        """Refuse to add to a task that is being closed, or was. Called with the lock."""
+        """Raise InputError if a task is closed or being closed. Call with the lock held."""
         if number in self._closing or number not in self.teacher.tasks:
             raise InputError(f"the task is closed: open it again with onebit.open({self.where!r})")
 
     def _be_ready(self, served: ServedTask) -> None:
-        """Go on where somebody was interrupted, or where the log could not be written; refuse where that cannot be."""
+        """Recover from an interrupt or a failed write; raise if that is not possible."""
         if self.commits.soon and self.commits.failing is not None:
             with self.commits.writing:
                 self.commits.write()
@@ -247,27 +251,30 @@ class OpenFolder:
             raise TaskQuarantinedError(served.follower.failing)
 
     def _look_after(self) -> None:
-        """Take silence for an answer when the deadline has passed."""
+        """Record silence for decisions whose deadline has passed."""
         for served in list(self.teacher.tasks.values()):
             try:
                 while self.run(served, lambda served: sweep(self.core, served, self.store.lease)):
                     pass
             except BadRecordError as error:
                 served.follower.quarantine(error)
-            except (OnebitError, LogError):  # said to whoever comes next; it is tried again
+            except (OnebitError, LogError):  # reported to the next caller, and retried
                 pass
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
     def change(self, served: ServedTask, change: Change) -> None:
-        """Write a change of a task, and make it: it holds when this returns."""
+        """Write and apply a change of a task; it is in force when this returns."""
         with self.whole():
             check_change(served, change, self.settings.max_task_memory)
             self._change_task(served, "changed", requested_changes(change))
         self.flush()
 
     def switch(self, served: ServedTask, new: NewLearner) -> None:
-        """Train another learner from the log, on this thread, while others decide; it decides when this returns."""
+        """Train another learner from the log on this thread, then let it take over.
+
+        Other threads go on deciding meanwhile.
+        """
         number = served.info.number
         with self.lock:
             if number in self._switching:
@@ -291,7 +298,7 @@ class OpenFolder:
             except BadRecordError as error:
                 raise InvalidError(f"{new.learner} cannot be trained from the log: {error}", "learner") from None
         with self.whole():
-            # There may be more classes by now, and fewer that are played.
+            # Meanwhile classes may have been added or retired.
             build_learner(detail, served.info.classes, inputs)
             require_candidate_support(learner, served.info.retired, "learner")
             served.follower.trainees[detail["generation"]] = trainee
@@ -299,7 +306,7 @@ class OpenFolder:
         self.learner_thread.tell(seq, {(served.info.number, "changes"): 0})  # a snapshot is due
 
     def _change_task(self, served: ServedTask, kind: str, detail: dict[str, Any]) -> int:
-        """Write a change, which holds then; return its number. Called by whoever has everything whole."""
+        """Write and apply a change; return its number. Call within `whole`."""
         self._refuse_closed(served.info.number)
         row = self._log_change(served.info.number, served.assumptions, kind, detail)
         with self.teacher.noting_interrupts():
@@ -311,12 +318,12 @@ class OpenFolder:
         return row.seq
 
     def _log_change(self, task: int, assumptions: Assumptions, kind: str, detail: dict[str, Any]) -> ChangeRow:
-        """Write a change of a task; return its row. Called by whoever has everything whole."""
+        """Write a change of a task; return its row. Call within `whole`."""
         submission = Submission(task, assumptions)
         submission.changes.append(ChangeRow(0, task, self.clock.now(), kind, json.dumps(detail)))
         self.commits.submit(submission)
         self.commits.write()
-        if not submission.done:  # it is tried again; when it is there, it holds, though this is refused now
+        if not submission.done:  # it is retried; once written it holds, although this call fails
             submission.add_done_callback(self.teacher.note_interrupt)
             self.commits.refuse_failing()
         submission.refuse()
@@ -325,13 +332,16 @@ class OpenFolder:
     # --- what is on disk ---------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Have everything on disk."""
+        """Write everything to disk."""
         with self.commits.writing:
             self.commits.sync()
 
     @contextmanager
     def whole(self, served: ServedTask | None = None) -> Iterator[None]:
-        """Everything is written and counted, and nobody adds anything meanwhile. Where somebody was interrupted, all that is known is made again from the log."""
+        """Write and count everything, and keep others from adding anything within the block.
+
+        After an interrupt all learners are rebuilt from the log first.
+        """
         with self.commits.writing, self.lock:
             self.commits.write()
             self.commits.probe()
@@ -343,14 +353,14 @@ class OpenFolder:
             yield
 
     def _deliver(self, work: Callable[[], None]) -> None:
-        """Say what became of rows, and have what follows from them done."""
+        """Report the outcome of rows with `work`, and follow the log if that is due."""
         with self.lock, self.teacher.noting_interrupts():
             work()
             self.teacher.count_if_due(self.commits.last)
 
 
 def _forget_all() -> None:
-    """In a child of the process, which has none of its folders."""
+    """Forget all folders in a forked child, which owns none of them."""
     global _TAKING  # noqa: PLW0603 -- which a thread of the parent may have held
     _TAKING = threading.Lock()
     _FOLDERS.clear()

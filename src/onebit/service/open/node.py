@@ -1,8 +1,8 @@
-"""A log that nodes share, in this process: what `onebit.open` is over a database.
+"""A log that nodes share, as `onebit.open` uses it over a database.
 
-This process is a node like any other: a service without HTTP, on an event loop of a thread of its own, which runs the plans of the core. It decides on its
-own copies, replies when its transaction is durable, and follows the log. Whoever has said something here waits until this node has learnt it, so that
-the next decision knows it; what other nodes are told, it learns a moment later.
+This process is a node like any other: a service without HTTP, on an event loop in a thread of its own, which runs the plans of the core. It
+decides with its own copies, replies when its transaction is durable, and follows the log. A caller that gives feedback waits until this
+node has learnt it, so that the next decision knows it; feedback given to other nodes is learnt a moment later.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class OpenNode:
-    """A node of a database in this process, from when it is made."""
+    """A node of a database in this process, running from its creation until `leave`."""
 
     def __init__(self, settings: Settings, soon: bool) -> None:
         assert settings.log is not None
@@ -39,7 +39,7 @@ class OpenNode:
         self.where = self.store.name
         self.service = Service(settings, store=self.store)
         self._closed: str | None = None
-        self._looking = threading.Lock()  # of those who look
+        self._looking = threading.Lock()  # held while reading
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="onebit-node", daemon=True)
         self._thread.start()
@@ -56,15 +56,15 @@ class OpenNode:
         self._run(self.service.create(new))
 
     def bring_up(self, info: TaskInfo, reader: Reader) -> ServedTask:
-        """Return a task, which another node may just have created."""
+        """Return the served task, which another node may just have created."""
         return self._run(self.service.find(info.name))
 
     def current(self, served: ServedTask) -> ServedTask:
-        """Return a task as it is now, or was: where another node has deleted it, whoever asks something of it is told."""
+        """Return the task as served now; the old one if it was deleted, so that using it reports that."""
         return self.service.served.get(served.info.name, served)
 
     def run(self, served: ServedTask, make: Callable[[ServedTask], Plan[T]], *, learns: bool = False) -> T:
-        """Run a plan for a task, and wait for it; with `learns` until this node has learnt what was said."""
+        """Run a plan for a task and wait for it; with `learns`, also until its feedback is learnt here."""
 
         async def work() -> T:
             answer = await self.service.run(served.info.name, make)
@@ -75,28 +75,31 @@ class OpenNode:
         return self._run(work())
 
     def change(self, served: ServedTask, change: Change) -> None:
-        """Change a task: it holds when this returns, and on other nodes a moment later."""
+        """Change a task; it is in force here when this returns, and on other nodes a moment later."""
         self._run(self.service.change(served.info.name, change))
 
     def switch(self, served: ServedTask, new: NewLearner) -> None:
-        """Have another learner trained from the log, by the node that keeps it: it decides here when this returns, and on other nodes a moment later."""
+        """Let the leader train another learner from the log, and wait until it has taken over here.
+
+        It takes over on other nodes a moment later.
+        """
         self._run(self.service.switch(served.info.name, new))
         self._run(self.service.wait_until_switched(served.info.name))
 
     @contextmanager
     def whole(self, served: ServedTask) -> Iterator[None]:
-        """Everything that was said here is learnt, and no other thread looks at it meanwhile."""
+        """Wait until all feedback given here is learnt, and exclude other readers within the block."""
         self._run(self.service.wait_until_learnt(served.info.name))
         with self._looking:
             yield
 
     def flush(self) -> None:
-        """Have everything on the disk of the database."""
+        """Write everything to the disk of the database."""
         if self.soon:
             self.store.flush()
 
     def leave(self, served: ServedTask | None = None) -> None:
-        """Leave the other nodes."""
+        """Write everything to disk and stop the node."""
         name = "" if served is None else f" {served.info.name!r}"
         try:
             with self._looking:
@@ -110,10 +113,10 @@ class OpenNode:
                 self._end()
 
     def forked(self) -> None:
-        """Leave connections alone that another process has made, as psycopg does."""
+        """Do nothing: psycopg leaves connections of another process alone, too."""
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do something on the thread of the node, and wait for it."""
+        """Run a coroutine on the thread of the node and wait for its result."""
         if self._closed is not None:
             work.close()
             raise InputError(self._closed)

@@ -1,4 +1,4 @@
-"""`onebit.open`: a task of a folder, or of a database that nodes share, in this process, without HTTP."""
+"""`onebit.open`: a task of a folder or of a shared database in this process, without HTTP."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
     The path may also be the address of a database, `postgresql://...`: then this process is one of its nodes.
 
     An existing task continues, and needs only the path, plus its name if there are several tasks; an option that contradicts it is
-    refused. A new one needs `classes` and the form of x: `features`, the number of them, `text=True`, or `features="dict"` for names and
-    numbers. Its name is that of the folder unless `task` is given.
+    refused. A new one needs `classes` and the form of x: `features` as a number of features, `text=True`, or `features="dict"` for names and
+    numbers. It is named after its folder unless `task` is given.
 
-    Side effects: the folder is created if missing and locked until the last of its tasks that are open here is closed, since it has one
-    owner at a time, this process or `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a decision or a
-    feedback is on disk before the call returns; threads that wait together share the disk's work. With `"soon"` it is there within a
-    tenth of a second, and a crash may lose the calls of that time. A database has any number of nodes, of which this process is one; there
-    `"soon"` does not wait for its disk, and a crash of the database may lose the last second.
+    Side effects: the folder is created if missing, and locked until the last of its open tasks is closed, since it has one owner at a time,
+    this process or `onebit serve`; a few threads are started; the learner may be compiled into the user's cache. With `durable="always"` a
+    decision or a feedback is on disk before the call returns; threads that wait together share the work of the disk. With `"soon"` it is there
+    within a tenth of a second, and a crash may lose the calls of that time. A database has any number of nodes, of which this process is one;
+    there `"soon"` does not wait for its disk, and a crash of the database may lose the last second.
 
     >>> import onebit, tempfile
     >>> with onebit.open(tempfile.mkdtemp(), "tickets", classes=["mail", "web"], text=True, seed=1) as task:
@@ -125,7 +125,7 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
 
 
 def _refuse_unusable(path: object, text: object, parameters: object, durable: object) -> None:
-    """Refuse what no path, and no option, can be."""
+    """Raise InputError for a path or an option that can never be valid."""
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(name, str) or not name or not is_encodable(name) or "\0" in name:
         raise InputError(f"the path is {brief(name)}, but must be that of a folder, or the address postgresql://...")
@@ -140,7 +140,7 @@ def _refuse_unusable(path: object, text: object, parameters: object, durable: ob
 
 
 def _refuse_for_nothing(settings: Settings, name: str | None, given: dict[str, Any]) -> None:
-    """Refuse a folder that would be made, or cannot be, for a task that cannot be made."""
+    """Check a task before its folder is created, so that no folder is left if it is invalid."""
     if settings.data.is_file():
         raise InputError(f"{settings.data} is a file, but must be a folder, or the name of a new one")
     if not settings.data.exists():
@@ -150,7 +150,7 @@ def _refuse_for_nothing(settings: Settings, name: str | None, given: dict[str, A
 
 
 def _opened(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any]) -> OpenTask:
-    """Open a task of a log that this process has; create it if it is not there."""
+    """Open a task of a log that this process has opened; create it if it does not exist."""
     with log.opening, closing(log.store.reader()) as reader:
         info = _found(reader, log.where, name, given)
         while info is None:
@@ -162,7 +162,7 @@ def _opened(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any])
 
 
 def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:
-    """What x is, as a task says it."""
+    """Return the features of a task in the form of a request, or None if they are not given."""
     if text:
         if features not in (None, "text"):
             raise InputError(f"text=True says what x is, and features={features!r} something else: give one of them")
@@ -179,7 +179,10 @@ def _features(features: Features | None, text: bool, hash_bits: int | None) -> d
 
 
 def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) -> TaskInfo | None:
-    """The task that is meant, if it is there."""
+    """Return the requested task, or None if it does not exist and can be created.
+
+    Raises InputError if it is ambiguous, quarantined, or too little is given to create it.
+    """
     tasks, damaged = reader.tasks()
     there = [one for one in tasks if one.deleted is None]
     broken = [one for one in damaged if not one.deleted]
@@ -197,7 +200,7 @@ def _found(reader: Reader, where: str, name: str | None, given: dict[str, Any]) 
 
 
 def _refuse_incomplete(where: str, name: str | None, there: Sequence[TaskInfo], given: Mapping[str, Any]) -> None:
-    """Refuse to create a task of which too little was said."""
+    """Raise InputError if `classes` or `features` are missing to create a task."""
     if "classes" in given and "features" in given:
         return
     missing = "features (the number of them, text=True, or features='dict')" if "classes" in given else "classes"
@@ -208,7 +211,7 @@ def _refuse_incomplete(where: str, name: str | None, there: Sequence[TaskInfo], 
 
 
 def _new(where: str, folder: Path | None, name: str | None, given: dict[str, Any]) -> NewTask:
-    """Return what is asked for: a task has the name of its folder unless it has one of its own."""
+    """Return the task to create; without a name it gets that of its folder."""
     if name is None:
         if folder is None:
             raise InputError(f"there is no task in {where} yet: give task=..., the name of the new one")
@@ -221,7 +224,7 @@ def _new(where: str, folder: Path | None, name: str | None, given: dict[str, Any
 
 
 def _refuse_contradictions(info: TaskInfo, given: dict[str, Any]) -> None:
-    """Refuse options that say something else than the task that is there."""
+    """Raise InputError if an option differs from the existing task."""
     if "exploration_floor" in given:
         given = {**given, "exploration_floor": resolve_floor(info.learner, given["exploration_floor"])}
     for option, value in given.items():

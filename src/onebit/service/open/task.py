@@ -1,4 +1,4 @@
-"""A task in this process: what `onebit.open` gives."""
+"""A task in this process, as `onebit.open` returns it."""
 
 from __future__ import annotations
 
@@ -39,11 +39,9 @@ if TYPE_CHECKING:
     from onebit.service.open.node import OpenNode
 
 Status = Literal["accepted", "revised", "withdrawn", "duplicate", "late", "unknown", "conflict"]
-Named = (
-    Decision | str | int
-)  # a decision, or its id, which is a text: as the id of a decision it may be a number to a type checker
+Named = Decision | str | int  # a decision or its id, a text; to type checkers the id of a decision may also be a number
 Format = Literal["ndjson", "parquet", "vw"]
-_OPEN: set[OpenTask] = set()  # which keeps them: a task that nobody closes is closed when the process ends
+_OPEN: set[OpenTask] = set()  # keeps open tasks alive, so that all are closed when the process ends
 
 
 class Hearing(NamedTuple):
@@ -55,10 +53,10 @@ class Hearing(NamedTuple):
 
 
 class OpenTask:
-    """A task of a folder or of a database, in this process. Made by `onebit.open`, and safe to use from several threads.
+    """A task of a folder or a database in this process, from `onebit.open`; thread-safe.
 
-    Once `feedback` has returned, the next `decide` knows it. Both return when their row is on disk (`durable="always"`), or have it there
-    within a tenth of a second (`durable="soon"`): then a crash of the machine loses at most the calls of that time, and a crash of the
+    Once `feedback` has returned, the next `decide` knows it. With `durable="always"` both return when their row is on disk. With
+    `durable="soon"` it is there within a tenth of a second: a crash of the machine loses at most the calls of that time, and a crash of the
     process fewer.
     """
 
@@ -96,7 +94,7 @@ class OpenTask:
             return copy
 
     def info(self) -> dict[str, Any]:
-        """The current state of the task, as the service shows it."""
+        """Return the current state of the task, as the service shows it."""
         with self._whole():
             return asdict(describe_task(self._served))
 
@@ -139,7 +137,10 @@ class OpenTask:
         sure: float | None = None,
         risk: float | None = None,
     ) -> list[Decision]:
-        """Decide on each row of a matrix, or each dict or text of a list, all of them or none; `among` applies to all."""
+        """Decide on each row of a matrix, or each dict or text of a list, all or none.
+
+        `among` and the other options apply to all of them.
+        """
         require_table(X)
         rows = list(X)
         if ids is not None and len(ids) != len(rows):
@@ -164,10 +165,10 @@ class OpenTask:
         shown_propensity: float | None = None,
         revise: bool = False,
     ) -> Hearing:
-        """Report whether a decision (or the decision with this id) was right; or its reward, from 0 to 1; or the class that was right.
+        """Report whether a decision was right, or its reward from 0 to 1, or the class that was right.
 
-        Side effects: the feedback is written to the log, and the learner learns it. In shadow mode `shown` is the class that was actually
-        shown, with probability `shown_propensity`. With `revise` this replaces earlier feedback.
+        `id` is a decision or its id. Side effects: the feedback is written to the log, and the learner learns it. In shadow mode `shown` is the
+        class that was actually shown, with probability `shown_propensity`. With `revise` this replaces earlier feedback.
         """
         more: dict[str, Any] = {}
         if shown is not None or shown_propensity is not None or revise:
@@ -183,9 +184,9 @@ class OpenTask:
         truths: Sequence[ClassName | None] | None = None,
         revise: bool = False,
     ) -> list[Hearing]:
-        """Report for each decision whether it was right, its reward, or the class that was right: one of these for each.
+        """Report for each decision whether it was right, its reward, or the class that was right.
 
-        The side effects are those of `feedback`. An unknown id or a conflict is reported in the answer, not raised.
+        Give one of the three for each. The side effects are those of `feedback`. An unknown id or a conflict is reported in the result, not raised.
         """
         columns = [[None] * len(ids) if column is None else list(column) for column in (right, rewards, truths)]
         for column in columns:
@@ -201,20 +202,23 @@ class OpenTask:
     # --- what there is to see --------------------------------------------------------------------------------------
 
     def stats(self, window: int = 1000) -> dict[str, Any]:
-        """Errors, rates, delays and classes, as in the service; the error is that of the last `window` feedbacks."""
+        """Return errors, rates, delays and classes, as the service shows them.
+
+        The error is that of the last `window` feedbacks.
+        """
         with self._whole():
             served = self._served
             everything = summarize_task(served, window, self._log.clock.now())
             return {**everything, "classes": summarize_classes(served, 0, len(served.info.classes))}
 
     def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
-        """The newest decisions of the log, or the newest before a `seq`."""
+        """Return the newest decisions of the log, or the newest before a `seq`."""
         with self._whole():
             served = self._served
             return [as_object(one, served.texts) for one in self._log.reader.newest(served.info, limit, before)]
 
     def decision(self, id: Named) -> dict[str, Any]:  # noqa: A002
-        """One decision of the log, with its feedback if there is any."""
+        """Return one decision of the log, with its feedback if there is any."""
         identity = _identity(id)
         with self._whole():
             served = self._served
@@ -224,7 +228,7 @@ class OpenTask:
             return as_object(logged, served.texts)
 
     def export(self, path: str | Path, format: Format = "ndjson") -> Written:  # noqa: A002
-        """Write the log of the task to a file, as `onebit export` does; returns the number of decisions written."""
+        """Write the log of the task to a file, as `onebit export` does; return the number of decisions."""
         if format not in ("ndjson", "parquet", "vw"):
             raise InputError(f"format is {format!r}, but must be 'ndjson', 'parquet' or 'vw'")
         with self._copy() as log, open_atomically(Path(path)) as file:
@@ -239,14 +243,20 @@ class OpenTask:
         exploration_floor: float | None = None,
         seed: int = 0,
     ) -> Evaluation:
-        """Estimate what another learner would have scored on the log, beside the task's own, as `onebit evaluate` does."""
+        """Estimate what another learner would have scored on the log, beside the task's own.
+
+        The same as `onebit evaluate`.
+        """
         with self._copy() as log:
             return evaluation(log, log.task(self.name), learner, parameters or {}, exploration_floor, seed)
 
     # --- changes, and the end --------------------------------------------------------------------------------------
 
     def change(self, **what: Any) -> dict[str, Any]:
-        """Change these settings of the task, and log the change: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk."""
+        """Change settings of the task, and log the change.
+
+        Settings: add_classes, remove_classes, mode, deadline_s, silence, revise_within, sure, risk.
+        """
         change = checked(Change, what)
         with self._reading():
             if requested_changes(change):
@@ -261,10 +271,10 @@ class OpenTask:
         exploration_floor: float | None = None,
         seed: int | None = None,
     ) -> dict[str, Any]:
-        """Train another learner from the log, and have it take over: it decides when this returns, and the switch is in the log.
+        """Train another learner from the log and let it take over; it decides when this returns.
 
-        It takes as long as the log is; other threads go on deciding meanwhile, with the learner that is there. Where it fails, nothing has
-        changed.
+        The switch is logged. It takes time in proportion to the log; other threads go on deciding with the current learner meanwhile. If it fails,
+        nothing has changed.
         """
         asked = {"learner": learner, "exploration_floor": exploration_floor, "seed": seed}
         new = checked(NewLearner, asked if parameters is None else {**asked, "parameters": dict(parameters)})
@@ -278,7 +288,10 @@ class OpenTask:
             self._log.flush()
 
     def close(self) -> None:
-        """Write what is not on disk yet, save a snapshot, and release the log, if this was its last open task. Closing twice does no harm."""
+        """Write everything to disk, save a snapshot, and release the log with its last open task.
+
+        Closing twice does no harm.
+        """
         with self._closing:
             if self._closed is not None:
                 return
@@ -296,7 +309,7 @@ class OpenTask:
 
     @property
     def _served(self) -> ServedTask:
-        """The task as it is now."""
+        """The task as it is served now."""
         self._task = self._log.current(self._task)
         return self._task
 
@@ -316,7 +329,10 @@ class OpenTask:
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
-        """Refuse to go on with a closed task. What cannot be read now is no fault of the caller; a damaged row quarantines the task."""
+        """Raise if the task is closed, and turn errors of the log into those of a service.
+
+        A damaged row quarantines the task.
+        """
         if self._closed is not None:
             raise InputError(self._closed)
         try:
@@ -329,13 +345,13 @@ class OpenTask:
 
     @contextlib.contextmanager
     def _whole(self) -> Iterator[None]:
-        """Everything that was said is written and learnt, and no other thread looks at it meanwhile."""
+        """Wait until all submissions are written and learnt; exclude other threads within the block."""
         with self._reading(), self._log.whole(self._task):
             yield
 
     @contextlib.contextmanager
     def _copy(self) -> Iterator[LogReader]:
-        """The log as it is now, which goes on meanwhile."""
+        """Open the log as it is now, for reading; the task goes on meanwhile."""
         with self._reading():
             with self._log.whole(self._task):
                 pass
@@ -343,7 +359,7 @@ class OpenTask:
                 yield log
 
     def _forked(self) -> None:
-        """In a child of the process that has opened it, which has neither its threads nor its lock."""
+        """Close the task in a forked child, which has neither its threads nor its lock."""
         self._closed = (
             f"task {self.name!r} was opened by another process, of which this one is a fork: open a log of its own here"
         )
@@ -364,7 +380,7 @@ def _said(
     truth: ClassName | None = None,
     **more: Any,
 ) -> FeedbackRequest:
-    """What is said of a decision, checked."""
+    """Return feedback arguments as a checked request."""
     if isinstance(right, np.bool_):
         right = bool(right)
     said = {"id": _identity(given), **more}
@@ -375,7 +391,7 @@ def _said(
 
 
 def _close_all() -> None:
-    """What was not closed, when the process ends; what is lost then is said."""
+    """Close all open tasks when the process ends; rows lost with them are reported."""
     with contextlib.ExitStack() as all_of_them:
         for task in list(_OPEN):
             all_of_them.callback(task.close)

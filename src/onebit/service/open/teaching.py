@@ -1,4 +1,4 @@
-"""Teaching the tasks of an open folder on the threads of callers, with one copy of each learner."""
+"""Teaches the tasks of an open folder on the threads of callers, with one copy of each learner."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ from onebit.service.store.cache import event_of
 from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Keys, Submission
 
-COUNTED = 1024  # rows that are counted at a time, where nobody looks
+COUNTED = 1024  # rows counted at a time if nobody looks
 
 
 class InlineTeacher:
-    """Keeps the tasks of a folder up to date with its log. Used under the lock of the folder, by `note_written` apart.
+    """Keeps the tasks of a folder up to date with its log.
 
-    What is certain to be next in the log is taught at once, so that the next decision knows it. It is followed and counted later, many rows at once, which
-    takes a tenth of the time. After an interrupt on the way nobody knows what a learner has learnt: then all are made again from the log.
+    Use it under the lock of the folder, except for `note_written`. Feedback that is certain to be next in the log is taught at once, so that the
+    next decision knows it. It is followed and counted later, many rows at once, which takes a tenth of the time. After an interrupt it is
+    unknown what a learner has learnt, and all are rebuilt from the log.
     """
 
     def __init__(self, reader: Reader, last: int, learner_thread: LearnerThread, snapshot_every: int) -> None:
-        self.tasks: dict[int, ServedTask] = {}  # that are open, by their numbers
+        self.tasks: dict[int, ServedTask] = {}  # open tasks by number
         self.is_interrupted = False
         self._reader = reader
         self._learner_thread = learner_thread
         self._snapshot_every = snapshot_every
-        self._news: defaultdict[int, set[str]] = defaultdict(set)  # tasks and tables with rows that are not counted
+        self._news: defaultdict[int, set[str]] = defaultdict(set)  # tables with rows that are not counted, by task
         self._uncounted = 0
-        self._taught_to = last  # rows up to there are taught, or will be by whoever counts them
+        self._taught_to = last  # rows up to here are taught, or will be when they are counted
 
     def add(self, served: ServedTask) -> None:
         """Keep a task up to date from now on."""
@@ -39,17 +40,17 @@ class InlineTeacher:
         self._learner_thread.followers[served.info.number] = served.follower
 
     def remove(self, number: int) -> None:
-        """Keep a task up to date no more."""
+        """Stop keeping a task up to date."""
         self.tasks.pop(number, None)
         self._learner_thread.followers.pop(number, None)
 
     def note_interrupt(self) -> None:
-        """Note that nobody knows what the learners have learnt."""
+        """Note that it is unknown what the learners have learnt."""
         self.is_interrupted = True
 
     @contextmanager
     def noting_interrupts(self) -> Iterator[None]:
-        """Note if something ends between the log and what follows from it."""
+        """Note an interrupt if the block is left by an exception."""
         try:
             yield
         except BaseException:
@@ -57,27 +58,27 @@ class InlineTeacher:
             raise
 
     def note_written(self, last: int, keys: Keys) -> None:
-        """Note that rows are in the log now. Called by the one who writes."""
+        """Note rows that are now in the log. Called by the writing thread."""
         for (task, table), count in keys.items():
             self._news[task].add(table)
             self._uncounted += count
 
     def count_if_due(self, last: int) -> None:
-        """Follow what was written, if it is much, or if feedback was revised."""
+        """Follow the log if many rows were written, or if feedback was revised."""
         if self._uncounted >= COUNTED or any("revisions" in tables for tables in self._news.values()):
             self.count(last)
 
     def teach(self, submission: Submission, is_written: bool) -> None:
-        """Teach the feedback that is certain to be next in the log."""
+        """Teach feedback that is certain to be next in the log."""
         if is_written:
-            if submission.last - submission.count > self._taught_to:  # rows before it that were in doubt are there
+            if submission.last - submission.count > self._taught_to:  # rows in doubt are in the log after all
                 self._follow(submission.last - submission.count)
             self._taught_to = submission.last
         served = self.tasks.get(submission.task)
-        if served is None:  # it was closed while they could not be written
+        if served is None:  # it was closed before its rows could be written
             return
         for given in submission.feedback:
-            x, row = given.decision.x, given.decision.row  # in this order: the one who writes drops the row first
+            x, row = given.decision.x, given.decision.row  # x first: the writing thread drops the row before x
             if row is None:
                 (row,) = self._reader.rows_of(served.info, [given.decision.record.id])
                 (x,) = served.info.inputs.read([row.x])
@@ -85,7 +86,7 @@ class InlineTeacher:
             served.follower.teach_ahead(event_of(row, given.row, x))
 
     def count(self, last: int) -> None:
-        """Follow what was written, most of which is taught already."""
+        """Follow the rows that were written, most of which are taught already."""
         if self._uncounted:
             self._follow(last)
             self._uncounted = 0
@@ -104,7 +105,7 @@ class InlineTeacher:
         self._taught_to = max(self._taught_to, last)
 
     def rebuild(self, last: int) -> None:
-        """Make all learners again, from the log."""
+        """Rebuild all learners from the log."""
         self._news.clear()
         self._uncounted = 0
         for served in self.tasks.values():

@@ -1,1 +1,1 @@
-"""The log, to which rows are only ever added: what the learners know is a function of it. Each room below is a store that keeps one."""
+"""The append-only log, from which all learner state is derived, and the stores that keep it."""

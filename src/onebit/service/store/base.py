@@ -1,4 +1,4 @@
-"""What a store is: a log with its snapshots and tokens, in a folder (SQLite) or in a PostgreSQL database."""
+"""The interface of a store: a log, snapshots and tokens, in a folder or a PostgreSQL database."""
 
 from __future__ import annotations
 
@@ -23,117 +23,133 @@ T = TypeVar("T")
 
 
 class Appender(Protocol):
-    """Writes rows to a log. Used by one thread at a time.
+    """Writes rows to a log; used by one thread at a time.
 
-    Whoever follows the log is told the seq of the last row, and what is new, as soon as that can be read.
+    Followers of the log are told the seq of the last row, and the number of new rows by task and table, as soon as the rows can be read.
     """
 
     @property
     def last(self) -> int:
-        """The seq of the last row that is known to be on disk."""
+        """Seq of the last row known to be on disk."""
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
-        """Write a group in one transaction; return for each why it was left out, if it was. An empty group tries whether the log can be written.
+        """Write a group in one transaction; return for each submission why it was left out, or None.
 
-        Raises LogError if nothing could be written, and ForeignWriteError if nothing ever will be again.
+        An empty group tests whether the log can be written. Raises LogError if nothing could be written, and ForeignWriteError if nothing ever
+        will be again.
         """
 
     def sync(self) -> None:
-        """Have on disk what was written, where `append` does not see to it."""
+        """Flush written rows to disk, if `append` does not."""
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
-        """Return the seq of the first and of the last row of what is to be forgotten; None if there is nothing."""
+        """Return the first and last seq of the rows to forget, or None if there are none."""
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
-        """Take rows out, in one transaction that is durable when this returns. Raises UnseenRowsError if the base is too old.
+        """Remove rows in one transaction, durable on return; raise UnseenRowsError if some are too new.
 
-        `known` is the last change of any task that the caller knows of, if others write too: StaleError if there is a later one.
+        `known` is the last change of any task that the caller knows of, if other nodes write too: StaleError if there is a later one.
         """
 
     def erase(self) -> bool:
-        """Erase what was forgotten from where the log is kept; return False if it could not be done now. The next start tries again."""
+        """Erase forgotten rows from the storage; return False if it failed. The next start retries."""
 
     def close(self) -> None:
-        """Release the log, when nobody reads it any more."""
+        """Release the log, once nobody reads it any more."""
 
 
 class Inquiry(Protocol):
-    """Reads for coroutines; others may get a turn meanwhile."""
+    """Reads the log from coroutines; others may run meanwhile."""
 
     async def of(self, query: Callable[[Reader], T]) -> T:
-        """Return what a reader answers."""
+        """Run a query on a reader and return its result."""
 
     def close(self) -> None: ...
 
 
 class Store(Protocol):
-    """A log with its snapshots. Raises LogError if it cannot be read or written now, and OnebitError if it cannot be used at all."""
+    """A log with its snapshots.
 
-    cache: DecisionCache  # the decisions that this process has lately made or read
+    Raises LogError if it cannot be read or written now, and OnebitError if it cannot be used at all.
+    """
+
+    cache: DecisionCache  # decisions that this process has recently made or read
 
     @property
     def name(self) -> str:
-        """The path or address, for people."""
+        """Path or address of the store, for messages; without secrets."""
 
     @property
     def log_name(self) -> str:
-        """The part of the store that has the rows, for people who know where the store is."""
+        """Name of the part of the store that holds the rows, for messages."""
 
     @property
     def shared(self) -> bool:
-        """True if other nodes write to it too."""
+        """True if other nodes write to the store too."""
 
     @property
     def lease(self) -> str | None:
-        """The leader's lease, while this process has it: the leader writes snapshots, records silence and trains."""
+        """The leader's lease while this process holds it, else None.
+
+        The leader writes snapshots, records silence and trains.
+        """
 
     @property
     def failing(self) -> str | None:
-        """Why this process does not know what is written to the log now, if so."""
+        """Why this process cannot follow the log now, or None."""
 
     @property
     def lag_s(self) -> float:
         """Seconds since this process last knew where the log ends; 0 if it always knows."""
 
     def take(self) -> None:
-        """Take the store for this process, before anything in it is read; refused if that is not possible."""
+        """Claim the store for this process before reading it; raise if that is not possible."""
 
     def check(self) -> None:
-        """Refuse a store of which something is missing, before anything in it is changed."""
+        """Raise if parts of the store are missing; nothing is changed."""
 
     def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
-        """Return the version of the tables, and all faults beside those of the rows: where, and what. Nothing is changed."""
+        """Return the version of the tables and all faults except those in rows, as (where, what).
+
+        Nothing is changed.
+        """
 
     def release(self) -> None:
-        """Let other processes take it."""
+        """Give up the claim, so that other processes can take the store."""
 
     def appender(self, committed: Callable[[int, Keys], None]) -> Appender:
-        """Return what adds rows; the log is made if there is none. `committed` is told the last row and what is new."""
+        """Return an appender; the log is created if missing.
+
+        `committed` is called with the seq of the last row and the counts of new rows.
+        """
 
     def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-        """Write the rows of another log, with their numbers, into this one, which must be empty: all or none. Return their counts by table."""
+        """Copy the rows of another log, with their numbers, into this empty one; return counts by table.
+
+        All rows are written, or none.
+        """
 
     def start(self) -> None:
-        """Begin to tell what others write."""
+        """Start to announce rows that other nodes write."""
 
     def clock(self, reader: Reader, last: int) -> Clock:
-        """Return the clock for a log that ends with a row of this number."""
+        """Return the clock for a log whose last row is `last`."""
 
     def reader(self) -> Reader:
         """Return a reader for one thread."""
 
     def inquiry(self, reader: Reader) -> Inquiry:
-        """Return how the event loop, whose reader this is, asks the log."""
+        """Return the inquiry for the event loop that owns `reader`."""
 
     def tokens(self, settings: Settings) -> Tokens:
-        """Return who may use a service of this store."""
+        """Return the access tokens of a service on this store."""
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
-        """Return the snapshots of a task, of which so many are kept."""
+        """Return the snapshots of a task, of which the last `keep` are kept."""
 
 
 def store_at(where: Path | str) -> Store:
-    """Return the store in a folder, or at the address of a database."""
+    """Return the store in a folder or at a database address."""
     if not is_address(str(where)):
         return SqliteStore(Path(where))
     try:
@@ -146,5 +162,5 @@ def store_at(where: Path | str) -> Store:
 
 
 def is_address(where: str) -> bool:
-    """Return True for the address of a database, False for a folder."""
+    """Return True if `where` is a database address, False for a folder."""
     return where.startswith(("postgresql://", "postgres://"))

@@ -1,7 +1,7 @@
-"""The one cache of recent decisions, with what was said of them.
+"""The cache of recent decisions and their feedback.
 
-Whoever decides or answers finds a decision by its id: in memory as long as it is under way, and for a while after. Whoever follows the log
-finds the last rows by their numbers, so that what is learnt at once need not be read from the disk again. What is not here is in the log.
+Decisions are found by id while their rows are being written and for a while after. Followers of the log find the latest rows by number,
+so that they need not read them back from disk. Everything else is read from the log.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from onebit.service.store.rows import DecisionHead, DecisionRow, Expected, Feedb
 if TYPE_CHECKING:
     from onebit.service.store.submission import Submission, Ticket
 
-MOST = 50_000  # decisions that are found by their ids
-MOST_ROWS = 20_000  # decisions that are held as a whole, and feedbacks that are found by their numbers
-MOST_BYTES = 32 * 2**20  # of x and the probabilities
-UNKNOWN = 2**62  # a position that no log comes to
+MOST = 50_000  # decisions found by id
+MOST_ROWS = 20_000  # complete decisions, and feedbacks found by number
+MOST_BYTES = 32 * 2**20  # of x and probabilities
+UNKNOWN = 2**62  # a position beyond the end of any log
 
 
 class Word(NamedTuple):
-    """What is said of a decision, in numbers: the columns of a feedback, or of a revision of it."""
+    """The content of a feedback or of a revision, with classes as indices."""
 
     right: bool
     shown: int | None = None
@@ -33,42 +33,42 @@ class Word(NamedTuple):
     truth: int | None = None
 
     def says(self, other: Word) -> bool:
-        """Return True if the same is said of what was played."""
+        """Return True if both report the same reward and the same true class."""
         return (self.worth, self.truth) == (other.worth, other.truth)
 
     @property
     def worth(self) -> float:
-        """The reward: 1 for right and 0 for wrong, where nobody says another number."""
+        """Reward of the played class: 1 if right and 0 if wrong, unless a reward was given."""
         return float(self.right) if self.reward is None else self.reward
 
 
 class CachedDecision:
-    """A decision with what was said of it. `ticket` and `feedback_ticket` are there while a row of it is not in the log yet."""
+    """A decision with its feedback; each ticket is set until the row it stands for is in the log."""
 
     __slots__ = ("counted", "feedback_ticket", "late", "record", "ticket", "x")
 
     def __init__(self, record: DecisionRow | DecisionHead, x: Any = None, ticket: Ticket | None = None) -> None:
-        self.record = record  # the whole row; of a decision of long ago its head
-        self.x = x  # of a whole row, as `Inputs.read` gives it
+        self.record = record  # the complete row, or only its head for an old decision
+        self.x = x  # decoded by `Inputs.read`; only with a complete row
         self.ticket = ticket
         self.feedback_ticket: Ticket | None = None
-        self.counted: GivenFeedback | None = None  # the feedback that counts
+        self.counted: GivenFeedback | None = None  # the feedback that is not late
         self.late: GivenFeedback | None = None
 
     @property
     def feedback(self) -> GivenFeedback | None:
-        """The feedback that a revision is of."""
+        """The feedback that a revision applies to."""
         return self.counted or self.late
 
     @property
     def row(self) -> DecisionRow | None:
-        """The whole row, if it is held."""
-        record = self.record  # which the one who writes may replace at this moment
+        """The complete row, or None if only its head is held."""
+        record = self.record  # a local copy: the writing thread may replace it meanwhile
         return record if isinstance(record, DecisionRow) else None
 
 
 class GivenFeedback:
-    """A feedback of a decision, and the last word on it, which stands in its place; None where it was withdrawn."""
+    """A feedback and its latest content, `word`, which is None if the feedback was withdrawn."""
 
     __slots__ = ("by_silence", "decision", "row", "seq", "time", "word")
 
@@ -76,19 +76,22 @@ class GivenFeedback:
         self.decision = decision
         self.seq = seq  # 0 until it is written
         self.time = time
-        self.by_silence = by_silence  # and nobody has said anything since
+        self.by_silence = by_silence  # recorded for silence, and not revised since
         self.word = word
-        self.row: FeedbackRow | None = None  # of one that was given in this process
+        self.row: FeedbackRow | None = None  # only if it was given in this process
 
 
 class DecisionCache:
-    """The last decisions of all tasks. By id they are used in one context (an event loop, or under a lock), by number on any thread."""
+    """Recent decisions of all tasks.
+
+    Use the methods by id in one context (an event loop, or under a lock); those by number are safe on any thread.
+    """
 
     def __init__(self, most: int | None = None) -> None:
         self._most = MOST if most is None else most
         self._by_id: OrderedDict[tuple[int, str], CachedDecision] = OrderedDict()
-        self._lock = threading.Lock()  # of what is found by number
-        self._decisions: deque[CachedDecision] = deque()  # in the order of the log, as the feedback
+        self._lock = threading.Lock()  # guards what is found by number
+        self._decisions: deque[CachedDecision] = deque()  # in log order, like the feedback
         self._feedback: deque[GivenFeedback] = deque()
         self._bytes = 0
         self.clear_rows(UNKNOWN)
@@ -96,11 +99,11 @@ class DecisionCache:
     # --- by id -------------------------------------------------------------------------------------------------------
 
     def get(self, task: int, identity: str) -> CachedDecision | None:
-        """Return a decision, if it is remembered."""
+        """Return a cached decision, or None."""
         return self._by_id.get((task, identity))
 
     def add(self, decisions: Iterable[CachedDecision]) -> None:
-        """Remember decisions, in the place of the oldest; what is under way is never forgotten."""
+        """Cache decisions, evicting the oldest; those with rows still being written are never evicted."""
         for one in decisions:
             self._by_id[one.record.task, one.record.id] = one
         for _ in range(len(self._by_id) - self._most):
@@ -109,35 +112,38 @@ class DecisionCache:
                 self._by_id[key] = old
 
     def remove(self, task: int, ids: Iterable[str]) -> None:
-        """Forget decisions of which nobody knows any more what the log says of them."""
+        """Remove decisions whose state in the log is unknown."""
         for identity in ids:
             self._by_id.pop((task, identity), None)
 
     def remove_task(self, task: int) -> None:
-        """Forget all decisions of a task with which nothing is under way."""
+        """Remove the decisions of a task, except those with rows still being written."""
         for key, one in list(self._by_id.items()):
             if key[0] == task and one.ticket is None and one.feedback_ticket is None:
                 del self._by_id[key]
 
     def clear(self, last: int) -> None:
-        """Forget everything up to a position."""
+        """Remove everything up to position `last`."""
         self._by_id.clear()
         self.clear_rows(last)
 
     # --- by number ---------------------------------------------------------------------------------------------------
 
     def clear_rows(self, last: int) -> None:
-        """Hold no row up to a position by its number, and from then on every row after it."""
+        """Drop all rows held by number, and hold every row after `last` from now on."""
         with self._lock:
             self._decisions.clear()
             self._feedback.clear()
             self._bytes = 0
-            self._since = {"decisions": last, "feedback": last}  # every row of these tables after that is held
-            self._revised = last  # the last row that is a revision, as far as it is known
-            self._last = last  # the last row that was held; whoever reads the log may know of later ones
+            self._since = {"decisions": last, "feedback": last}  # all later rows of these tables are held
+            self._revised = last  # the last revision row, as far as known
+            self._last = last  # the last row held; the log may have later ones
 
     def note_written(self, submissions: Iterable[Submission]) -> None:
-        """Hold rows that are in the log now, in the place of the oldest. Called by the one who writes, before anybody hears of them."""
+        """Hold rows that were just written, evicting the oldest.
+
+        Called by the writing thread, before followers are told of the rows.
+        """
         with self._lock:
             for one in submissions:
                 self._last = one.last
@@ -155,7 +161,7 @@ class DecisionCache:
                 old.record, old.x = _head(old.record), None
 
     def played(self, task: int, after: int, upto: int, most: int) -> list[Played] | None:
-        """Return the first of a task's decisions after a position; None where the log must be read."""
+        """Return the first `most` decisions of a task in (`after`, `upto`]; None if the log must be read."""
         with self._lock:
             if after < self._since["decisions"] or upto > self._last:
                 return None
@@ -169,9 +175,9 @@ class DecisionCache:
         return [Played(row.seq, row.time, row.label, row.greedy, row.confidence, row.sure) for row in first]
 
     def events(self, of: Expected, after: int, upto: int, most: int, revised: int) -> tuple[list[Event], bool] | None:
-        """Return the first of a task's feedbacks after a position with their decisions, and whether there may be more; None where the log must be read.
+        """Return the first `most` feedbacks of a task in (`after`, `upto`], and whether there may be more.
 
-        With the revisions up to another position.
+        Each comes with its decision and reflects revisions up to `revised`. None if the log must be read.
         """
         with self._lock:
             if after < max(self._since["feedback"], self._revised) or max(upto, revised) > self._last:
@@ -189,7 +195,7 @@ class DecisionCache:
 
 
 def event_of(decision: DecisionRow, feedback: FeedbackRow, x: Any) -> Event:
-    """Return a feedback and its decision, whose x was read, as nobody has revised it."""
+    """Return the event of a feedback without revisions; `x` is the decoded input of its decision."""
     return Event(
         seq=feedback.seq,
         time=feedback.time,

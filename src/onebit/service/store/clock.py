@@ -1,8 +1,8 @@
-"""Times for the log: while a service runs they never go back, whatever is done to the clock of the machine.
+"""Times for the log: they never go back while a service runs, even if the machine's clock is set back.
 
-From one start to the next they may. A log that is ahead of the machine's clock by a little goes on from its own last time. By more, the
-clock was wrong once, and the log must not be dated by that for ever: the machine is believed, unless its clock says a time at which this
-program did not exist. The order of the log is that of `seq`; who asks how old a row is asks the clock.
+From one start to the next they may. If the log is slightly ahead of the machine's clock, times continue from the log's last time. If it is
+far ahead, the clock was wrong once, and the machine's clock is used from now on, unless it shows a time before this program existed. The
+order of the log is that of `seq`; use the clock only for the age of a row.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import math
 import time
 from datetime import UTC, datetime, timedelta
 
-PULL_S = 60.0  # by how much the log may be ahead, and times still go on from it
+PULL_S = 60.0  # times continue from a log that is ahead by at most this much
 _EPOCH = datetime.fromtimestamp(0.0, UTC).replace(tzinfo=None)
-MADE = 1_767_225_600.0  # the beginning of 2026: a clock that says less is wrong, such as one without a battery after a power cut
+MADE = 1_767_225_600.0  # the start of 2026: an earlier time is wrong, as after a power cut without a clock battery
 
 
 def rfc3339(seconds: float | None) -> str | None:
-    """A time as a text, to the millisecond; None where there is none, or no calendar has it.
+    """Format Unix time as RFC 3339 with milliseconds; None for None or a time outside the calendar.
 
     >>> rfc3339(1_767_225_600.25), rfc3339(-1e12)
     ('2026-01-01T00:00:00.250Z', None)
@@ -31,11 +31,11 @@ def rfc3339(seconds: float | None) -> str | None:
 
 
 class Clock:
-    """Unix time, kept going by the monotonic clock, for a log that ends with a row of this number and time."""
+    """Unix time, advanced by the monotonic clock, for a log whose last row has this seq and time."""
 
     def __init__(self, last_time: float = 0.0, last_seq: int = 0) -> None:
         now = time.time()
-        self.behind = max(0.0, last_time - now)  # by how much the machine's clock is behind the log
+        self.behind = max(0.0, last_time - now)  # seconds by which the machine's clock is behind the log
         self.follows_log = self.behind > 0.0 and (self.behind <= PULL_S or now < MADE)
         self._began = last_time if self.follows_log else now
         self._last_seq = last_seq
@@ -45,17 +45,17 @@ class Clock:
         return self._offset + time.monotonic()
 
     def made(self, seq: int, when: float) -> float:
-        """When a row of the log was made: one that was there at the start was not made after it, whatever it says."""
+        """Return when a row was written; rows that existed at the start are never dated after it."""
         return min(when, self._began) if seq <= self._last_seq else when
 
     @property
     def ahead(self) -> float:
-        """By how much the times of the log are ahead of the machine's clock now."""
+        """Seconds by which the times of the log are ahead of the machine's clock."""
         return self.now() - time.time()
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong with the times of the log, or with the machine's clock."""
+        """A message if the times of the log or the machine's clock are wrong, else None."""
         if time.time() < MADE:
             said = time.strftime("%Y-%m-%d", time.gmtime(time.time()))
             return f"the clock of this machine says {said}, which cannot be: set it, and start the service again"
@@ -69,21 +69,24 @@ class Clock:
 
 
 class DatabaseClock(Clock):
-    """The time of a database, which all nodes share, as this node knows it from the last time it was told; that of its own machine is none of it."""
+    """The time of a database, shared by all nodes, as this node last read it.
+
+    The clock of the node's own machine plays no part.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._offset = -math.inf  # until it is told
+        self._offset = -math.inf  # until the database has reported its time
 
     def set(self, now: float) -> None:
-        """The database has just said what time it is. The time here does not go back."""
+        """Adopt the time that the database has just reported; this clock never goes back."""
         self._offset = max(self._offset, now - time.monotonic())
 
     def made(self, seq: int, when: float) -> float:
-        """When a row was made: the database says so."""
+        """Return `when`: the database dates the rows."""
         return when
 
     @property
     def trouble(self) -> str | None:
-        """The clock of this machine does not matter."""
+        """None: the clock of this machine does not matter."""
         return None

@@ -1,4 +1,4 @@
-"""What goes wrong with a log, in kinds that are the same for every store."""
+"""Errors of a log, the same for every store."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from onebit.errors import InputError, OnebitError
 
 
 class LogError(Exception):
-    """The log cannot be read or written now; the message says why, for people. It is no fault of whoever asks, and may pass.
+    """The log cannot be read or written now, for a reason that the caller did not cause and that may pass.
 
-    `damaged` says that it does not pass by itself, and `unknown` that nobody knows whether what was being written is there.
+    `damaged`: the problem does not pass by itself. `unknown`: the rows being written may or may not be in the log.
     """
 
     def __init__(self, message: str, *, damaged: bool = False, unknown: bool = False) -> None:
@@ -21,7 +21,7 @@ class LogError(Exception):
 
 
 class ForeignWriteError(Exception):
-    """The log is not as this service left it, and nothing can be written to it any more; `advice` says what to do."""
+    """The log is not as this service left it, so nothing more can be written; `advice` says what to do."""
 
     def __init__(self, message: str, advice: str = "see that one service alone uses it, and start that again") -> None:
         super().__init__(message)
@@ -29,24 +29,24 @@ class ForeignWriteError(Exception):
 
 
 class StaleError(OnebitError):
-    """What this was decided on has changed meanwhile: another node has written to the log. Nothing of it was written."""
+    """Another node has written to the log since this was checked; nothing of it was written."""
 
 
 class TaskChangedError(StaleError):
-    """The task has changed since this was judged: hear of the change, and judge it again. Nothing of it was written."""
+    """The task has changed since this was checked; nothing was written. Apply the change and check again."""
 
 
 class RowsTakenError(StaleError):
-    """An id is taken, or a decision was answered or forgotten, since this was judged. Nothing of it was written."""
+    """An id was taken, or a decision was answered or forgotten meanwhile; nothing was written."""
 
 
 class DamagedLogError(OnebitError):
-    """What is there was a log once, or is made to look like one."""
+    """The file or database was a log once, or only looks like one."""
 
 
 @contextmanager
 def as_input_errors(name: str) -> Iterator[None]:
-    """What cannot be done with a log meanwhile is refused in one sentence, for whoever has named it and can only try again."""
+    """Turn LogError into InputError, for callers that name a log and can only try again."""
     try:
         yield
     except LogError as error:

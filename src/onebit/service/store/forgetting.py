@@ -1,4 +1,4 @@
-"""Forgetting decisions: which rows are taken out of a log, and what is left of them, whichever store keeps it."""
+"""Forgetting decisions: which rows are removed from a log and what replaces them, for every store."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onebit.service.store.rows import ChangeRow
 
 HASH_BYTES = 16
 TABLES = ("revisions", "feedback", "decisions")
-# The rows of each table that go, where the numbers of the decisions are in a table `going`.
+# The rows of each table to delete; the table `going` has the numbers of the decisions.
 OF_TABLE = {
     "decisions": "SELECT seq FROM going",
     "feedback": "SELECT seq FROM feedback WHERE decision IN (SELECT seq FROM going)",
@@ -21,24 +21,24 @@ OF_TABLE = {
 
 
 class Base(NamedTuple):
-    """A learner that keeps what it learnt of what is forgotten: at which position of the log, and its state as the bytes of a file."""
+    """A learner that keeps what it learnt from forgotten rows: its log position and its encoded state."""
 
     position: int
     state: bytes
 
 
 class Forgetting(NamedTuple):
-    """Which decisions of a task are to be forgotten: those with some ids, or those made before a time."""
+    """The decisions of a task to forget: those with given ids, or those made before a time."""
 
     task: int
     ids: Sequence[str] | None
     before: float | None
-    base: Base | None  # None where what was learnt of them is to be unlearnt
-    seen: int | None = None  # the position up to which whoever asks knows their rows; None where that does not matter
+    base: Base | None  # None if what was learnt from them is to be unlearnt
+    seen: int | None = None  # position up to which the caller has seen their rows; None if irrelevant
 
 
 class Forgotten(NamedTuple):
-    """How many decisions were forgotten, how many rows with their feedback and its revisions, and the row that says so."""
+    """The result of forgetting: how many decisions and rows were removed, and the seq of its record."""
 
     decisions: int
     rows: int
@@ -46,26 +46,26 @@ class Forgotten(NamedTuple):
 
 
 class UnseenRowsError(Exception):
-    """Some of the rows are later than the state that is to stay in their place, or than what was seen of them: look again."""
+    """Some rows are newer than the state that replaces them, or than the caller has seen; read again."""
 
 
 def hash_ids(key: bytes, ids: Iterable[str]) -> list[bytes]:
-    """Return a keyed hash of each id: enough to know a forgotten one again, and nothing to read."""
+    """Return a keyed hash of each id: it recognizes a forgotten id without revealing it."""
     return [hashlib.blake2b(identity.encode(), key=key, digest_size=HASH_BYTES).digest() for identity in ids]
 
 
 class Connection(Protocol):
-    """What a store runs the statements of a forgetting on, with `?` for values."""
+    """A database connection for the statements of forgetting, with `?` as placeholder."""
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> Any:
-        """Run a statement; what it returns can be read."""
+        """Run a statement and return a cursor on its result."""
 
     def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> Any:
-        """Run a statement for each of some values."""
+        """Run a statement once for each row of values."""
 
 
 def find_span(connection: Connection, order: Forgetting) -> tuple[int, int] | None:
-    """Return the seq of the first and of the last row of what is to be forgotten; None where there is nothing."""
+    """Return the first and last seq of the rows to forget, or None if there are none."""
     span = _choose(connection, order)
     connection.execute("DROP TABLE going")
     return span
@@ -79,11 +79,13 @@ def take_out(
     when: float,
     token: str | None,
 ) -> Forgotten:
-    """Take rows out, in a transaction that is open; the row of this seq says so. UnseenRowsError where some of them are too new.
+    """Remove rows in the open transaction and record that as row `seq`.
 
-    This is the one place where a log is not only added to, which `deletable` allows meanwhile. What must stay of the rows is left in the same
-    transaction: a keyed hash of each id, the state of the learner where that keeps what it learnt, a row that says what was done, and that
-    what is gone is to be erased. So whoever is killed in between has the rows, or has them not.
+    Raises UnseenRowsError if some rows are too new.
+
+    This is the only place where rows of a log are deleted; `deletable` permits it meanwhile. The same transaction writes what must remain: a
+    keyed hash of each id, the state of the learner if it keeps what it learnt, a row that says what was done, and a mark that the deleted
+    content is still to be erased. So a crash leaves all of the rows or none.
     """
     span = _choose(connection, order)
     if span is None:
@@ -112,7 +114,7 @@ def take_out(
 
 
 def _choose(connection: Connection, order: Forgetting) -> tuple[int, int] | None:
-    """Put what is to be forgotten into a table `going`; return the seq of the first and of the last of its rows."""
+    """Put the decisions to forget into a table `going`; return the first and last seq of their rows."""
     chosen = "time < ?" if order.ids is None else f"id IN ({', '.join('?' * len(order.ids))})"
     values = (order.task, *((order.before,) if order.ids is None else order.ids))
     query = f"SELECT seq, id AS name FROM decisions WHERE task = ? AND {chosen}"

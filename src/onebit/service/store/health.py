@@ -1,4 +1,4 @@
-"""Whether the log can be read: what requests have met, and what a look with a connection of its own finds."""
+"""Whether the log can be read, from failed requests and from probes over a connection of their own."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from onebit.errors import OnebitError
 from onebit.service.store.base import Store
 from onebit.service.store.errors import LogError
 
-PROBED_S = 0.5  # how long it is believed what a look has found
+PROBED_S = 0.5  # how long the result of a probe is trusted
 
 
 class LogHealth:
-    """What is known of the log. Used on one event loop."""
+    """Tracks whether the log can be read. Used on one event loop."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._damage: str | None = None  # in the log itself: that does not pass
+        self._damage: str | None = None  # damage of the log itself, which does not pass
         self._unreadable: str | None = None
         self._probed = -math.inf
 
     @property
     def failing(self) -> str | None:
-        """Why the log cannot be read now."""
+        """Why the log cannot be read now, or None."""
         return self._damage or self._unreadable
 
     def met(self, error: LogError) -> str:
-        """A request could not read it; why, for people."""
+        """Record that a request could not read the log; return the reason as a message."""
         self._unreadable = f"the log cannot be read: {error}"
         if error.damaged:
             self._damage = self._unreadable
         return self._unreadable
 
     def was_read(self) -> None:
-        """A request could read it: what passes has passed."""
+        """Record that a request could read the log, which clears a passing failure."""
         self._unreadable = None
 
     async def probe(self) -> None:
-        """Look. Connections that are open may have in memory what they need, so that a new one is taken."""
+        """Test whether the log can be read, over a new connection: open ones may answer from memory."""
         if time.monotonic() - self._probed >= PROBED_S:
             self._probed = time.monotonic()
             self._unreadable = await asyncio.to_thread(self._look)

@@ -1,4 +1,4 @@
-"""What is asked of a log: the types of the rows of each query, the SQL that gives them, and how they are checked."""
+"""The queries of a log: their row types, their SQL, and the checks of what they return."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from onebit.service.store.rows import (
 from onebit.service.task import TaskInfo, is_unsure
 
 T = TypeVar("T")
-# The last revision r of a feedback f up to a position, and what is said then.
+# Joins the last revision r of a feedback f up to a position; LAST_WORD selects the revised values.
 REVISED_UPTO = (
     "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
 )
@@ -39,30 +39,30 @@ LAST_WORD = {
     for name in ("right", "shown", "shown_propensity", "reward", "truth")
 }
 NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
-UNLEARNT = ("mode", "learnt", "probabilities")  # of a decision: where these are damaged, it can be learnt all the same
+UNLEARNT = ("mode", "learnt", "probabilities")  # decision columns that may be damaged: learning needs none
 HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
 WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
 
 
 def select_list(kind: type[Any], expressions: Mapping[str, str] | None = None, table: str = "d") -> str:
-    """Return what to select for a type of rows: the columns of a table, or these expressions."""
+    """Return the SELECT list for a row type: columns of `table`, or the given expressions."""
     return ", ".join((expressions or {}).get(name, f"{table}.{name}") for name in kind._fields)
 
 
 def select_with_decision(kind: type[Any], expressions: Mapping[str, str], seq: str = "d.seq") -> str:
-    """Return what to select for a type of rows that has a decision in it, whose number is another expression."""
+    """Return the SELECT list for a row type that contains a decision; `seq` is the decision's number."""
     of_decision = select_list(get_type_hints(kind)["decision"], {"seq": seq})
     return f"{', '.join(expressions[name] for name in kind._fields if name in expressions)}, {of_decision}"
 
 
 def read_with_decision(kind: Callable[..., T], decision: type[Any], row: Row) -> T:
-    """Return what `select_with_decision` has selected as a value of that type."""
+    """Convert a row selected with `select_with_decision` into a value of type `kind`."""
     width = len(row) - len(decision._fields)
     return kind(*row[:width], decision._make(row[width:]))
 
 
 class StoredChange(NamedTuple):
-    """A change as it is stored: its texts may be none."""
+    """A change as it is stored; its texts are bytes, which may not be valid UTF-8."""
 
     seq: int
     task: int
@@ -72,7 +72,7 @@ class StoredChange(NamedTuple):
 
 
 class TaskChange(NamedTuple):
-    """A change of a task, read."""
+    """A change of a task, with its detail parsed."""
 
     seq: int
     kind: str
@@ -80,7 +80,7 @@ class TaskChange(NamedTuple):
 
 
 class Played(NamedTuple):
-    """A decision as the statistics need it."""
+    """The columns of a decision that the statistics need."""
 
     seq: int
     time: Time
@@ -91,30 +91,30 @@ class Played(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A feedback and its decision, as a learner needs them, with the last word in the place of the first."""
+    """A feedback, as last revised, with its decision: what a learner needs."""
 
     seq: int
     time: Time
-    source: SourceName  # of the first word
+    source: SourceName  # of the original feedback
     late: Flag
     learn: Flag
-    right: Flag | None  # withdrawn where there is none
+    right: Flag | None  # None if withdrawn
     shown: ClassIndex | None
     shown_propensity: Probability | None
     reward: Reward | None
     truth: ClassIndex | None
-    revision: int | None  # which says the last word, where that is not the first
+    revision: int | None  # seq of the last revision, if any
     decision: DecisionRow
-    x: Any = None  # of the decision, as `Inputs.read` gives it
+    x: Any = None  # of the decision, decoded by `Inputs.read`
 
     @property
     def counts(self) -> bool:
-        """Whether it is an answer: neither late nor withdrawn."""
+        """True if the feedback counts: neither late nor withdrawn."""
         return not self.late and self.right is not None
 
     @property
     def candidates(self) -> NDArray[np.int64] | None:
-        """The classes that it is learnt among: those of the decision, and all (None) where something else was shown."""
+        """Classes to learn among: those of the decision; None (all) if the played class is not one of them."""
         if self.decision.among is None:
             return None
         found = decode_indices(self.decision.among)
@@ -122,12 +122,12 @@ class Event(NamedTuple):
 
     @property
     def worth(self) -> float:
-        """The reward of what was played: 1 for right and 0 for wrong, where nobody says another number."""
+        """Reward of the played class: 1 if right and 0 if wrong, unless a reward was given."""
         return float(self.right or 0) if self.reward is None else self.reward
 
     @property
     def played(self) -> tuple[int, float]:
-        """What the world answered to, and with which probability it was played: the label, or what was shown instead."""
+        """The played class and its probability: the label, or what was shown instead."""
         if self.shown is None:
             return self.decision.label, self.decision.propensity
         assert self.shown_propensity is not None
@@ -135,7 +135,7 @@ class Event(NamedTuple):
 
 
 class FoundDecision(NamedTuple):
-    """What must be known of a decision to judge what is said of it: once for each of its feedbacks, or once where there is none."""
+    """What is needed to check feedback on a decision: one per feedback, or one if there is none."""
 
     feedback: int | None
     feedback_time: Time | None
@@ -151,14 +151,14 @@ class FoundDecision(NamedTuple):
 
 
 class TouchedRow(NamedTuple):
-    """A row of the log, and the decision that it is of."""
+    """A row of the log, and the decision it belongs to."""
 
     seq: int
     decision: int
 
 
 class GenerationCount(NamedTuple):
-    """How many feedbacks that count the decisions of a learner have, where another label was shown or not."""
+    """Number of feedbacks that count for the decisions of a learner, by whether another class was shown."""
 
     generation: int
     shown: bool
@@ -166,7 +166,7 @@ class GenerationCount(NamedTuple):
 
 
 class LoggedRow(NamedTuple):
-    """A decision with the last word on it, as it is stored."""
+    """A decision with its feedback as last revised, as stored."""
 
     feedback_time: Time | None
     late: Flag | None
@@ -183,9 +183,9 @@ class LoggedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Logged:
-    """A decision as the log has it, with the last word on it: of the feedback that counts, or where there is none of a late one.
+    """A logged decision with its feedback as last revised: the one that counts, else a late one.
 
-    `revised_time` is when that was revised or, where there is no feedback then, withdrawn.
+    `revised_time` is when the feedback was revised or, if there is none any more, withdrawn.
     """
 
     seq: int
@@ -217,13 +217,13 @@ class Logged:
 
     @property
     def unsure(self) -> bool:
-        """Whether it was less sure than was asked for."""
+        """True if the confidence was below the required one."""
         return is_unsure(self.confidence, self.sure)
 
 
 _OF_FEEDBACK = {"feedback_time": "f.time", "late": "f.late", "source": "f.source", "revision": "r.seq", **LAST_WORD}
 _OF_EVENT = {"seq": "f.seq", "time": "f.time", "learn": "f.learn", **_OF_FEEDBACK}
-CHANGES = (  # texts that may be none
+CHANGES = (  # as bytes, since texts may be invalid UTF-8
     "SELECT "
     + select_list(StoredChange, {name: f"CAST({name} AS BLOB)" for name in ("kind", "detail")}, "changes")
     + " FROM changes"
@@ -250,7 +250,7 @@ WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
 
 
 def check_events(of: Expected, events: Sequence[Event], classes: int | None = None) -> None:
-    """Refuse events that no feedback and decision of the task can be; with `classes`, those that name a class beyond so many."""
+    """Raise BadRecordError if an event cannot be of the task; `classes` also checks class indices."""
     for table, rows in (("feedback", events), ("decisions", [event.decision for event in events])):
         if rows:
             kind: Any = type(rows[0])
@@ -259,7 +259,10 @@ def check_events(of: Expected, events: Sequence[Event], classes: int | None = No
 
 
 def check_pairs(of: Expected, events: Sequence[Event]) -> None:
-    """Refuse events whose decision is no decision of the task, or that have half of what was shown."""
+    """Raise BadRecordError if an event has a foreign decision, or only half of what was shown.
+
+    The same if it was withdrawn without a revision.
+    """
     for event in events:
         wrong = None
         if event.decision.task != of.task:
@@ -273,7 +276,7 @@ def check_pairs(of: Expected, events: Sequence[Event]) -> None:
 
 
 def check_revisions(of: Expected, rows: Sequence[RevisionRow]) -> None:
-    """Refuse revisions whose feedback is none of the task before it, or that have half of what was shown."""
+    """Raise BadRecordError if a revision has no earlier feedback of the task, or half of what was shown."""
     for row in rows:
         if row.task != of.task or row.feedback >= row.seq:
             wrong = f"it is of row {row.feedback}, which is no feedback of this task before it"
@@ -284,13 +287,13 @@ def check_revisions(of: Expected, rows: Sequence[RevisionRow]) -> None:
 
 
 def check_decisions(info: TaskInfo, rows: Sequence[DecisionRow | DecisionHead]) -> None:
-    """Refuse rows that no decision of the task can be; x is read with `Expected.read`."""
+    """Raise BadRecordError if a row cannot be a decision of the task; `Expected.read` checks x."""
     if rows:
         info.expected.check("decisions", rows, _all_checks(type(rows[0]), info))
 
 
 def check_answered(info: TaskInfo, rows: Sequence[LoggedRow] | Sequence[FoundDecision]) -> None:
-    """Refuse rows that no decision of the task with what was said of it can be."""
+    """Raise BadRecordError if a row cannot be a decision of the task with its feedback."""
     check_decisions(info, [row.decision for row in rows])
     if rows:
         info.expected.check("decisions", rows, _all_checks(type(rows[0]), info), "decision.seq")
@@ -301,9 +304,9 @@ def _all_checks(kind: Any, info: TaskInfo) -> dict[str, Test]:
 
 
 def logged(info: TaskInfo, row: LoggedRow, read: Any) -> Logged:
-    """Return a decision of the log, whose x was read, in names."""
+    """Convert a row into a `Logged` with class names; `read` is the decoded x."""
     decision, names = row.decision, info.classes
-    is_answered = row.right is not None  # else no feedback has come, or it was withdrawn
+    is_answered = row.right is not None  # otherwise there is no feedback, or it was withdrawn
     return Logged(
         seq=decision.seq,
         id=decision.id,

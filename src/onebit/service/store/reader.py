@@ -1,4 +1,4 @@
-"""Reading the log: one decision, the newest, what is new since a position."""
+"""Reading the log: single decisions, the newest ones, and everything new since a position."""
 
 from __future__ import annotations
 
@@ -40,51 +40,52 @@ from onebit.service.store.task_history import DamagedTask, fold_changes
 from onebit.service.task import TaskInfo, read_detail
 
 Values = Sequence[Any] | Mapping[str, Any]
-Mark = list[list[float] | None]  # the seq and the time of the last row of each table
-NO_END = 2**62  # a seq that no row has
-MOST_BYTES = 2**18  # of x and the probabilities, in one look at the newest
-PAGE = 1000  # rows that are read at a time, so that a slow reader holds nothing up
-PAGE_BYTES = 2**22  # of x and the probabilities in them
+Mark = list[list[float] | None]  # seq and time of the last row of each table
+NO_END = 2**62  # greater than the seq of any row
+MOST_BYTES = 2**18  # of x and probabilities, in one page of the newest decisions
+PAGE = 1000  # rows read at a time, so that a slow consumer blocks nobody
+PAGE_BYTES = 2**22  # of x and probabilities in a page
 
 
 class Database(Protocol):
-    """A connection that reads. Used by one thread. What it cannot do now is a `LogError`.
+    """A connection for reading, used by one thread; failures raise LogError.
 
-    Values stand for `?` or `:name`; texts that may be none are cast to BLOB. A text in the rows that is none, since the disk has changed it, is bytes.
+    Parameters are `?` or `:name`; texts that may be invalid UTF-8 are cast to BLOB. A text that turns out to be invalid, since the disk has
+    altered it, is returned as bytes.
     """
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
-        """The rows of a query, or what is taken of them."""
+        """Return the rows of a query, or those that `taken` selects from an iterator over them."""
 
     def last_seq(self) -> int:
-        """The number of the last row of the log; 0 where there is none."""
+        """Return the seq of the last row of the log, or 0 if it is empty."""
 
     def last_time(self) -> float:
-        """The time of the last row of the log; 0 where there is none."""
+        """Return the time of the last row of the log, or 0 if it is empty."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
 
 
 class Reader:
-    """A connection that reads. Used by one thread. A row that cannot be what was written raises BadRecordError."""
+    """Queries on the log, used by one thread. A row that onebit cannot have written raises BadRecordError."""
 
     def __init__(self, database: Database, recent: DecisionCache | None = None) -> None:
         self.database = database
-        self._recent = recent  # with the last rows that this process has written, if it writes
+        self._recent = recent  # has the last rows that this process has written, if it writes
 
     def close(self) -> None:
         self.database.close()
 
     def tasks(self, upto: int = NO_END) -> tuple[list[TaskInfo], list[DamagedTask]]:
-        """Return all tasks, deleted ones too, in the order of their creation, as the changes have left them.
+        """Return all tasks up to a position in order of creation, deleted ones too, and the damaged tasks.
 
-        And those whose changes cannot be read.
+        A damaged task is one whose changes cannot be read.
         """
         return fold_changes(self._stored_changes("seq <= ?", upto))
 
     def task(self, number: int, upto: int) -> TaskInfo | None:
-        """Return a task as it was at a position of the log; None if it was not there, or its changes cannot be read."""
+        """Return a task at a position of the log; None if it did not exist or its changes are unreadable."""
         return next(iter(fold_changes(self._stored_changes("task = ? AND seq <= ?", number, upto))[0]), None)
 
     def changes_after(self, seq: int) -> list[StoredChange]:
@@ -95,11 +96,11 @@ class Reader:
         return list(map(StoredChange._make, self.database.rows(f"{CHANGES} WHERE {condition} ORDER BY seq", values)))
 
     def last_change(self) -> int:
-        """Return the seq of the last change of any task; 0 if there is none."""
+        """Return the seq of the last change of any task, or 0."""
         return int(self.database.rows("SELECT max(seq) FROM changes")[0][0] or 0)
 
     def tasks_of(self, token: str) -> int:
-        """Return how many tasks that are not deleted were created with this token."""
+        """Return how many tasks created with this token are not deleted."""
         query = (
             "SELECT count(DISTINCT task) FROM changes WHERE kind = 'created' AND token = ? "
             "AND task NOT IN (SELECT task FROM changes WHERE kind = 'deleted')"
@@ -107,7 +108,10 @@ class Reader:
         return int(self.database.rows(query, (token,))[0][0])
 
     def mark(self, task: int, position: int, revised: int) -> Mark | None:
-        """Return the last row of each table of a task up to a position, of revisions up to another; None if the log is not so long."""
+        """Return the last row of each table of a task; None if the log is shorter.
+
+        Revisions count up to `revised`, other rows up to `position`.
+        """
         if max(position, revised) > self.last():
             return None
         found: Mark = []
@@ -120,7 +124,7 @@ class Reader:
         return found
 
     def changes(self, of: Expected, after: int, upto: int) -> list[TaskChange]:
-        """Return the changes of a task between two positions."""
+        """Return the changes of a task in (`after`, `upto`]."""
         found = []
         for seq, _, _, kind, stored in self._stored_changes("task = ? AND seq > ? AND seq <= ?", of.task, after, upto):
             name = (kind or b"").decode(errors="replace")
@@ -131,7 +135,10 @@ class Reader:
         return found
 
     def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
-        """Return decisions of a task as statistics need them. Which classes there were then is not checked."""
+        """Return up to `most` decisions of a task, for statistics.
+
+        Class indices are not checked.
+        """
         held = None if self._recent is None else self._recent.played(of.task, after, upto, most)
         if held is not None:
             return held
@@ -146,9 +153,10 @@ class Reader:
     def events(
         self, of: Expected, after: int, upto: int, most: int, revised: int | None = None
     ) -> tuple[list[Event], bool]:
-        """Return feedbacks of a task with their decisions, fewer if they are large, and whether there may be more.
+        """Return feedbacks of a task with their decisions, and whether there may be more.
 
-        They are as the revisions up to a position (`revised`, or `upto`) have left them. Which classes there were then is not checked.
+        At most `most`, and fewer if they are large; as revised up to `revised` (by default `upto`). Class indices are not checked against the
+        classes of the task.
         """
         held = None if self._recent is None else self._recent.events(of, after, upto, most, revised or upto)
         if held is not None:
@@ -172,7 +180,7 @@ class Reader:
         return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
 
     def found(self, info: TaskInfo, ids: Sequence[str]) -> list[FoundDecision]:
-        """Return what judging feedback on these ids needs: each decision once for each of its feedbacks, or once if it has none."""
+        """Return what is needed to check feedback on these ids: one row per feedback, or one if none."""
         marks, names = _name_values(ids)
         values = {"task": info.number, "upto": NO_END, **names}
         rows = self.database.rows(f"{FOUND} WHERE d.task = :task AND d.id IN ({marks})", values)
@@ -181,13 +189,13 @@ class Reader:
         return found
 
     def revised(self, of: Expected, after: int, upto: int, most: int) -> list[RevisionRow]:
-        """Return revisions of a task between two positions."""
+        """Return up to `most` revisions of a task in (`after`, `upto`]."""
         found = list(map(RevisionRow._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
         check_revisions(of, found)
         return found
 
     def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
-        """Return True if feedback up to a position was revised between two other positions."""
+        """Return True if feedback up to `position` was revised in (`after`, `upto`]."""
         query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
         return bool(self.database.rows(query, (task, after, upto, position))[0][0])
 
@@ -202,7 +210,10 @@ class Reader:
     def due(
         self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
     ) -> list[DecisionHead]:
-        """Return the decisions after a seq, up to the first that was not made before a time. `made` gives the time of one."""
+        """Return decisions after a seq, up to the first one made after `decided_before`.
+
+        At most `most`; `made` returns the time of a row from its seq and stored time.
+        """
 
         def page(rows: Iterator[Any]) -> list[Any]:
             found = map(DecisionHead._make, rows)
@@ -214,7 +225,7 @@ class Reader:
         return found
 
     def first_unanswered(self, task: int, after: int) -> int | None:
-        """Return the first decision after a seq without a feedback that counts."""
+        """Return the first decision after a seq that has no feedback in time, or None."""
         rows = self.database.rows(
             "SELECT seq FROM decisions d WHERE task = ? AND seq > ? AND NOT EXISTS "
             "(SELECT 1 FROM feedback f WHERE f.decision = d.seq AND f.late = 0) ORDER BY seq LIMIT 1",
@@ -228,7 +239,7 @@ class Reader:
         return found[0] if found else None
 
     def decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[Logged]:
-        """Return the decisions with these ids, in the order of the log."""
+        """Return the decisions with these ids, in log order."""
         found: list[Logged] = []
         for start in range(0, len(ids), PAGE):
             marks, names = _name_values(ids[start : start + PAGE])
@@ -237,7 +248,7 @@ class Reader:
         return found
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
-        """Return the newest decisions of a task, or the newest before a seq; fewer if they are large."""
+        """Return the newest decisions of a task, before a seq if given; fewer if they are large."""
         query = f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most"
         values = {"task": info.number, "before": NO_END if before is None else before, "most": limit, "upto": NO_END}
         return self._logged(info, query, values, MOST_BYTES)
@@ -253,7 +264,7 @@ class Reader:
         return [GenerationCount(generation, bool(shown), count) for generation, shown, count in rows]
 
     def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
-        """Return the decisions of a task after a seq, as they were when the log ended at another."""
+        """Return decisions of a task in (`after`, `upto`], as they were at `upto`; fewer if they are large."""
         return self._logged(
             info,
             f"{DECISIONS} WHERE d.task = :task AND d.seq > :after AND d.seq <= :upto ORDER BY d.seq LIMIT :most",
@@ -262,18 +273,21 @@ class Reader:
         )
 
     def earliest(self, task: int) -> float | None:
-        """Return the earliest time of a decision of a task."""
+        """Return the earliest time of a decision of a task, or None."""
         found = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]
         return None if found is None else float(found)
 
     def span(self, task: int, since: float, before: float) -> tuple[int, int] | None:
-        """Return the first and the last seq of the decisions made since a time and before another; None if there is none."""
+        """Return the first and last seq of decisions made in [`since`, `before`), or None."""
         query = "SELECT min(seq), max(seq) FROM decisions WHERE task = ? AND time >= ? AND time < ?"
         first, last = self.database.rows(query, (task, since, before))[0]
         return None if first is None else (int(first), int(last))
 
     def touched(self, task: int, after: int, upto: int, most: int) -> list[TouchedRow]:
-        """Return the rows of a task after a position, feedback and revisions too, each with the decision that it is about."""
+        """Return rows of a task in (`after`, `upto`], each with the decision it belongs to.
+
+        Feedback and revisions are included.
+        """
         query = (
             "SELECT seq, seq AS decision FROM decisions WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
             "SELECT seq, decision FROM feedback WHERE task = :task AND seq > :after AND seq <= :upto UNION ALL "
@@ -284,12 +298,12 @@ class Reader:
         return list(map(TouchedRow._make, self.database.rows(query, values)))
 
     def base(self, task: int) -> bytes | None:
-        """Return the learner state from which on the rows of a task are followed, if rows before it were forgotten and stay learnt."""
+        """Return the learner state kept for forgotten rows, from which a task is followed, or None."""
         rows = self.database.rows("SELECT state FROM bases WHERE task = ?", (task,))
         return bytes(rows[0][0]) if rows else None
 
     def forgotten(self, info: TaskInfo, ids: Sequence[str]) -> list[str]:
-        """Return those of the ids whose decisions were forgotten."""
+        """Return the ids whose decisions were forgotten."""
         if not info.forgotten_at:
             return []
         key = bytes(self.database.rows("SELECT key FROM erasure")[0][0])
@@ -313,7 +327,7 @@ class Reader:
         return int(rows[0][0])
 
     def count_heard(self, task: int, upto: int) -> int:
-        """Return how many feedbacks of a task count: neither late ones, nor those that were withdrawn."""
+        """Return how many feedbacks of a task count: neither late nor withdrawn."""
         rows = self.database.rows(
             f"SELECT count(*) FROM feedback f {REVISED_UPTO.format(end='upto')} "
             f"WHERE f.task = :task AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN}",
@@ -332,17 +346,17 @@ class Reader:
 
 
 def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:
-    """Yield the first rows of decisions, until their probabilities and x have more bytes than `most`."""
+    """Yield rows until the probabilities and x of their decisions exceed `most` bytes."""
     size = 0
     for row in rows:
         yield row
-        # Where there is no decision, there is neither: that is looked at later.
+        # Both are None if the decision is missing, which is checked later.
         size += len(row.decision.probabilities or b"") + len(row.decision.x or b"")
         if size > most:
             return
 
 
 def _name_values(values: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """Return the names of values in a query, separated by commas, and the values by name."""
+    """Return a comma-separated list of placeholders, and the values by name."""
     names = {f"value{index}": value for index, value in enumerate(values)}
     return ", ".join(f":{name}" for name in names), names

@@ -1,6 +1,6 @@
-"""What a value of the log must be. The disk, or another program, may have left something else: that is found when rows are read.
+"""Checks of values read from the log, which a failing disk or another program may have changed.
 
-Tests go over whole columns, since a learner that follows its log reads a thousand rows at a time.
+They test whole columns, since a learner that follows its log reads a thousand rows at a time.
 """
 
 from __future__ import annotations
@@ -16,36 +16,36 @@ from onebit.errors import OnebitError, brief
 from onebit.service.inputs import decode_indices, decode_numbers
 from onebit.service.requests import MAX_ID_LENGTH
 
-ROUNDED = 1.0 + 1e-6  # a probability, as sums and single precision leave it
+ROUNDED = 1.0 + 1e-6  # largest probability, allowing for rounding in sums and single precision
 
 
 class BadRecordError(OnebitError):
-    """A row of the log that no onebit has written so: the task, the row, and what is wrong with it."""
+    """A row of the log that onebit cannot have written: task, table, row number and what is wrong."""
 
     def __init__(self, task: str, table: str, seq: int, wrong: str) -> None:
         super().__init__(f"task {task!r}, row {seq} of {table}: {wrong}")
 
 
 class Test(NamedTuple):
-    """Whether all values of a column are what they must be, and how one says that."""
+    """A test of a column: whether all values are valid, and what is expected."""
 
     holds: Callable[[Sequence[Any]], bool]
     wanted: str
 
 
 def _within(column: Sequence[Any], kind: type, low: float, high: float) -> bool:
-    # Most columns have few values, and equal ones may stand for each other.
+    # Most columns have few distinct values, so only these are tested.
     distinct = set(column)
     return set(map(type, distinct)) <= {kind} and low <= min(distinct) and max(distinct) <= high
 
 
 def whole(low: int, high: int) -> Test:
-    """Whole numbers."""
+    """Return a test for integers from `low` to `high`."""
     return Test(lambda column: _within(column, int, low, high), f"a whole number from {low} to {high}")
 
 
 def real(low: float, high: float, wanted: str) -> Test:
-    """Numbers that are finite."""
+    """Return a test for floats from `low` to `high`."""
     return Test(lambda column: _within(column, float, low, high), wanted)
 
 
@@ -63,7 +63,7 @@ def id_test() -> Test:
 
 
 def or_none(test: Test) -> Test:
-    """The same, or nothing at all."""
+    """Return a test that also accepts None."""
 
     def holds(column: Sequence[Any]) -> bool:
         there = [value for value in column if value is not None]
@@ -74,12 +74,12 @@ def or_none(test: Test) -> Test:
 
 @lru_cache
 def class_test(classes: int) -> Test:
-    """Places in a list of classes."""
+    """Return a test for class indices."""
     return whole(0, classes - 1)
 
 
 def probabilities_test(classes: int) -> Test:
-    """The probabilities of all classes that there were; those that came later have none."""
+    """Return a test for encoded probabilities, of the classes that existed when they were written."""
 
     def holds(column: Sequence[Any]) -> bool:
         if not all(type(one) is bytes and len(one) % 8 == 0 and 8 <= len(one) <= 8 * classes for one in column):
@@ -91,7 +91,7 @@ def probabilities_test(classes: int) -> Test:
 
 
 def candidate_test(classes: int) -> Test:
-    """Sets of classes as they are kept: places in a list of classes, rising."""
+    """Return a test for encoded sets of classes: rising class indices."""
 
     def holds(column: Sequence[Any]) -> bool:
         if not all(type(one) is bytes and len(one) % 4 == 0 and one for one in column):
@@ -110,7 +110,7 @@ def is_utf8(value: bytes) -> bool:
 
 
 def detail_in(stored: bytes) -> dict[str, Any]:
-    """The detail of a change; ValueError with what is wrong."""
+    """Parse the detail of a change; raise ValueError if it is not a JSON object."""
     try:
         detail = json.loads(stored)
     except (TypeError, ValueError, RecursionError):

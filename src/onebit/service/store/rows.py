@@ -1,6 +1,6 @@
-"""The rows of a log as named values: each column once, with what it must be beside it.
+"""The rows of a log as typed tuples, with the test of each column.
 
-Both stores derive from these types which columns there are, in which order, and what is inserted and read.
+Both stores derive their tables, inserts and queries from these types.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from onebit.service.store.row_checks import (
     whole,
 )
 
-LATEST = 253_402_300_800.0  # the year 10,000, in seconds since 1970: no row has a later time
-LARGEST = 1.7976931348623157e308  # of the finite numbers
+LATEST = 253_402_300_800.0  # the year 10,000 in seconds since 1970: no row is later
+LARGEST = 1.7976931348623157e308  # largest finite double
 MOST = 2**53
 
-# What a column must be. A test that depends on the number of classes is a function of it.
+# Column types with their tests. A test that depends on the number of classes is a function of it.
 Id = Annotated[str, id_test()]
 Time = Annotated[float, real(-LATEST, LATEST, "seconds since 1970")]
 ModeName = Annotated[str, one_of(*get_args(Mode))]
@@ -60,7 +60,7 @@ class ChangeRow(NamedTuple):
 
 
 class DecisionRow(NamedTuple):
-    """A decision: what was decided on, what was chosen, and how. `seq` is 0 until it is written."""
+    """A decision: its input, the chosen class, and how it was chosen. `seq` is 0 until it is written."""
 
     seq: int
     task: int
@@ -85,7 +85,7 @@ class DecisionRow(NamedTuple):
 
 
 class DecisionHead(NamedTuple):
-    """What must be known of a decision when its feedback comes."""
+    """The columns of a decision that are needed when feedback comes."""
 
     seq: int
     task: int
@@ -97,7 +97,7 @@ class DecisionHead(NamedTuple):
 
 
 class FeedbackRow(NamedTuple):
-    """What was said of a decision for the first time, or too late, or what silence stands for."""
+    """The first feedback on a decision, a late one, or what silence counts as."""
 
     seq: int
     task: int
@@ -114,7 +114,7 @@ class FeedbackRow(NamedTuple):
 
 
 class RevisionRow(NamedTuple):
-    """What stands in the place of a feedback from then on; nothing where `right` is None."""
+    """A revision, which replaces a feedback; `right` is None if it withdraws it."""
 
     seq: int
     task: int
@@ -127,7 +127,7 @@ class RevisionRow(NamedTuple):
     truth: ClassIndex | None
 
 
-Row = tuple[Any, ...]  # of a query, in the order of its columns
+Row = tuple[Any, ...]  # of a query, in column order
 LogRow = ChangeRow | DecisionRow | FeedbackRow | RevisionRow
 ROW_TYPES: Mapping[str, type[Any]] = {
     "changes": ChangeRow,
@@ -136,7 +136,7 @@ ROW_TYPES: Mapping[str, type[Any]] = {
     "revisions": RevisionRow,
 }
 NAMES = tuple(ROW_TYPES)  # of the tables
-DEMANDED = {  # of columns in any store, beside their type
+DEMANDED = {  # column constraints in every store
     "seq": "PRIMARY KEY",
     "kind": "NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted'))",
     "source": "NOT NULL CHECK (source IN ('caller', 'silence'))",
@@ -145,9 +145,9 @@ ClassTest = Callable[[int], Test]
 
 
 def define_columns(kind: type[Any], types: Mapping[Any, str], demanded: Mapping[str, str], quote: str = "") -> str:
-    """Return the columns of the table of a type of rows for CREATE TABLE.
+    """Return the column definitions of a row type for CREATE TABLE.
 
-    `types` are what a store calls int, float, str, bytes and Flag, and `demanded` is what it demands of some columns beside that.
+    `types` maps int, float, str, bytes and Flag to SQL types; `demanded` has further constraints by column name.
     """
     lines = []
     for name, hint in get_type_hints(kind, include_extras=True).items():
@@ -161,7 +161,7 @@ def define_columns(kind: type[Any], types: Mapping[Any, str], demanded: Mapping[
 
 
 def _tests(kind: type[Any]) -> Iterable[tuple[str, Test | ClassTest, bool]]:
-    """Yield the fields of a type of rows that have a test: name, test, and whether None is allowed too."""
+    """Yield the tested fields of a row type: name, test, and whether None is allowed."""
     for name, hint in get_type_hints(kind, include_extras=True).items():
         parts = (hint, *get_args(hint))
         for test in (one for part in parts for one in getattr(part, "__metadata__", ())):
@@ -170,30 +170,30 @@ def _tests(kind: type[Any]) -> Iterable[tuple[str, Test | ClassTest, bool]]:
 
 @cache
 def plain_checks(kind: Any) -> dict[str, Test]:
-    """Return what the fields of a type of rows must be, whichever classes there are."""
+    """Return the tests of a row type that do not depend on the classes, by field."""
     found = ((name, test, optional) for name, test, optional in _tests(kind) if isinstance(test, Test))
     return {name: or_none(test) if optional else test for name, test, optional in found}
 
 
 @lru_cache
 def class_checks(kind: Any, classes: int) -> dict[str, Test]:
-    """Return what the fields of a type of rows must be that name classes, of which there were so many."""
+    """Return the tests of a row type for class indices below `classes`, by field."""
     found = ((name, test(classes), optional) for name, test, optional in _tests(kind) if not isinstance(test, Test))
     return {name: or_none(test) if optional else test for name, test, optional in found}
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What the rows of one task must be."""
+    """What the rows of one task must look like."""
 
     name: str
     task: int
     inputs: Inputs
 
     def check(self, table: str, rows: Sequence[Any], tests: Mapping[str, Test], seq: str = "seq") -> None:
-        """Refuse rows of which a field fails its test, as the row of a table whose number is in this field.
+        """Raise BadRecordError for the first row with a field that fails its test.
 
-        Whole columns are tested, since a follower reads a thousand rows at a time; only where one fails is every row looked at.
+        `seq` names the field with the row number. Whole columns are tested; single rows are looked at only if one fails.
         """
         if not rows or all(test.holds([*map(attrgetter(name), rows)]) for name, test in tests.items()):
             return
@@ -205,7 +205,7 @@ class Expected:
                     raise BadRecordError(self.name, table, attrgetter(seq)(row), wrong)
 
     def read(self, rows: Sequence[DecisionRow]) -> list[Any]:
-        """Return the x of rows of decisions, as `Inputs.table` takes them."""
+        """Decode the x of decision rows; raise BadRecordError for the first that is invalid."""
         try:
             return self.inputs.read([row.x for row in rows])
         except ValueError:

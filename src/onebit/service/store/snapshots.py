@@ -1,4 +1,4 @@
-"""Learners on disk, each with the position of the log up to which it has learnt: what a start begins with."""
+"""Saved learners, each with the log position it has learnt up to; a start continues from them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,16 @@ from onebit.service.store.reader import Mark, Reader
 
 FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.service")
-UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  # what a snapshot that is damaged raises
-_NAME = re.compile(
-    r"(\d+)-(\d+)(?:-(\d+))?\.onebit"
-)  # generation, position, and up to where revisions are known if beyond
+UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  # what a damaged snapshot may raise
+_NAME = re.compile(r"(\d+)-(\d+)(?:-(\d+))?\.onebit")  # generation, position, and position of revisions if later
 _TRAINED = re.compile(r"(\d+)-(\d+)\.trained")  # generation and position
 
 
 class Snapshot(NamedTuple):
-    """A learner as it was at a position of the log, with the revisions up to another, and the statistics of its task.
+    """A learner at a position of the log, with revisions up to `revised`, and its task's statistics.
 
-    The mark is what the log had there: with another mark, or none, it is another log, or other rows have taken their place. It names
-    the last revision that the learner knows of; where a later one is of a feedback that it has learnt, it is of no use any more.
+    The mark holds the last rows of the log at that position: if they differ, it is another log, or rows were replaced. A later revision of
+    feedback that the learner has learnt makes the snapshot useless.
     """
 
     learner: Learner
@@ -43,12 +41,12 @@ class Snapshot(NamedTuple):
     revised: int
     mark: Mark
     statistics: Statistics
-    retired: tuple[ClassName, ...] = ()  # which the service has from its log, and whoever loads the file from here
+    retired: tuple[ClassName, ...] = ()  # for other readers of the file; the service takes these from its log
     age_s: float = 0.0
 
 
 class Packed(NamedTuple):
-    """A snapshot, ready to be written."""
+    """A snapshot ready to be written."""
 
     generation: int
     position: int
@@ -58,7 +56,7 @@ class Packed(NamedTuple):
 
 
 def packed(snapshot: Snapshot) -> Packed:
-    """A copy of everything, which goes on being true while the learner learns."""
+    """Copy a snapshot into a form to write, unaffected by further learning."""
     manifest, arrays = dump_state(snapshot.learner.runtime)
     if snapshot.retired:
         manifest["retired"] = sorted(map(snapshot.learner.runtime.names.index, snapshot.retired))
@@ -73,7 +71,7 @@ def packed(snapshot: Snapshot) -> Packed:
 
 
 def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
-    """The snapshot of a file, whatever is in it: a sentence where it is none."""
+    """Decode a snapshot; raise InputError, or another error of `UNREADABLE`, if it is invalid."""
     beside = manifest.get("service")
     if not isinstance(beside, dict):
         raise InputError(
@@ -95,7 +93,7 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
         raise InputError(f"the field 'service.mark' of the manifest is {brief(mark)}, but must be a list")
     learner = wrap_runtime(load_state(manifest, arrays))
     retired = tuple(learner.classes[place] for place in sorted(learner.runtime.names.retired))
-    # Here the log says what is played, and the learner goes on hearing of what was played before it was retired.
+    # The log decides what is played here, and the learner still learns from classes played before they were retired.
     learner.runtime.names.retired = frozenset()
     if statistics.classes != len(learner.classes):
         raise InputError(
@@ -108,7 +106,7 @@ def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
 def _checked(
     manifest: dict[str, Any], arrays: Arrays, age_s: float, where: object, task: int, reader: Reader
 ) -> Snapshot:
-    """A snapshot, whole and of this log."""
+    """Decode a snapshot; raise InputError unless it is complete and matches the log."""
     with name_file_in_errors(where):
         found = _unpacked(manifest, arrays, age_s)
     if found.mark != reader.mark(task, found.position, found.revised):
@@ -123,22 +121,25 @@ def _checked(
 
 
 def row_in_name(name: str) -> int:
-    """The row at which a snapshot of this name was made; 0 where it is no name of one."""
+    """Return the log position in the name of a snapshot, or 0 for other names."""
     match = _NAME.fullmatch(name)
     return int(match[3] or match[2]) if match else 0
 
 
 def decode_snapshot(content: bytes) -> Snapshot:
-    """A snapshot of the bytes of a file, which the log has kept."""
+    """Decode a snapshot from the bytes of a file that was kept in the log."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the learner goes on where it was, on whichever machine
+        warnings.simplefilter("ignore")  # about another machine: it does not matter here
         found = _unpacked(*decode(content), 0.0)
     found.learner.runtime.disable_ledger()
     return found
 
 
 def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], advice: str) -> None:
-    """Refuse a log that ends before one of its snapshots, of which there are the place and the name: rows that were acknowledged are lost."""
+    """Raise InputError if the log ends before one of its snapshots: acknowledged rows are lost.
+
+    `snapshots` are pairs of place and name.
+    """
     for where, name in snapshots:
         if (row := row_in_name(name)) > last:
             raise InputError(
@@ -147,29 +148,29 @@ def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], 
 
 
 class SnapshotStore(Protocol):
-    """Where the snapshots of one task are, by their names."""
+    """Storage for the snapshots of one task, by name."""
 
     def names(self) -> list[str]:
-        """Return the names of all that is there: snapshots, learners that were trained to take over, and what was put aside."""
+        """Return the names of all files: snapshots, trained learners, and those put aside."""
 
     def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
-        """Return the manifest and the arrays of a snapshot, checked, and its age in seconds."""
+        """Return the manifest and the checked arrays of a snapshot, and its age in seconds."""
 
     def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
-        """Write a snapshot, all of it or nothing; return where it is, for people."""
+        """Write a snapshot atomically; return its place, for messages."""
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove some."""
+        """Remove snapshots by name."""
 
     def put_aside(self, name: str) -> None:
-        """Put one that cannot be read out of the way of those to come."""
+        """Move a snapshot that cannot be read out of the way."""
 
     def where(self, name: str) -> str:
-        """Return where a snapshot is, for people."""
+        """Return the place of a snapshot, for messages."""
 
 
 class SnapshotFolder:
-    """The snapshots of a task in a folder of the data folder."""
+    """The snapshots of a task in a subfolder of the data folder."""
 
     def __init__(self, data: Path, task: int) -> None:
         self.folder = data / FOLDER / str(task)
@@ -190,16 +191,16 @@ class SnapshotFolder:
         except OSError as error:
             raise InputError(f"{self.folder} cannot be made: {error.strerror or error}") from None
         write(manifest, arrays, self.folder / name)
-        self.remove(path.name for path in self.folder.glob(".*.part"))  # of a process that was killed
+        self.remove(path.name for path in self.folder.glob(".*.part"))  # left by a killed process
         return self.where(name)
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
-            with contextlib.suppress(OSError):  # the next time, then
+            with contextlib.suppress(OSError):  # removed the next time
                 (self.folder / name).unlink(missing_ok=True)
 
     def put_aside(self, name: str) -> None:
-        """Give it another name, for whoever wants to look into it."""
+        """Rename a snapshot to `.unused`, so that it can still be examined."""
         path = self.folder / name
         with contextlib.suppress(OSError):
             path.rename(path.with_suffix(".unused"))
@@ -217,16 +218,16 @@ class Snapshots:
         self._keep = keep
 
     def write(self, one: Packed) -> str:
-        """Write a snapshot atomically, and remove all but the last few, and few of those before them; where it is."""
+        """Write a snapshot atomically, remove superfluous ones, and return its place."""
         revised = f"-{one.revised:015d}" if one.revised > one.position else ""
         where = self._store.write(f"{one.generation:04d}-{one.position:015d}{revised}.onebit", one.manifest, one.arrays)
         self._store.remove(self._superfluous())
         return where
 
     def _superfluous(self) -> list[str]:
-        """All but the last few, and but the oldest at each distance, where one is twice as far as the next.
+        """Return the snapshots to remove: all but the last few, and the oldest at each distance.
 
-        So what is revised needs a replay of some times the rows since, and not of all, while the number of snapshots stays small.
+        Distances double. So replay after a revision takes a small multiple of the rows since, instead of all rows, with few snapshots.
         """
         found = self._positions()
         oldest = {(found[0][0] - position).bit_length(): name for position, _, name in found}
@@ -234,9 +235,9 @@ class Snapshots:
         return [name for _, _, name in found if name not in kept]
 
     def good(self, reader: Reader, last: int) -> Iterator[Snapshot]:
-        """The snapshots that can be read, are of this log and know the last word on what they have learnt, newest first.
+        """Yield the snapshots that are readable, match the log and are not outdated, newest first.
 
-        `last` is where the log ends. Those that were overtaken by a revision are removed.
+        `last` is the end of the log. Those outdated by a revision are removed.
         """
         overtaken = [one for one in self._positions() if reader.is_revised(self._task, one[0], one[1], last)]
         self._store.remove([name for _, _, name in overtaken])
@@ -247,26 +248,26 @@ class Snapshots:
                     warnings.simplefilter("always")
                     found = _checked(*self._store.read(name), where, self._task, reader)
             except UNREADABLE as error:
-                if name not in self._store.names():  # it has just been removed, in favour of a newer one
+                if name not in self._store.names():  # just removed in favour of a newer one
                     continue
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": where})
                 self._store.put_aside(name)
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": where})
-            # What counts is what it says inside.
+            # The content counts, not the name.
             if not reader.is_revised(self._task, found.position, found.revised, last):
                 found.learner.runtime.disable_ledger()
                 yield found
 
     def write_trained(self, one: Packed) -> None:
-        """Keep a learner that was trained to take over, for other nodes, in the place of the one before it."""
+        """Save a learner trained to take over, for other nodes, in place of the previous one."""
         before = [name for name in self._store.names() if _TRAINED.fullmatch(name)]
         self._store.write(f"{one.generation:04d}-{one.position:015d}.trained", one.manifest, one.arrays)
         self._store.remove(before)
 
     def trained(self, generation: int, reader: Reader) -> Snapshot | None:
-        """The learner that was trained to take over as this generation, if somebody has kept it, and it is of this log."""
+        """Return the learner trained to take over as `generation`, if it was saved and matches the log."""
         for name in self._store.names():
             match = _TRAINED.fullmatch(name)
             if match is None or int(match[1]) != generation:
@@ -282,29 +283,29 @@ class Snapshots:
         return None
 
     def find_faults(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
-        """Where each of them is, and what is wrong with it, if anything is."""
+        """Yield the place of each snapshot and what is wrong with it, or None."""
         for name in sorted(filter(_is_snapshot, self._store.names())):
             where = self._store.where(name)
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # of another machine it may be
+                    warnings.simplefilter("ignore")  # it may be of another machine
                     _checked(*self._store.read(name), where, self._task, reader)
                 yield where, None
             except UNREADABLE as error:
-                if name in self._store.names():  # else it has just been removed, in favour of a newer one
+                if name in self._store.names():  # otherwise just removed in favour of a newer one
                     yield where, " ".join(str(error).split()) or type(error).__name__
 
     def remove_before(self, position: int) -> None:
-        """Remove those of before a position, where rows that they know were forgotten, and all that was put aside."""
+        """Remove the snapshots before a position, which know forgotten rows, and all that were put aside."""
         old = [name for found, _, name in self._positions() if found < position]
         self._store.remove([*old, *(name for name in self._store.names() if not _is_snapshot(name))])
 
     def remove(self) -> None:
-        """Remove all, since there is no task any more."""
+        """Remove all snapshots of a task that is deleted."""
         self._store.remove(self._store.names())
 
     def _positions(self) -> list[tuple[int, int, str]]:
-        """The snapshots with their positions and up to where they know of revisions, newest first."""
+        """Return (position, revised up to, name) of each snapshot, newest first."""
         found = [(name, _NAME.fullmatch(name)) for name in self._store.names()]
         named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), name) for name, match in found if match]
         return [(position, revised, name) for _, position, revised, name in sorted(named, reverse=True)]

@@ -1,4 +1,4 @@
-"""Rows on their way to the log: on which facts they were judged, and what becomes of them."""
+"""Rows on their way to the log: the facts they are based on, and the outcome of writing them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from onebit.service.store.cache import CachedDecision, GivenFeedback
 from onebit.service.store.errors import StaleError, TaskChangedError
 from onebit.service.store.rows import NAMES, ChangeRow, DecisionRow, RevisionRow
 
-Keys = Mapping[tuple[int, str], int]  # tasks and tables in which they have new rows, and how many
-UNREAD = -1  # the last change of a task whose changes cannot be read
+Keys = Mapping[tuple[int, str], int]  # number of new rows by task and table
+UNREAD = -1  # last change of a task whose changes cannot be read
 
 
 class Assumptions(NamedTuple):
-    """The facts that rows were judged on. A store checks them where rows get their order, and leaves out what is stale."""
+    """The facts that rows are based on; a store checks them when it orders rows, and omits stale ones."""
 
-    task_change: int | None  # seq of the last known change of the task; None for a task that is being created
-    any_change: int | None = None  # the same of all tasks, for rows of `changes`; None without other nodes
-    lease: str | None = None  # under which a duty of the leader is done; None for everything else
+    task_change: int | None  # seq of the last known change of the task; None if it is being created
+    any_change: int | None = None  # the same for any task, for rows of `changes`; None without other nodes
+    lease: str | None = None  # lease under which a leader writes; None for all other rows
 
     def refusal(self, task_change: int | None) -> TaskChangedError | None:
-        """Return why rows cannot be written whose task has changed last in this row; None where they can."""
+        """Return an error if the last change of the task is not the assumed one, else None."""
         if self.task_change in (UNREAD, task_change):
             return None
         return TaskChangedError("the task has changed meanwhile")
 
 
 class Ticket:
-    """The outcome of something that was handed over to be written.
+    """The outcome of something submitted to be written.
 
-    `accepted` says that it is certain to be written, and `done` that it was, or never will be. Both change in the context of those who wait.
+    `accepted`: it is certain to be written. `done`: it was written, or never will be. Both change in the context of those who wait.
     """
 
     __slots__ = ("_callbacks", "accepted", "done", "error")
@@ -43,14 +43,14 @@ class Ticket:
         self._callbacks: list[Callable[[], None]] = []
 
     def add_done_callback(self, callback: Callable[[], None]) -> None:
-        """Have a function called when it is done, in the order in which they were added; at once where it is."""
+        """Call a function once the ticket is done, in order of registration; at once if it already is."""
         if self.done:
             callback()
         else:
             self._callbacks.append(callback)
 
     def finish(self, error: Exception | None = None) -> None:
-        """Say that it is written, or why it is not."""
+        """Mark the ticket as written, or as failed with an error, and run its callbacks."""
         if self.done:
             return
         self.accepted, self.done, self.error = error is None, True, error
@@ -59,20 +59,23 @@ class Ticket:
             callback()
 
     def refuse(self) -> None:
-        """Raise why it was not written, if so."""
+        """Raise the error if writing failed."""
         if self.error is not None:
             raise self.error
 
 
 class Revision(NamedTuple):
-    """A row of revisions, and the feedback that it is of."""
+    """A revision row and the feedback it revises."""
 
     row: RevisionRow
     feedback: GivenFeedback
 
 
 class Submission(Ticket):
-    """Rows of one task: all of them are written, in the order of the tables, or none is. They get their numbers when they are written."""
+    """Rows of one task that are written together, in the order of the tables, or not at all.
+
+    They are numbered when they are written.
+    """
 
     __slots__ = ("assumptions", "changes", "decisions", "feedback", "revisions", "task")
 
@@ -90,9 +93,9 @@ class Submission(Ticket):
         return len(self.changes) + len(self.decisions) + len(self.feedback) + len(self.revisions)
 
     def number(self, last: int, now: float | None = None) -> int:
-        """Give the rows their numbers after a last one, and the time of the store where it has one; return the new last one.
+        """Number the rows after `last`, and date them `now` if given; return the new last number.
 
-        A feedback may be of a decision that gets its number only now, and so may a revision be of a feedback.
+        Feedback may be on a decision of the same submission, and a revision of feedback in it.
         """
         for index, change in enumerate(self.changes):
             last += 1
@@ -100,7 +103,7 @@ class Submission(Ticket):
         for decision in self.decisions:
             last += 1
             row = decision.record
-            # Its first column, in a third of the time of `_replace`: there may be thousands.
+            # Three times as fast as `_replace`: there may be thousands of rows.
             decision.record = DecisionRow(last, *row[1:]) if now is None else row._replace(seq=last, time=now)
         for given in self.feedback:
             last += 1
@@ -123,7 +126,7 @@ class Submission(Ticket):
 
     @property
     def last(self) -> int:
-        """The number of the last row, once it is written."""
+        """Number of the last row, once it is written."""
         if self.revisions:
             return self.revisions[-1].row.seq
         if self.feedback:
@@ -132,7 +135,7 @@ class Submission(Ticket):
 
 
 class Job(Ticket):
-    """Work on the log that is not adding rows, between two groups of these; `result` is what came of it."""
+    """Other work on the log, done between two groups of rows; `result` is what it returned."""
 
     __slots__ = ("result", "work")
 
@@ -143,7 +146,7 @@ class Job(Ticket):
 
 
 def count_rows(group: Iterable[Submission]) -> Keys:
-    """Return how many rows there are in some submissions, by task and table."""
+    """Count the rows of submissions by task and table."""
     found: Counter[tuple[int, str]] = Counter()
     for one in group:
         for table in NAMES:
@@ -152,4 +155,4 @@ def count_rows(group: Iterable[Submission]) -> Keys:
     return found
 
 
-Outcome = StaleError | None  # of a submission: why it was left out
+Outcome = StaleError | None  # why a submission was left out

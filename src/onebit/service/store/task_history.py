@@ -1,4 +1,4 @@
-"""The tasks that the changes in the log tell of; and those of which they do not tell what they are."""
+"""Tasks reconstructed from the changes in the log, and those whose changes are damaged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
 
 
 class DamagedTask(NamedTuple):
-    """A task whose changes do not tell what it is."""
+    """A task whose changes cannot be read."""
 
     number: int
     name: str | None
@@ -28,7 +28,10 @@ class DamagedTask(NamedTuple):
 
 
 def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[DamagedTask]]:
-    """All tasks, deleted ones too, in the order in which they were created, as their changes have left them."""
+    """Return all tasks as their changes have left them, in order of creation, and damaged ones apart.
+
+    Deleted tasks are included.
+    """
     found: dict[int, TaskInfo] = {}
     damaged: dict[int, DamagedTask] = {}
     for seq, task, when, kind, stored in changes:
@@ -47,7 +50,7 @@ def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[
 
 
 def _name_in(stored: bytes) -> str | None:
-    """The name in the detail that creates a task, of which something else is wrong."""
+    """Return the name in a creation detail that is otherwise damaged, or None."""
     try:
         name = detail_in(stored).get("name")
         return _NAME.validate_python(name, strict=True)
@@ -56,7 +59,7 @@ def _name_in(stored: bytes) -> str | None:
 
 
 def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
-    """Take the next change of a task; ValueError or an OnebitError with what is wrong with it."""
+    """Apply the next change of a task to `found`; raise ValueError or OnebitError if it is invalid."""
     if not _TIME.holds([when]):
         raise ValueError(f"time is {brief(when)}, but must be {_TIME.wanted}")
     detail = read_detail(kind, stored)

@@ -1,1 +1,1 @@
-"""The log in a PostgreSQL database, which any number of nodes write to and follow."""
+"""The log in a PostgreSQL database that any number of nodes write to and follow."""

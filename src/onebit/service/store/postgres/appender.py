@@ -1,8 +1,8 @@
-"""Adding rows to the log in PostgreSQL, beside other nodes that do so too.
+"""Writes rows to the log in PostgreSQL, concurrently with other nodes.
 
-A transaction takes the ordering lock and holds it until it is durable. So numbers and times are given in the order in which rows become
-visible, and what is looked at under the lock (which ids are taken, what was said of a decision) still holds when the rows are there:
-whoever wrote on the strength of something else is left out, and the rest of the group is written.
+Each transaction takes the ordering lock and holds it until it is durable. So numbers and times follow the order in which rows become
+visible, and what was checked under the lock (which ids are taken, which feedback a decision has) still holds when the rows are written.
+A submission based on outdated facts is left out, and the rest of the group is written.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from onebit.service.store.postgres.schema import (
 from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.submission import Outcome, Submission
 
-PATIENCE_S = 10.0  # for a transaction, the wait for a standby with it; then it is cancelled
-ERASING_S = 10  # for which those who read are waited for, when tables are written anew
-SILENCE_S = 5.0  # for the server, beyond that
+PATIENCE_S = 10.0  # for a transaction with its wait for a standby, before it is cancelled
+ERASING_S = 10  # wait for readers when tables are rewritten
+SILENCE_S = 5.0  # further wait for a silent server
 HEAD = "SELECT log, seq, protocol, cpu, greatest(time, extract(epoch FROM clock_timestamp())::float8) FROM head"
 INSERTS = {
     table: f"INSERT INTO {table} VALUES ({', '.join(['%s'] * len(kind._fields))})" for table, kind in ROW_TYPES.items()
 }
-# Of what is to be written: ids that were forgotten, and what is said of rows that are gone. Where nothing was ever forgotten, nothing is looked for.
+# Ids to be written that were forgotten, and references to deleted rows. If nothing was ever forgotten, nothing is searched.
 FORGOTTEN = (
     "SELECT wanted.task, wanted.id FROM unnest(%s::bigint[], %s::text[], %s::bytea[]) AS wanted (task, id, hash) "
     "JOIN forgotten ON (forgotten.task, forgotten.hash) = (wanted.task, wanted.hash)"
 )
-POSITION = "split_part(split_part(name, '-', 2), '.', 1)::bigint"  # of the log, in the name of a snapshot
+POSITION = "split_part(split_part(name, '-', 2), '.', 1)::bigint"  # log position in the name of a snapshot
 ORPHANS = (
     "SELECT seq FROM unnest(%s::bigint[]) AS wanted (seq) WHERE EXISTS (SELECT 1 FROM forgotten) "
     "AND NOT EXISTS (SELECT 1 FROM decisions d WHERE d.seq = wanted.seq) UNION ALL "
@@ -70,21 +70,21 @@ class PostgresAppender:
         cache: DecisionCache,
     ) -> None:
         self._address = address
-        self._followed = followed  # up to where this node has heard of the log
-        self._is_replaced = is_replaced  # whether it has heard that the log is another
+        self._followed = followed  # the position up to which this node knows the log
+        self._is_replaced = is_replaced  # True if the tail has found another log
         self._told_time = told_time
         self._watch = watch
-        self._soon = soon  # a commit is not waited for until it is on disk
+        self._soon = soon  # do not wait until a commit is on disk
         self._cache = cache
         self._fence = Fence.of_this()
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
-        self._began: float | None = None  # when the transaction under way did, by the watch
+        self._began: float | None = None  # start of the current transaction, in the time of the watch
         self.log, self._last, self._key = self._head()
 
     @property
     def last(self) -> int:
-        """Where the log ended when this was made, or up to where this node has heard of it since."""
+        """The last row at the start, or the last one this node has heard of since."""
         return max(self._last, self._followed())
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
@@ -108,7 +108,7 @@ class PostgresAppender:
                 committing = True
                 connection.execute("COMMIT")
             self._cache.note_written(accepted)
-            if self._warnings:  # the rows are there, but the wait for the standby was given up
+            if self._warnings:  # rows were committed, but waiting for the standby was given up
                 raise LogError(self._warnings[0], unknown=True)
             connection.execute(f"NOTIFY {CHANNEL}")
         except psycopg.Error as error:
@@ -124,7 +124,7 @@ class PostgresAppender:
         return outcomes
 
     def sync(self) -> None:
-        """Have on disk what was committed: `flush` of the store sees to that."""
+        """Do nothing: `flush` of the store puts committed rows on disk."""
 
     def span(self, order: Forgetting) -> tuple[int, int] | None:
         connection = self._connected()
@@ -132,7 +132,7 @@ class PostgresAppender:
             return find_span(_Translated(connection), order)
 
     def forget(self, order: Forgetting, when: float, token: str | None, known: int | None) -> Forgotten:
-        """Take rows out, in one transaction that is durable when this returns; `when` is the database's to say."""
+        """Remove rows in one transaction, durable on return; the database sets the time, not `when`."""
         committing = False
         try:
             connection = self._connected()
@@ -141,7 +141,7 @@ class PostgresAppender:
                 raise STALE
             seq = looked.last + 1
             found = take_out(_Translated(connection), _deletable(connection, order, seq), order, seq, now, token)
-            if found.rows:  # the head has the time of the last row, by which nodes know the log again
+            if found.rows:  # the head holds the time of the last row, by which nodes recognize the log
                 connection.execute("UPDATE head SET seq = %s, time = %s", (found.seq, now))
             committing = True
             connection.execute("COMMIT")
@@ -155,7 +155,7 @@ class PostgresAppender:
         return found
 
     def erase(self) -> bool:
-        """Leave nothing in the tables of what was forgotten; whether that is done. Where not, the next leader tries again."""
+        """Erase forgotten content from the tables; return False if it failed. The next leader retries."""
         try:
             with connect(self._address) as connection:
                 _erase(connection)
@@ -166,7 +166,7 @@ class PostgresAppender:
         return True
 
     def cancel_late(self) -> None:
-        """Have a transaction that takes too long given up. Called on another thread, from time to time."""
+        """Cancel a transaction that takes too long. Called regularly, on another thread."""
         began, connection = self._began, self._connection
         if began is not None and connection is not None and self._watch.now - began > PATIENCE_S:
             self._began = None
@@ -176,7 +176,7 @@ class PostgresAppender:
         self._give_up()
 
     def _lock_and_look(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _LockedView]:
-        """Take the ordering lock, and look: what time it is, where the log ends, and what is there of what is to be written."""
+        """Take the ordering lock; return the time and the state of the log that `group` depends on."""
         ids = [(one.task, decision.record.id) for one in group for decision in one.decisions]
         decisions = [given.decision.record.seq for one in group for given in one.feedback]
         revised = [revision.feedback.seq for one in group for revision in one.revisions]
@@ -252,7 +252,7 @@ class PostgresAppender:
             self._warnings.append(diagnostic.message_primary or "a warning")
 
     def _give_up(self) -> None:
-        """A connection in the middle of something is ended, and the server takes back what it had not committed."""
+        """Close the connection, so that the server rolls back what was not committed."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -260,18 +260,18 @@ class PostgresAppender:
 
 @dataclass
 class _LockedView:
-    """What was found under the lock; what is being written is added to it."""
+    """The state of the log under the lock, updated with the rows being written."""
 
-    last: int  # where the log ends
+    last: int  # seq of the last row
     last_change: int
-    task_changes: dict[int, int]  # the seq of the last change of each task
-    lease: str  # of the node that is the leader
-    ids: set[Row]  # (task, id) that are taken, or were forgotten
-    said: dict[int, set[tuple[str, int]]]  # of decisions: by whom, and whether too late
-    orphans: set[int]  # the seq of what something is said of, and is gone
+    task_changes: dict[int, int]  # seq of the last change of each task
+    lease: str  # of the current leader
+    ids: set[Row]  # (task, id) that are taken or forgotten
+    said: dict[int, set[tuple[str, int]]]  # by decision: source, and whether late
+    orphans: set[int]  # seq of referenced rows that were deleted
 
     def take(self, one: Submission, now: float) -> Outcome:
-        """Number what can be written; else say why it cannot, since something that it was judged on is not so any more."""
+        """Number the rows of a submission, or return why they are stale."""
         assumptions = one.assumptions
         if assumptions.lease is not None and assumptions.lease != self.lease:
             return STALE
@@ -288,7 +288,7 @@ class _LockedView:
         return None
 
     def _is_taken(self, one: Submission) -> bool:
-        """Return True where an id is taken, or something was said of a decision already; else it is from now on."""
+        """Return True if an id is taken, or a decision already answered or gone; else reserve them."""
         ids = {(one.task, decision.record.id) for decision in one.decisions}
         if not self.ids.isdisjoint(ids):
             return True
@@ -299,7 +299,7 @@ class _LockedView:
         for decision, row in answered:
             assert row is not None
             for source, late in self.said.get(decision, ()):
-                if late == row.late or source == row.source == "caller":  # a caller's first answer is the one
+                if late == row.late or source == row.source == "caller":  # only the first answer of a caller counts
                     return True
         self.ids |= ids
         for decision, row in answered:
@@ -320,7 +320,7 @@ def _insert(cursor: psycopg.Cursor, accepted: Sequence[Submission]) -> None:
 
 
 class _Translated:
-    """A connection that takes SQL which all stores understand."""
+    """A connection that accepts the SQL dialect shared by all stores."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
@@ -335,7 +335,7 @@ class _Translated:
 
 @contextmanager
 def _deletable(connection: psycopg.Connection, order: Forgetting, seq: int) -> Iterator[None]:
-    """Let the triggers allow to delete rows, in a transaction that is open; ids and older snapshots of the task go with them."""
+    """Permit deletes in the open transaction; then also delete ids and older snapshots of the task."""
     connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, SNAPSHOTS))
     connection.execute("SET LOCAL onebit.forgetting TO 'on'")
     yield
@@ -346,7 +346,7 @@ def _deletable(connection: psycopg.Connection, order: Forgetting, seq: int) -> I
 
 
 def _erase(connection: psycopg.Connection) -> None:
-    """Write the tables anew, if what was forgotten may still be in their pages. Nobody else uses one of them meanwhile."""
+    """Rewrite the tables if they may still contain forgotten content; each is locked meanwhile."""
     row = connection.execute("SELECT due FROM erasure").fetchone()
     if row is None or not row[0]:
         return

@@ -1,4 +1,4 @@
-"""Reading from the PostgreSQL database of a log, over connections that are watched."""
+"""Reads from the PostgreSQL database of a log, with timeouts for a silent server."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from onebit.service.store.postgres.schema import as_log_errors, connect
 from onebit.service.store.reader import Reader, Values
 from onebit.service.store.rows import Row
 
-SILENCE_S = 30.0  # of the server, after which its connection is given up
+SILENCE_S = 30.0  # of the server, before its connection is closed
 LOOK_S = 0.5
-THREADS = 4  # that ask for coroutines
+THREADS = 4  # that read for coroutines
 _BYTES = re.compile(r"CAST\((\w+) AS BLOB\)")
 _NAMED = re.compile(r"(?<![:\w]):(\w+)")
 T = TypeVar("T")
-# Ids are found in a table of their own.
+# Ids are looked up in a table of their own.
 _BY_ID = re.compile(r"((?:d\.)?)task = (\S+) AND (?:d\.)?id (IN \([^)]*\)|= :id)")
 
 
 @cache
 def translated(query: str) -> str:
-    """SQL that all stores understand, in that of PostgreSQL and psycopg."""
+    """Translate the SQL shared by all stores into that of PostgreSQL and psycopg."""
     query = query.replace("%", "%%")
     query = _BY_ID.sub(r"\1seq IN (SELECT seq FROM ids WHERE task = \2 AND id \3)", query)
     query = _BYTES.sub(r"convert_to(\1, 'UTF8')", query)
@@ -40,17 +40,17 @@ def translated(query: str) -> str:
 
 
 class Watch:
-    """The thread that cuts connections of a node whose server, or what is between, has said nothing for too long.
+    """A thread that closes connections whose server, or a proxy before it, has been silent for too long.
 
-    Where packets are dropped, the system finds that out. Where the server stands still, or a proxy before it, its connections are alive, and nobody does.
-    Time goes on with the looks of this thread, and not with the clock: where this process stood still (a compiler had the interpreter for that long, the
-    machine was asleep), it could not have heard an answer either, and that is no silence of the server.
+    Dropped packets are detected by the operating system; a server or proxy that hangs while its connections stay up is not. Time is counted in
+    rounds of this thread, not by the clock: if this process was suspended (by a compiler holding the interpreter, or while the machine slept),
+    it could not have heard an answer, and the server is not to blame.
     """
 
     def __init__(self) -> None:
-        self.now = 0.0  # seconds, as it counts them
+        self.now = 0.0  # seconds, counted in rounds
         self._lock = threading.Lock()
-        self._waits: dict[int, tuple[float, psycopg.Connection]] = {}  # until when, and for what
+        self._waits: dict[int, tuple[float, psycopg.Connection]] = {}  # deadline and connection, by thread
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="onebit-watch", daemon=True)
 
@@ -64,7 +64,7 @@ class Watch:
 
     @contextmanager
     def over(self, connection: psycopg.Connection, patience_s: float) -> Iterator[None]:
-        """Something is asked of a server, which has so long to answer."""
+        """Limit how long the server may take to answer within the block."""
         key = threading.get_ident()
         with self._lock:
             self._waits[key] = (self.now + patience_s, connection)
@@ -79,7 +79,7 @@ class Watch:
             self.look()
 
     def look(self) -> None:
-        """Cut what has been waited for too long, some time after the last look."""
+        """Count one round, and close the connections that have waited too long."""
         with self._lock:
             self.now += LOOK_S
             for until, connection in self._waits.values():
@@ -88,28 +88,28 @@ class Watch:
 
 
 def cut(connection: psycopg.Connection) -> None:
-    """End a connection below whoever waits for it, who hears of it at once."""
+    """Shut down the socket of a connection, so that whoever waits for it fails at once."""
     with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(connection.pgconn.socket)) as one:
         one.shutdown(socket.SHUT_RDWR)
 
 
 class PostgresDatabase:
-    """A connection that reads; one that was lost is made again by whoever asks next."""
+    """A connection for reading; a lost connection is reopened by the next query."""
 
     def __init__(self, address: str, watch: Watch | None = None) -> None:
         self._address = address
-        self._watch = watch or Watch()  # of a command, which waits as long as whoever called it
+        self._watch = watch or Watch()  # a command has none, and waits as long as its caller
         self._connection: psycopg.Connection | None = connect(address)
 
     def rows(self, query: str, values: Values = (), taken: Callable[[Iterator[Row]], list[Row]] = list) -> list[Row]:
-        """The rows of a query, or what is taken of them: then they come one by one, since they may be large."""
+        """Return the rows of a query, or those that `taken` selects from a stream of them."""
         connection = self._connected()
         try:
             return self._rows(connection, query, values, taken)
         except LogError:
             if not (connection.closed or connection.broken):
                 raise
-        return self._rows(self._connected(), query, values, taken)  # it was lost while nobody asked
+        return self._rows(self._connected(), query, values, taken)  # the connection was lost while idle
 
     def _rows(
         self, connection: psycopg.Connection, query: str, values: Values, taken: Callable[[Iterator[Row]], list[Row]]
@@ -141,7 +141,7 @@ class PostgresDatabase:
 
 
 class ThreadedInquiry:
-    """Asks a log on another machine on a few threads, each with a reader of its own, so that nobody else waits for the answer."""
+    """Reads a log on another machine on a few threads, each with its own reader."""
 
     def __init__(self, address: str, watch: Watch) -> None:
         self._address = address

@@ -1,8 +1,8 @@
-"""The tables of the log in PostgreSQL, how they are made, and how one connects to them.
+"""The tables of the log in PostgreSQL, how they are created, and how to connect.
 
-All of them are in the schema `onebit` of a database. `head` has one row: where the log ends, and which nodes may write to it. Rows are
-only added, in the order of `seq`, by whoever holds the ordering lock to the end of its transaction: so a row that can be seen has no
-row before it that will come later. (task, id) is unique in a table of its own, so that `decisions` may be cut into partitions.
+All tables are in the schema `onebit`. `head` has one row: where the log ends, and which nodes may write to it. Rows are only added, in the
+order of `seq`, by whoever holds the ordering lock until its transaction ends: so no row ever appears before one that is already visible.
+(task, id) is unique in a table of its own, so that `decisions` can be partitioned.
 """
 
 from __future__ import annotations
@@ -20,14 +20,12 @@ from onebit.learner.model_file import platform_info
 from onebit.service.store.errors import LogError
 from onebit.service.store.rows import ROW_TYPES, Flag, define_columns
 
-# Keys of the advisory locks of a database; the first is that of all that onebit takes.
+# Advisory locks have two keys; the first is the same for all of onebit.
 LOCKS = 0x31626974  # "1bit"
 ORDERING, MAKING, SNAPSHOTS = 1, 2, 3
-NODES = 16  # the key of the lock that every node shares, below which there are others
-CHANNEL = "onebit"  # of the hints that there is something new
-USUAL: dict[
-    str, str | int
-] = {  # how long a server that does not answer is waited for; what the address says goes before
+NODES = 16  # lock shared by all nodes; smaller keys are those of other locks
+CHANNEL = "onebit"  # notifies of new rows
+USUAL: dict[str, str | int] = {  # timeouts for a server that does not answer; the address may override them
     "connect_timeout": 3,
     "keepalives_idle": 3,
     "keepalives_interval": 2,
@@ -35,7 +33,7 @@ USUAL: dict[
     "tcp_user_timeout": 5000,
     "application_name": "onebit",
 }
-# A node that stops half-way must not hold up the others: the server ends its transaction.
+# A stalled node must not block the others: the server ends its transaction.
 SESSION = """
 SET search_path TO onebit;
 SET client_min_messages TO warning;
@@ -44,9 +42,9 @@ SET tcp_keepalives_idle TO 3;
 SET tcp_keepalives_interval TO 2;
 SET tcp_keepalives_count TO 2;
 """
-# What is forgotten leaves a keyed hash of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt
-# from rows that are gone is kept; `erasure` has the key of the hashes, and whether what is gone may still be in the pages of the tables. The
-# server's own statistics have samples of columns, which would stay there when a decision is forgotten: it takes none of what came from outside.
+# A forgotten decision leaves a keyed hash of its id. `bases` has the learner state from which the rows of a task are followed, if what was learnt
+# from deleted rows is kept; `erasure` has the key of the hashes, and whether deleted content may still be in the pages of the tables. The server
+# samples columns for its statistics, which would outlive a forgotten decision: sampling is off for columns with user data.
 _TYPES = {int: "bigint", float: "double precision", str: "text", bytes: "bytea", Flag: "smallint"}
 _COLUMNS = {
     table: define_columns(kind, _TYPES, {"id": 'COLLATE "C" NOT NULL'}, quote='"') for table, kind in ROW_TYPES.items()
@@ -144,18 +142,18 @@ _TRIGGERS = "".join(
 )
 SCHEMA = _TABLES + _TRIGGERS
 VERSION = 1
-PROTOCOL = 1  # of what nodes write and how they follow it; another where older nodes would not understand it
+PROTOCOL = 1  # of what nodes write and how they follow it; raised when older nodes would not understand it
 
 
 class Fence(NamedTuple):
-    """What all nodes of a log have in common: they write the same rows, and compute the same of them."""
+    """What all nodes of a log must share, so that they write the same rows and compute the same results."""
 
     protocol: int
     cpu: str
 
     @classmethod
     def of_this(cls) -> Fence:
-        """That of this node."""
+        """Return the fence of this node."""
         return cls(PROTOCOL, platform_info()["cpu"])
 
     def __str__(self) -> str:
@@ -163,7 +161,7 @@ class Fence(NamedTuple):
 
 
 def public_address(address: str) -> str:
-    """The address without what is secret, for people."""
+    """Return the address without secrets, for messages."""
     try:
         parts = conninfo_to_dict(address)
     except psycopg.Error as error:
@@ -173,7 +171,7 @@ def public_address(address: str) -> str:
 
 
 def connect(address: str) -> psycopg.Connection:
-    """A connection to the database, each statement of which is a transaction unless it says BEGIN."""
+    """Connect to the database, with one transaction per statement unless BEGIN is used."""
     given = conninfo_to_dict(address)
     with as_log_errors():
         connection = psycopg.connect(
@@ -189,7 +187,7 @@ def connect(address: str) -> psycopg.Connection:
 
 
 def create_tables(address: str) -> None:
-    """Make the tables where there are none; refuse what is no log, or a newer one."""
+    """Create missing tables; raise InputError for a database that is not a log, or is a newer one."""
     with connect(address) as connection, as_log_errors():
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":
@@ -206,7 +204,7 @@ def create_tables(address: str) -> None:
 
 
 def refuse_unknown(address: str) -> None:
-    """Refuse a database in which there is no log of this version."""
+    """Raise InputError if the database has no log of a known version."""
     with connect(address) as connection, as_log_errors():
         if _version(connection, address) == 0:
             raise InputError(f"{public_address(address)} has no log of `onebit serve`")
@@ -224,19 +222,19 @@ def _version(connection: psycopg.Connection, address: str) -> int:
 
 
 def _sentence(error: Exception) -> str:
-    """The first line of what PostgreSQL says."""
+    """Return the first line of an error message of PostgreSQL."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def log_error(error: psycopg.Error, *, unknown: bool = False) -> LogError:
-    """What PostgreSQL says, in the words of the log."""
+    """Return the LogError for an error of PostgreSQL."""
     damaged = isinstance(error, (psycopg.errors.DataCorrupted, psycopg.errors.IndexCorrupted))
     return LogError(_sentence(error), damaged=damaged, unknown=unknown)
 
 
 @contextmanager
 def as_log_errors() -> Iterator[None]:
-    """What PostgreSQL raises meanwhile is a `LogError`."""
+    """Turn errors of PostgreSQL into LogError."""
     try:
         yield
     except psycopg.Error as error:

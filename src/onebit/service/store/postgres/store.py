@@ -41,7 +41,7 @@ LOG = logging.getLogger("onebit.service")
 PIECE = 2**23  # bytes of a snapshot
 LAST_FORGOTTEN = "SELECT max(seq) FROM changes WHERE task = %s AND kind = 'changed' AND detail LIKE '%%\"forgotten\"%%'"
 _LAST = ", ".join(f"(SELECT max(seq) FROM {table})" for table in NAMES)
-CONTRADICTIONS = (  # tables, what is wrong with them, and what finds it
+CONTRADICTIONS = (  # table, message, and a query that finds the fault
     (
         "head",
         "says that the log ends where it does not",
@@ -57,7 +57,10 @@ CONTRADICTIONS = (  # tables, what is wrong with them, and what finds it
 
 
 class PostgresSnapshots:
-    """The snapshots of one task, in pieces, since one may be larger than a value of PostgreSQL should be. Each use has a connection of its own: they are few."""
+    """The snapshots of one task, stored in parts, as one may exceed the size PostgreSQL handles well.
+
+    Each use opens a connection of its own: uses are rare.
+    """
 
     def __init__(self, address: str, task: int) -> None:
         self._address = address
@@ -99,21 +102,21 @@ class PostgresSnapshots:
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = ANY(%s)", (self._task, list(names)))
 
     def put_aside(self, name: str) -> None:
-        """One that this node cannot read another may: it stays."""
+        """Do nothing: another node may be able to read the snapshot."""
 
     def where(self, name: str) -> str:
         return f"snapshot {self._task}/{name}"
 
 
 class PostgresStore:
-    """The database: its log, its snapshots and its tokens."""
+    """A store in a database: its log, snapshots and tokens."""
 
     log_name = "log"
     shared = True
 
     def __init__(self, address: str, soon: bool = False) -> None:
         self.address = address
-        self._soon = soon  # whether this node replies before its rows are on the disk of the database
+        self._soon = soon  # reply before rows are on the disk of the database
         self.name = public_address(address)
         self.cache = DecisionCache()
         self._tokens = TokenTable()
@@ -136,7 +139,7 @@ class PostgresStore:
         return 0.0 if self._tail is None else time.monotonic() - self._tail.heard
 
     def take(self) -> None:
-        """Make the tables where there are none, and join the nodes, which must be of one kind."""
+        """Create missing tables and join the nodes, which must be of one kind."""
         try:
             with as_input_errors(self.name):
                 create_tables(self.address)
@@ -149,7 +152,7 @@ class PostgresStore:
             raise
 
     def _join(self, connection: psycopg.Connection) -> None:
-        """Have a connection say, while it lasts, that there is a node of this kind; refused beside nodes of another."""
+        """Register this node for as long as the connection lasts; refuse to join nodes of another kind."""
         mine = Fence.of_this()
         with as_log_errors(), connection.transaction():
             row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()
@@ -176,11 +179,11 @@ class PostgresStore:
         refuse_lost_rows(self.name, row[0], snapshots, advice)
 
     def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
-        """The version of the tables, and where they contradict each other."""
+        """Return the version of the tables, and where they contradict each other."""
         with as_input_errors(self.name):
             refuse_unknown(self.address)
         with connect(self.address) as connection, as_log_errors(), connection.transaction():
-            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others write meanwhile
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # others may write meanwhile
             row = connection.execute("SELECT version FROM head").fetchone()
             assert row is not None
             faults = [(table, what) for table, what, query in CONTRADICTIONS if connection.execute(query).fetchone()]
@@ -199,7 +202,7 @@ class PostgresStore:
             self._presence = None
 
     def appender(self, committed: Callable[[int, Keys], None]) -> PostgresAppender:
-        """What adds rows. Whoever follows the log is told of this node's rows, and of those of others, by the tail."""
+        """Return an appender; the tail announces the rows of this node and of others."""
         self._appender = PostgresAppender(
             self.address,
             lambda: self._tail.position if self._tail else 0,
@@ -215,13 +218,13 @@ class PostgresStore:
         return self._appender
 
     def _look(self, connection: psycopg.Connection) -> None:
-        """What the tail looks at beside the log. Called on its thread."""
+        """Check for new tokens and late transactions. Called on the thread of the tail."""
         self._tokens.look(connection)
         if self._appender is not None:
             self._appender.cancel_late()
 
     def flush(self) -> None:
-        """Have everything that was committed on the disk of the database: what is written last is there after all before it."""
+        """Put everything committed on the database's disk, by committing one more write durably."""
         with connect(self.address) as connection, as_log_errors():
             connection.execute("UPDATE head SET beats = beats + 1")
 
@@ -261,7 +264,7 @@ class PostgresStore:
         return ThreadedInquiry(self.address, self._watch)
 
     def tokens(self, settings: Settings) -> Tokens:
-        """Those of the database, or of a file where one is named."""
+        """Return the tokens of the database, or those of `settings.token_file` if it is given."""
         if settings.token_file is not None:
             return Tokens(settings.token_file)
         tokens = PostgresTokens(self.address, self._tokens)

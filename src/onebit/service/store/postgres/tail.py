@@ -1,8 +1,8 @@
-"""The thread that hears where the log ends: of this node's own rows and of those of others alike.
+"""The thread that follows the end of the log, for the rows of this node and of others alike.
 
-It looks several times a second, and at once when somebody says that there is something new; that is only a hint. What can be seen is
-complete up to the end, since rows become visible in the order of their numbers. Where the database cannot be reached, it tries again
-and again. It also sees to the lease of the leader.
+It polls several times a second, and at once when it is notified of new rows, which is only a hint. What is visible is complete up to the
+end, since rows become visible in the order of their numbers. If the database cannot be reached, it keeps trying. It also renews the
+leader's lease.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from onebit.service.store.submission import Keys
 
 POLL_S = 0.2
 RETRY_S = 0.3
-FIRST_S = 10.0  # for the first look
-SILENCE_S = 10.0  # of the server, after which its connection is given up
-LEAVING_S = 2.0  # the same, for a node that ends
-LEASE_S = 5.0  # another node takes over so long after the leader was last heard of
+FIRST_S = 10.0  # wait for the first look at the log
+SILENCE_S = 10.0  # of the server, before its connection is closed
+LEAVING_S = 2.0  # the same when this node stops
+LEASE_S = 5.0  # another node takes over this long after the leader's last renewal
 RENEW_S = 1.0
 LOG = logging.getLogger("onebit.service")
 COUNTS = " UNION ALL ".join(
@@ -40,7 +40,7 @@ TIME_AT = " UNION ALL ".join(f"SELECT time FROM {table} WHERE seq = %(seq)s" for
 
 
 _NOW = "extract(epoch FROM clock_timestamp())::float8"
-# An end that is further away than any lease was written before the clock of the database was set back.
+# A lease that ends later than any could was written before the database's clock was set back.
 _TAKE = (
     f"UPDATE leader SET holder = %(holder)s, until = {_NOW} + %(lease_s)s "
     f"WHERE holder = %(holder)s OR until < {_NOW} OR until > {_NOW} + %(lease_s)s"
@@ -48,28 +48,28 @@ _TAKE = (
 
 
 class Lease:
-    """The claim of this node to be the leader: the one node that writes snapshots, records silence and trains, for all nodes of a log.
+    """The claim of this node to lead the nodes of a log.
 
-    A lease ends by itself unless it is renewed, so a node that hangs loses it, and another node takes over. Whatever the leader writes
-    names its lease, which the log compares under the ordering lock: a node that comes back finds out there that it is the leader no more.
-    `look` and `release` are called on one thread; the rest is read on any.
+    The leader writes snapshots, records silence and trains. A lease expires unless it is renewed, so a node that hangs loses it, and another
+    node takes over. Everything the leader writes names its lease, which is compared under the ordering lock: a node that recovers finds out
+    there that it is no longer the leader. `look` and `release` are called on one thread; the rest may be read on any.
     """
 
     def __init__(self) -> None:
         self._holder = secrets.token_hex(8)
-        self._until = -math.inf  # by the monotonic clock, which goes on while this process stands still
+        self._until = -math.inf  # by the monotonic clock, which advances even while this process is suspended
 
     @property
     def holder(self) -> str | None:
-        """The name of the lease while this node has it."""
+        """Name of the lease while this node holds it, else None."""
         return self._holder if time.monotonic() < self._until else None
 
     def look(self, connection: psycopg.Connection) -> None:
-        """Renew the lease where it is time, or take it where nobody has it."""
+        """Renew the lease if it is due, or take it if nobody holds it."""
         began, had = time.monotonic(), self.holder is not None
         if had and self._until - began > LEASE_S - RENEW_S:
             return
-        if not had:  # rows that were handed over under a lease that has ended are not written under the next one
+        if not had:  # rows submitted under an expired lease must not be written under the next one
             self._holder = secrets.token_hex(8)
         taken = connection.execute(_TAKE, {"holder": self._holder, "lease_s": LEASE_S}).rowcount == 1
         self._until = began + LEASE_S if taken else -math.inf
@@ -78,7 +78,7 @@ class Lease:
             LOG.info(f"this node {what} the log for all nodes", extra={"event": "leader" if taken else "leader-lost"})
 
     def release(self, connection: psycopg.Connection) -> None:
-        """Let another node take over at once."""
+        """Give up the lease, so that another node can take over at once."""
         self._until = -math.inf
         connection.execute("UPDATE leader SET until = 0 WHERE holder = %s", (self._holder,))
 
@@ -98,23 +98,23 @@ class Tail:
     ) -> None:
         self._address = address
         self._log = log
-        self._tell = tell  # the last row and what is new, on this thread
-        self._join = join  # the nodes, with a new connection
-        self._look = look  # at what else may have changed, on this thread
+        self._tell = tell  # called with the last row and counts of new rows, on this thread
+        self._join = join  # called with a new connection, to join the nodes
+        self._look = look  # called to check for other changes, on this thread
         self._watch = watch
         self.position = position
-        self._time: float | None = None  # of the row at the position, once it was heard of
-        self.is_replaced = False  # whether the log is not the one that was followed up to the position
+        self._time: float | None = None  # time of the row at the position, once known
+        self.is_replaced = False  # True if it is not the log followed up to the position
         self.lease = Lease()
         self.failing: str | None = None
-        self.heard = time.monotonic()  # when it was last known where the log ends
+        self.heard = time.monotonic()  # when the end of the log was last known
         self._begun = threading.Event()
         self._ending = threading.Event()
         self._connection: psycopg.Connection | None = None
         self._thread = threading.Thread(target=self._run, name="onebit-tail", daemon=True)
 
     def start(self) -> None:
-        """Begin to listen; what is there now has been heard of when this returns, unless that takes long."""
+        """Start to follow; return once the present rows are announced, or after `FIRST_S` seconds."""
         self._thread.start()
         self._begun.wait(FIRST_S)
 
@@ -156,7 +156,7 @@ class Tail:
         self._connection = connection = connect(self._address)
         with self._watch.over(connection, SILENCE_S):
             self._join(connection)
-            connection.execute("SET synchronous_commit TO off")  # a lease need not outlast the server
+            connection.execute("SET synchronous_commit TO off")  # a lease need not survive a crash of the server
             connection.execute(f"LISTEN {CHANNEL}")
         while not self._ending.is_set():
             with self._watch.over(connection, SILENCE_S):
@@ -186,7 +186,7 @@ class Tail:
             self.failing = None
 
     def _has_other_rows(self, connection: psycopg.Connection, last: int, when: float) -> bool:
-        """Return True if a backup was restored, and was written to until it was as long as what this node had followed."""
+        """Return True if a restored backup has grown past the position that this node has followed."""
         if self._time is None or last == self.position:
             return self._time is not None and when != self._time
         times = [row[0] for row in connection.execute(TIME_AT, {"seq": self.position})]

@@ -1,4 +1,4 @@
-"""Tokens in the database: one list for all nodes, which look at its version several times a second."""
+"""Tokens in the database: one list for all nodes, which check its version several times a second."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from onebit.service.store.errors import as_input_errors
 from onebit.service.store.postgres.schema import as_log_errors, connect, create_tables, public_address
 from onebit.service.tokens import Token, Tokens
 
-LEASE_S = 5.0  # for which tokens that were looked at are good; a node that hears nothing lets nobody in after that
+LEASE_S = 5.0  # how long tokens are trusted after they were read; then nobody is let in until they are read again
 
 
 class TokenList(NamedTuple):
-    """All tokens, at a version of the list; and whether there have ever been any."""
+    """All tokens at a version of the list; `closed` is True if there have ever been any."""
 
     version: int
     closed: bool
@@ -28,15 +28,15 @@ class TokenList(NamedTuple):
 
 
 class TokenTable:
-    """What a node knows of the tokens. Looked at on one thread, and read on another."""
+    """The tokens as a node knows them; updated on one thread and read on another."""
 
     def __init__(self) -> None:
         self.known: TokenList | None = None
         self.looked = time.monotonic()
 
     def look(self, connection: psycopg.Connection) -> None:
-        """Read the tokens where they have changed."""
-        began = time.monotonic()  # this process may stand still before it has the answer
+        """Read the tokens if they have changed."""
+        began = time.monotonic()  # taken before the query, as this process may be suspended during it
         row = connection.execute("SELECT tokens, closed FROM head").fetchone()
         assert row is not None
         if self.known is None or self.known.version != row[0]:
@@ -56,7 +56,11 @@ def read_tokens(connection: psycopg.Connection) -> list[Token]:
 
 
 class PostgresTokens(Tokens):
-    """The tokens of a database. What was read is good for a few seconds: without a new look nobody is let in, since a token may be revoked."""
+    """The tokens of a database.
+
+    They are trusted for a few seconds after they were read; then nobody is let in until they are read again, since a token may have been
+    revoked.
+    """
 
     def __init__(self, address: str, table: TokenTable | None = None) -> None:
         super().__init__(Path())
@@ -66,7 +70,7 @@ class PostgresTokens(Tokens):
         self._changing: psycopg.Connection | None = None
 
     def load(self) -> None:
-        """Read them now."""
+        """Read the tokens now."""
         with as_input_errors(self.name):
             create_tables(self._address)
             with connect(self._address) as connection, as_log_errors():
@@ -104,7 +108,7 @@ class PostgresTokens(Tokens):
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """One transaction, in which nobody else changes them."""
+        """Open a transaction in which nobody else can change the tokens."""
         with as_input_errors(self.name):
             create_tables(self._address)
             with connect(self._address) as connection, as_log_errors(), connection.transaction():

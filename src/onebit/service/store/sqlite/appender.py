@@ -1,8 +1,8 @@
-"""Adding rows to the SQLite file of a log.
+"""Writes rows to the SQLite file of a log.
 
-Nobody else writes. Each transaction looks whether anybody has all the same, and if so whether the log is still this service's and ends where
-it left it; if not, nothing is written any more, since every number would be given twice, and what is in memory is of another log. Where the disk
-has failed at the last step, nobody knows whether the rows are there; the next transaction finds out.
+This service is the only writer. Each transaction checks whether another connection has written all the same, and if so whether the log still
+belongs to this service and ends where it left it. If not, nothing more is written: every number would be used twice, and memory would
+belong to another log. If the disk fails during a commit, the next transaction finds out whether the rows are there.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from onebit.service.store.submission import Keys, Outcome, Submission, count_row
 LOG = logging.getLogger("onebit.service")
 _ENDS = ", ".join(f"coalesce((SELECT max(seq) FROM {table}), 0)" for table in NAMES)
 STATE = f"SELECT (SELECT service FROM owner), max({_ENDS})"
-# What a commit fails with before its last page is in the journal. All else may have failed after that, as an fsync does.
+# Errors of a commit before its last page is in the journal. After any other error, as of an fsync, the outcome is unknown.
 UNDONE = ("SQLITE_FULL", "SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_READONLY", "SQLITE_IOERR_WRITE")
-WRITTEN_BY_OTHERS = "PRAGMA data_version"  # a number that is another where another connection has committed something
+WRITTEN_BY_OTHERS = "PRAGMA data_version"  # changes when another connection commits
 INSERTS = {
     table: f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
     for table, kind in ROW_TYPES.items()
     if (columns := (*kind._fields, *(PACKED_COLUMNS.values() if table == "decisions" else ())))
 }
 PACKERS = tuple(zip(map(DecisionRow._fields.index, PACKED_COLUMNS), (pack_probabilities, pack_numbers), strict=True))
-ERASING_S = 10.0  # for which readers are waited for
+ERASING_S = 10.0  # wait for readers
 
 
 class Doubt(NamedTuple):
-    """A commit that failed so that nobody knows whether its rows are there: where the log ends then, and what is in them."""
+    """A commit with an unknown outcome: where the log would end after it, and counts of its rows."""
 
     last: int
     keys: Keys
 
 
 class SqliteAppender:
-    """Writes groups of batches, each in one transaction that is on disk (fsync) when `append` returns."""
+    """Writes groups of submissions, each in one transaction that is on disk (fsync) when `append` returns."""
 
     def __init__(self, path: Path, committed: Callable[[int, Keys], None], cache: DecisionCache | None = None) -> None:
         self._path = path
@@ -68,7 +68,7 @@ class SqliteAppender:
             self._last = self._taken()
             self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
         self._doubt: Doubt | None = None
-        self._version: int | None = None  # of the data, when the end of the log was last looked at
+        self._version: int | None = None  # data version at the last check of the end of the log
         self._cache.clear_rows(self._last)
         self.erase()
 
@@ -77,7 +77,10 @@ class SqliteAppender:
         return self._last
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
-        """Write a group, all or nothing but for what is stale; what became of each. Without any it tries whether it could."""
+        """Write all submissions that are not stale, or none; return the outcome of each.
+
+        An empty group tests whether the log can be written.
+        """
         outcomes: list[Outcome] = []
         accepted: list[Submission] = []
         task_changes = self._task_changes.copy()
@@ -105,13 +108,16 @@ class SqliteAppender:
         return outcomes
 
     def _commit(self, insert: Callable[[int], Doubt], accepted: Sequence[Submission]) -> None:
-        """One transaction: `insert` is told where the log ends, and says where it ends then, and what is new, which `accepted` has then."""
+        """Run one transaction: `insert` gets the end of the log and returns the new end and row counts.
+
+        It also fills `accepted` with the submissions it has written.
+        """
         doubt: Doubt | None = None
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             doubt = insert(self._end())
             self.connection.execute("COMMIT")
-        except BaseException as error:  # whatever it is, an interrupt too, nothing of it may be half done
+        except BaseException as error:  # whatever happens, even an interrupt, nothing may be half done
             undone = doubt is None or (getattr(error, "sqlite_errorname", None) or "").startswith(UNDONE)
             self._roll_back()
             if isinstance(error, ForeignWriteError):
@@ -126,15 +132,15 @@ class SqliteAppender:
             self._committed(doubt.last, doubt.keys)
 
     def relax(self) -> None:
-        """From now on a commit is with the system when `append` returns, and on disk when `sync` does."""
+        """From now on, let `append` return before rows are on disk; `sync` then flushes them."""
         self.connection.execute("PRAGMA synchronous = NORMAL")
 
     def sync(self) -> None:
-        """Have on disk what was committed. Any thread may call it."""
-        # Its locks are on the other files, which must not be opened here: a process that closes one of them loses its locks on it.
+        """Flush committed rows to disk. Any thread may call it."""
+        # SQLite's locks are on the other files. Do not open those: closing one would drop the locks of this process on it.
         try:
             journal = os.open(f"{self._path}-wal", os.O_RDONLY | os.O_CLOEXEC)
-        except FileNotFoundError:  # all of it is in the database, on disk
+        except FileNotFoundError:  # everything is in the database file, on disk
             return
         try:
             os.fsync(journal)
@@ -174,13 +180,13 @@ class SqliteAppender:
             return False
 
     def close(self) -> None:
-        """Let go of the file, when nobody reads it any more; all of it is in one piece then, and can be copied alone."""
+        """Close the file, once nobody reads it; it is then complete in one piece and can be copied alone."""
         with contextlib.suppress(sqlite3.Error):
             self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.connection.close()
 
     def _taken(self) -> int:
-        """Take the log from whichever service had it; where it ends."""
+        """Make this service the owner of the log; return where the log ends."""
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             self.connection.execute("UPDATE owner SET service = ?", (self._service,))
@@ -192,7 +198,7 @@ class SqliteAppender:
         return last
 
     def _end(self) -> int:
-        """Where the log ends, in this transaction: where this service left it."""
+        """Return where the log ends in this transaction; raise ForeignWriteError if others have written."""
         version: int = self.connection.execute(WRITTEN_BY_OTHERS).fetchone()[0]
         if version == self._version and self._doubt is None:
             return self._last
@@ -200,7 +206,7 @@ class SqliteAppender:
         doubt, self._doubt = self._doubt, None
         if service != self._service:
             raise ForeignWriteError("another service has taken the folder over")
-        if doubt is not None and last == doubt.last:  # it is there, and those who learn have not heard of it
+        if doubt is not None and last == doubt.last:  # the rows are in the log, but followers have not heard of them
             if any(table == "changes" for _, table in doubt.keys):
                 raise ForeignWriteError("a change of a task was written though the disk had said that it was not")
             self._last = doubt.last
@@ -214,7 +220,7 @@ class SqliteAppender:
         return self._last
 
     def _roll_back(self) -> None:
-        """A connection that cannot even do that is given up; what it had not written is not in the file. The next transaction looks where that ends."""
+        """Roll back, or replace a connection that cannot; the next transaction looks where the log ends."""
         self._version = None
         try:
             if self.connection.in_transaction:
@@ -228,7 +234,7 @@ class SqliteAppender:
 
 @contextlib.contextmanager
 def _deletable(connection: sqlite3.Connection) -> Iterator[None]:
-    """Lift the triggers that forbid to delete rows, in a transaction that is open."""
+    """Lift the triggers that forbid deleting rows, within the open transaction."""
     query = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = ?"
     triggers = {name: connection.execute(query, (name,)).fetchone()[0] for name in (f"{one}_DELETE" for one in TABLES)}
     for name in triggers:
@@ -239,13 +245,16 @@ def _deletable(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _erase(connection: sqlite3.Connection) -> bool:
-    """Write the file anew, if what was forgotten may still be in it, and cut off its journal; whether that is done."""
+    """Rewrite the file if it may contain forgotten content, and truncate its journal.
+
+    Return False if readers kept the journal in use for too long.
+    """
     if not connection.execute("SELECT due FROM erasure").fetchone()[0]:
         return True
-    connection.execute("PRAGMA temp_store = FILE")  # for a copy of the file, which may be larger than the memory
+    connection.execute("PRAGMA temp_store = FILE")  # VACUUM copies the file, which may exceed the memory
     connection.execute("VACUUM")
     patience = time.monotonic() + ERASING_S
-    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # somebody is reading
+    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # a reader is using the journal
         if time.monotonic() > patience:
             return False
         time.sleep(0.05)
@@ -258,7 +267,7 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> 
 
 
 def _packed(rows: Sequence[Row]) -> Iterator[Sequence[Any]]:
-    """Yield rows of decisions as they are kept: what can be packed stands in a column of its own."""
+    """Yield decision rows as stored, with packed values in columns of their own."""
     for row in rows:
         kept = list(row)
         for index, pack in PACKERS:
@@ -270,7 +279,10 @@ def _packed(rows: Sequence[Row]) -> Iterator[Sequence[Any]]:
 
 
 def fill_log(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-    """Make a log of rows that have their numbers, in one transaction; how many there are, by table. Where that fails, there is no log."""
+    """Create a log from numbered rows in one transaction; return counts by table.
+
+    If it fails, no log remains.
+    """
     counts: dict[str, int] = {}
     try:
         with as_log_errors(), contextlib.closing(open_or_create(path)) as connection:

@@ -1,7 +1,7 @@
-"""The files of the log as they lie there, looked at before SQLite opens them.
+"""Checks the files of the log before SQLite opens them.
 
-SQLite takes what lies beside a database for a part of it: it makes a new one where there is none and throws the journal away,
-and replays the journal of another database into this one. So whether they belong together is looked at first, by their headers.
+SQLite treats whatever lies beside a database as part of it: it creates a missing database and discards the journal, or replays the journal
+of another database into this one. So their headers are first checked to belong together.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ RESTORE = "restore the folder from a backup"
 
 
 class _Wal(NamedTuple):
-    """What a write-ahead log says: the pages in it up to its last commit, and how many the database has then."""
+    """Content of a write-ahead log: pages up to its last commit, and the database size in pages then."""
 
     pages: frozenset[int]
     size: int
 
 
 def check_files(path: Path, snapshots: Path) -> None:
-    """Refuse a database that is not whole, or to which what lies beside it does not belong. Nothing is changed."""
+    """Raise if the database is incomplete or a file beside it belongs to another; nothing is changed."""
     wal, journal = _beside(path)
     try:
         if path.exists() and not path.is_file():
@@ -47,7 +47,7 @@ def check_files(path: Path, snapshots: Path) -> None:
         beyond = range(pages_in_file + 1, needed + 1)
         if pages.issuperset(range(1, needed + 1)) or (needed >= pages_in_file and pages.issuperset(beyond)):
             return
-        if found is None and needed < pages_in_file:  # room at the end that SQLite does not use
+        if found is None and needed < pages_in_file:  # space at the end that SQLite does not use
             return
     except OSError as error:
         raise InputError(f"{path} cannot be used: {error.strerror or error}") from None
@@ -66,7 +66,7 @@ def _beside(path: Path) -> list[Path]:
 
 
 def refuse_remains(path: Path, snapshots: Path) -> None:
-    """Refuse what is left of a log whose database is missing or empty: another must not begin in it."""
+    """Raise if a log without its database remains in the folder: a new one must not begin there."""
     if path.exists() and path.stat().st_size:
         return
     remains = [one for one in _beside(path) if one.exists() and one.stat().st_size]
@@ -80,7 +80,7 @@ def refuse_remains(path: Path, snapshots: Path) -> None:
 
 
 def _header(path: Path) -> tuple[int, int, int]:
-    """The size of a page, how many the database says it has, and how many there are."""
+    """Return the page size, the page count in the header, and the number of pages in the file."""
     with path.open("rb") as file:
         head = file.read(100)
     if len(head) < 100 or not head.startswith(MAGIC):
@@ -96,14 +96,17 @@ def _header(path: Path) -> tuple[int, int, int]:
 
 
 def _pages_before(journal: Path) -> int | None:
-    """To how many pages a rollback journal would bring its database back; None where it would do nothing."""
+    """Return the page count to which a rollback journal would restore its database, or None."""
     with journal.open("rb") as file:
         head = file.read(28)
     return struct.unpack_from(">I", head, 16)[0] if len(head) == 28 and head.startswith(JOURNAL_MAGIC) else None
 
 
 def _wal(path: Path, page: int) -> _Wal | None:
-    """What is in a write-ahead log, by the headers of its frames; None where there is no whole transaction in it."""
+    """Return the committed content of a write-ahead log, by its frame headers.
+
+    None if it has no complete transaction.
+    """
     length = path.stat().st_size
     with path.open("rb") as file:
         head = file.read(WAL_HEADER)
@@ -111,7 +114,7 @@ def _wal(path: Path, page: int) -> _Wal | None:
             return None
         magic, _, of_pages = struct.unpack_from(">III", head)
         if magic not in WAL_MAGICS:
-            return None  # SQLite takes nothing from it
+            return None  # SQLite ignores such a file
         if of_pages != page:
             raise DamagedLogError(
                 f"{path} is of another database: its pages have {of_pages} bytes, and those of the database {page}; move it elsewhere, "
@@ -123,7 +126,7 @@ def _wal(path: Path, page: int) -> _Wal | None:
         for start in range(WAL_HEADER, length - FRAME_HEADER - page + 1, FRAME_HEADER + page):
             file.seek(start)
             frame = file.read(FRAME_HEADER)
-            if frame[8:16] != salt:  # left of an earlier round
+            if frame[8:16] != salt:  # left from before the journal was reset
                 break
             number, after = struct.unpack_from(">II", frame)
             pages.append(number)

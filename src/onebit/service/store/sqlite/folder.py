@@ -1,4 +1,4 @@
-"""The folder of a service belongs to one process, and lies on a disk of this machine."""
+"""The folder of a service: it belongs to one process and must be on a local disk."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 from onebit.contract.files import match_folder_owner
 from onebit.errors import InputError
 
-LOCK = "lock"  # the name of its file
-MOUNTS = Path("/proc/self/mountinfo")  # where Linux says what is mounted; elsewhere nobody does
-# SQLite's journal is shared memory between processes, and its locks must be those of one machine.
+LOCK = "lock"  # name of the lock file
+MOUNTS = Path("/proc/self/mountinfo")  # mounts on Linux; other systems have no such file
+# SQLite's WAL needs memory shared between processes and locks of a single machine.
 NETWORK = frozenset(
     (
         *("nfs", "nfs4", "cifs", "smb2", "smb3", "smbfs", "9p", "afs", "coda", "ncpfs", "ceph", "glusterfs", "lustre"),
@@ -23,7 +23,7 @@ NETWORK = frozenset(
 
 
 def refuse_network(folder: Path) -> None:
-    """Refuse a folder on another machine: SQLite's write-ahead log does not work there, and rows would be lost."""
+    """Raise InputError if the folder is on a network file system, where SQLite's WAL would lose rows."""
     kind = _file_system(folder.resolve())
     if kind in NETWORK:
         raise InputError(
@@ -32,7 +32,7 @@ def refuse_network(folder: Path) -> None:
 
 
 def _file_system(folder: Path) -> str | None:
-    """The kind of file system that a folder is on, or will be; None where nobody says."""
+    """Return the type of file system that a folder is on, or will be, or None if unknown."""
     try:
         lines = MOUNTS.read_text(errors="surrogateescape").splitlines()
     except OSError:
@@ -45,16 +45,16 @@ def _file_system(folder: Path) -> str | None:
         if len(fields) < 5:
             continue
         point = re.sub(r"\\(\d{3})", lambda match: chr(int(match[1], 8)), fields[4])
-        if point in above and (found is None or len(point) >= found[0]):  # of two at one place the later one is seen
+        if point in above and (found is None or len(point) >= found[0]):  # of two mounts at a point the later is seen
             found = len(point), kinds[0]
     return found[1] if found else None
 
 
-LockId = tuple[int, int]  # by which the system knows the file of a lock
+LockId = tuple[int, int]  # device and inode of a lock file
 
 
 def lock_id(folder: Path) -> LockId | None:
-    """Which file the lock of a folder is, whatever the folder is called; None where there is none yet."""
+    """Return the identity of a folder's lock file, whatever path leads to it; None if there is none."""
     try:
         found = (folder / LOCK).stat()
     except OSError:
@@ -63,7 +63,7 @@ def lock_id(folder: Path) -> LockId | None:
 
 
 class FolderLock:
-    """Held while a service runs; the system lets go of it when the process ends, however it ends."""
+    """A lock on a folder while a service runs; the system releases it when the process ends."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -84,10 +84,10 @@ class FolderLock:
             raise InputError(f"{folder} cannot be locked: {error.strerror or error}") from None
 
     def release(self) -> None:
-        """Let another process have the folder."""
-        fcntl.flock(self._file, fcntl.LOCK_UN)  # also where a child of this process has a copy of the file
+        """Release the lock, so that another process can take the folder."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)  # explicitly, as a child of this process may have a copy of the file
         self.forget()
 
     def forget(self) -> None:
-        """Let go of the file alone, which a child of the process that has the folder does."""
+        """Close the lock file without releasing the lock, in a child of the process that holds it."""
         os.close(self._file)

@@ -1,7 +1,7 @@
-"""Numbers in fewer bytes, and every bit of them back: decimals as whole numbers, single precision, and probabilities deflated.
+"""Lossless compression of numbers: decimals as integers, single precision, and deflated probabilities.
 
-The first byte says how: 0 to 6 are whole numbers over this power of 10, of as many bytes as the second byte says; SINGLE is float32, DEFLATED zlib.
-A decimal in JSON is the double next to k / 10^d, which is what the division gives.
+The first byte is the format: 0 to 6 for integers divided by this power of 10, with the width in bytes in the second byte; SINGLE for float32,
+DEFLATED for zlib. A decimal in JSON is the double nearest to k / 10^d, which is what the division gives.
 """
 
 from __future__ import annotations
@@ -11,21 +11,24 @@ from typing import Any
 
 import numpy as np
 
-SHORTEST, SHORTEST_DEFLATED = 32, 128  # bytes: what is shorter is not packed
-LONGEST = 2**20  # bytes that are inflated: more than the probabilities of a decision take
+SHORTEST, SHORTEST_DEFLATED = 32, 128  # bytes: shorter values are not packed
+LONGEST = 2**20  # bytes after decompression: more than the probabilities of any decision
 SINGLE, DEFLATED = 32, 64
 _WHOLE: dict[int, np.dtype[Any]] = {1: np.dtype("<i1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
 _POWERS = [10.0**places for places in range(7)]
 
 
-@np.errstate(over="ignore", invalid="ignore")  # a text may look like any numbers
+@np.errstate(over="ignore", invalid="ignore")  # a text may decode to any numbers
 def pack_numbers(stored: bytes) -> bytes | None:
-    """Return a list of doubles in fewer bytes; None if a bit would be lost, or if it is no such list."""
+    """Return an encoded list of doubles in fewer bytes; None if that is not possible without loss.
+
+    Also None if `stored` is too short, or no such list.
+    """
     if len(stored) < SHORTEST or len(stored) % 8:
         return None
     numbers = np.frombuffer(stored, "<f8")
     largest = float(max(numbers.max(), -numbers.min()))
-    # Where the largest is no decimal of so many places, the others need not be looked at.
+    # If the largest is no decimal of this many places, the others need no check.
     for places, power in enumerate(_POWERS if largest < 2**31 else ()):
         whole = round(largest * power)
         if whole / power == largest and whole < 2**31:
@@ -38,13 +41,13 @@ def pack_numbers(stored: bytes) -> bytes | None:
 
 
 def pack_probabilities(stored: bytes) -> bytes | None:
-    """Return the probabilities of many classes, few of which are different, in fewer bytes; None where that gains nothing."""
+    """Return probabilities in fewer bytes, if many of them are equal; None if that saves nothing."""
     packed = bytes((DEFLATED,)) + zlib.compress(stored, 1) if len(stored) >= SHORTEST_DEFLATED else stored
     return packed if len(packed) < len(stored) else None
 
 
 def unpack(packed: bytes) -> bytes | None:
-    """Return what was packed; None where nothing is packed so: the disk has changed it."""
+    """Return what was packed; None if it is not in a packed format, since the disk has altered it."""
     try:
         if packed[0] == DEFLATED:
             inflating = zlib.decompressobj()

@@ -1,6 +1,6 @@
 """The SQLite file of a log: its tables, how it is opened, and reading from it.
 
-What is in the file is compared with what must be before anything is read.
+The schema in the file is compared with the expected one before anything is read.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from onebit.service.store.rows import LATEST, NAMES, ROW_TYPES, DecisionRow, Fla
 from onebit.service.store.sqlite.packing import unpack
 
 FILE = "onebit.db"
-APPLICATION = 0x31626974  # "1bit": by which a database is known as a log
-BUSY_S = 2.0  # how long another program's lock on the file is waited for
+APPLICATION = 0x31626974  # "1bit": identifies the database as a log
+BUSY_S = 2.0  # wait for another program's lock on the file
 
 DAMAGED = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_FORMAT")
 
-# All rows share one count, `seq`: the order in which things happened. The writer sees to it that no number is there twice: each of its transactions
-# looks whose the log is (`owner`) and where it ends. Numbers of classes are places in the task's list, to which names are only added. x is eight
-# bytes a number, or JSON, or text, as the task's features say; what is packed (`packing`) stands in a column of its own, and its plain one is
-# empty. A revision says what stands in the place of a feedback from then on, nothing where `right` is null. What is forgotten leaves a keyed hash
-# of its id. `bases` has the state of a task's learner from which on its rows are followed, where what was learnt from rows that are gone is kept;
-# and `erasure` has the key of the hashes, and whether what is gone may still be somewhere in the file.
+# All rows share one numbering, `seq`: the order in which things happened. The writer ensures that no number is used twice: each of its transactions
+# checks who owns the log (`owner`) and where it ends. Classes are indices into the task's list, which only grows. x is eight bytes per number, or
+# JSON, or text, depending on the task's features; a packed value (`packing`) is in a column of its own, and the plain column is then empty.
+# A revision replaces a feedback, or withdraws it if `right` is null. A forgotten decision leaves a keyed hash of its id. `bases` has the
+# learner state from which the rows of a task are followed, if what was learnt from deleted rows is kept; `erasure` has the key of the
+# hashes, and whether deleted content may still be somewhere in the file.
 _TYPES = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB", Flag: "INTEGER"}
 _COLUMNS = {
     table: define_columns(
@@ -91,7 +91,7 @@ _TRIGGERS = "".join(
 )
 VERSION = 1
 SCHEMA = f"{_TABLES}{_TRIGGERS}PRAGMA application_id = {APPLICATION};\nPRAGMA user_version = {VERSION};\n"
-# The decisions as they are read: what stands in `temp` is found first.
+# The decisions with packed values unpacked: SQLite finds a view in `temp` before the table.
 PACKED_COLUMNS = {name: f"packed_{name}" for name in ("probabilities", "x")}
 _COLUMNS_AS_READ = ", ".join(
     f"CASE WHEN {PACKED_COLUMNS[name]} IS NULL THEN {name} ELSE unpack({PACKED_COLUMNS[name]}) END AS {name}"
@@ -103,7 +103,7 @@ _AS_READ = f"CREATE TEMP VIEW decisions AS SELECT {_COLUMNS_AS_READ} FROM main.d
 
 
 def open_or_create(path: Path) -> sqlite3.Connection:
-    """A connection that writes to a log that is there, or is made now: as a whole, so that a crash leaves no half of it."""
+    """Return a writing connection to a log, which is created atomically if missing or empty."""
     if not path.exists() or path.stat().st_size == 0:
         with closing(sqlite3.connect(":memory:")) as new:
             new.executescript(SCHEMA)
@@ -112,7 +112,7 @@ def open_or_create(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_write(path: Path) -> sqlite3.Connection:
-    """A connection that writes to a log."""
+    """Return a connection that writes to an existing log."""
     connection = _connected(path, "rw")
     try:
         _check(connection, path)
@@ -125,7 +125,7 @@ def connect_to_write(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection:
-    """A connection that only reads; the file must be there."""
+    """Return a read-only connection; raise InputError if the file is missing."""
     if not path.is_file():
         folder = path.parent
         there = (
@@ -136,7 +136,7 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
             else "it is not there"
         )
         raise InputError(f"{folder} is not a folder of `onebit serve`: {there}")
-    # A folder that cannot be written to has no place for what readers of a file in use share; then it must not be in use.
+    # In a folder without write access SQLite cannot create the files that readers share; the log must then not be in use.
     alone = not os.access(path.parent, os.W_OK) and not path.with_name(f"{path.name}-wal").exists()
     try:
         connection = _connected(path, "ro&immutable=1" if alone else "ro")
@@ -159,16 +159,16 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
         uri=True,
         timeout=BUSY_S,
         isolation_level=None,
-        check_same_thread=False,  # whoever shares one sees to it that one thread uses it at a time
+        check_same_thread=False,  # callers ensure that one thread uses it at a time
     )
-    # The file may come from anywhere: what its schema says runs nothing, and a page that is no page is an error.
+    # The file may come from anywhere: nothing in its schema may run code, and damaged pages raise errors.
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA cell_size_check = ON")
     return connection
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Refuse a file that has not the tables of a log, or something else beside them: a view, or a trigger that does something else."""
+    """Raise if the file is no log of this version, or its tables, views or triggers are not as expected."""
     application, version = (
         int(connection.execute(f"PRAGMA {one}").fetchone()[0]) for one in ("application_id", "user_version")
     )
@@ -187,7 +187,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
-    """Everything that the schema has, by name; but not the statistics that ANALYZE leaves, which only SQLite reads."""
+    """Return the schema by name, without the statistics of ANALYZE, which only SQLite reads."""
     rows = connection.execute("SELECT name, type, tbl_name, sql FROM sqlite_master").fetchall()
     return {
         str(name): (str(kind), str(table), " ".join(str(sql).split()))
@@ -204,13 +204,13 @@ def _expected() -> dict[str, tuple[str, str, str]]:
 
 
 def last_seq(connection: sqlite3.Connection) -> int:
-    """The number of the last row of the log; 0 where there is none."""
+    """Return the seq of the last row of the log, or 0 if it is empty."""
     found = [connection.execute(f"SELECT max(seq) FROM {table}").fetchone()[0] for table in NAMES]
     return max((one for one in found if one is not None), default=0)
 
 
 def last_time(connection: sqlite3.Connection) -> float:
-    """The time of the last row of the log; 0 where there is none. Rows whose time is none are passed over."""
+    """Return the time of the last row with a valid time, or 0."""
     newest = "WHERE typeof(time) = 'real' AND abs(time) <= ? ORDER BY seq DESC LIMIT 1"
     found = [
         connection.execute(f"SELECT seq, time FROM {table} {newest}", (LATEST,)).fetchone() or (0, 0.0)
@@ -220,7 +220,7 @@ def last_time(connection: sqlite3.Connection) -> float:
 
 
 def reason(error: Exception) -> str:
-    """Why the log cannot be written or read, for people."""
+    """Return why the log cannot be written or read, as a message."""
     name = getattr(error, "sqlite_errorname", "") or ""
     for start, meaning in (
         ("SQLITE_FULL", "the disk is full"),
@@ -238,14 +238,14 @@ def reason(error: Exception) -> str:
 
 
 def log_error(error: sqlite3.Error) -> LogError:
-    """What SQLite says, in the words of the log."""
+    """Return the LogError for an error of SQLite."""
     damaged = (getattr(error, "sqlite_errorname", None) or "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
     return LogError(reason(error), damaged=damaged)
 
 
 @contextmanager
 def as_log_errors() -> Iterator[None]:
-    """What SQLite raises meanwhile is a `LogError`."""
+    """Turn errors of SQLite into LogError."""
     try:
         yield
     except sqlite3.Error as error:
@@ -253,7 +253,7 @@ def as_log_errors() -> Iterator[None]:
 
 
 class SqliteDatabase:
-    """A connection that reads the file."""
+    """A read-only connection to the file."""
 
     def __init__(self, path: Path) -> None:
         self.connection = connect_to_read(path)
@@ -264,7 +264,7 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             if "decode to UTF-8" not in str(error):
                 raise log_error(error) from error
-        self.connection.text_factory = _text  # which takes its time
+        self.connection.text_factory = _text  # slower, hence only now
         try:
             with as_log_errors():
                 return taken(self.connection.execute(query, values))
@@ -284,5 +284,5 @@ class SqliteDatabase:
 
 
 def _text(stored: bytes) -> str | bytes:
-    """A text, or its bytes where it is none."""
+    """Decode a text, or return its bytes if it is not valid UTF-8."""
     return stored.decode() if is_utf8(stored) else stored

@@ -1,4 +1,4 @@
-"""A log in a folder of this machine, which belongs to one process at a time."""
+"""A log in a folder of this machine, owned by one process at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STRAY = "is in a folder that has not the number of a task"
 
 
 class InlineInquiry:
-    """Reads at once, from a log that is as near as memory: a thread of its own would take longer than the answer."""
+    """Reads directly on the caller's thread: handing over to another would take longer than the answer."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -38,15 +38,15 @@ class InlineInquiry:
         return query(self._reader)
 
     def close(self) -> None:
-        """Leave the reader, which is another's, as it is."""
+        """Do nothing: the reader belongs to somebody else."""
 
 
 class SqliteStore:
-    """The folder: its database, and its snapshots."""
+    """A store in a folder: its database and its snapshots."""
 
     log_name = FILE
     shared = False
-    lease = "owner"  # one process has a folder, and is its leader
+    lease = "owner"  # the one process that owns a folder is its leader
     failing = None
     lag_s = 0.0
 
@@ -58,12 +58,12 @@ class SqliteStore:
         self.cache = DecisionCache()
 
     def take(self) -> None:
-        """Take the folder, which must be on a disk of this machine."""
+        """Lock the folder, which must be on a local disk."""
         refuse_network(self._folder)
         self._lock = FolderLock(self._folder)
 
     def check(self) -> None:
-        """Refuse a folder of which something is missing, before anything in it is changed."""
+        """Raise if parts of the folder are missing; nothing is changed."""
         check_files(self._path, self._folder / SNAPSHOTS)
         if self._path.exists() and self._path.stat().st_size:
             with closing(self.reader()) as reader:
@@ -74,7 +74,7 @@ class SqliteStore:
                 refuse_lost_rows(self.name, reader.last(), snapshots, advice)
 
     def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
-        """The version of the database, and what SQLite finds wrong with it; and what lies among the snapshots that is none."""
+        """Return the version of the database, and faults found by SQLite or among the snapshot files."""
         refuse_remains(self._path, self._folder / SNAPSHOTS)
         with closing(connect_to_read(self._path)) as connection, as_log_errors():
             found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
@@ -88,13 +88,13 @@ class SqliteStore:
             self._lock = None
 
     def forget(self) -> None:
-        """Let go of the lock's file in a child of the process that has the folder, which keeps it."""
+        """Close the lock file in a child of the process that owns the folder, which keeps the lock."""
         if self._lock is not None:
             self._lock.forget()
             self._lock = None
 
     def appender(self, committed: Callable[[int, Keys], None]) -> SqliteAppender:
-        """What adds rows; the database is made where there is none yet. Readers find the last rows in memory."""
+        """Return an appender; the database is created if missing. Readers find recent rows in memory."""
         appender = SqliteAppender(self._path, committed, self.cache)
         for one in self._folder.glob(f"{FILE}*"):
             match_folder_owner(one, self._folder)
@@ -106,10 +106,10 @@ class SqliteStore:
         return fill_log(self._path, tables)
 
     def start(self) -> None:
-        """Nobody else writes."""
+        """Do nothing: no other process writes."""
 
     def clock(self, reader: Reader, last: int) -> Clock:
-        """That of this machine, which goes on from the log's where it is a little behind."""
+        """Return this machine's clock, which continues from the log's last time if slightly behind it."""
         return Clock(reader.last_time(), last)
 
     def reader(self) -> Reader:
