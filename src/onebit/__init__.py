@@ -1,4 +1,4 @@
-"""onebit: online multiclass classification with bandit feedback: a learner is told "right" or "wrong", and no more.
+"""onebit: online multiclass classification from bandit feedback, which says only right or wrong.
 
     learner = onebit.BPA(classes=["sport", "politics", "tech"])
     decision = learner.decide(x)
@@ -17,7 +17,7 @@ from onebit.version import VERSION
 
 __version__ = VERSION
 
-# The public names beside the learner classes, and the modules that they are imported from when first used.
+# Public names besides the learner classes, and the modules that they are imported from on first use.
 HOMES = {
     "Learner": "onebit.learner.learner",
     "Decision": "onebit.learner.decision",
@@ -54,7 +54,7 @@ HOMES = {
     "coba": "onebit.coba",
 }
 
-logging.getLogger("onebit").addHandler(logging.NullHandler())  # who wants to see what is logged says so
+logging.getLogger("onebit").addHandler(logging.NullHandler())  # logging is off unless the application configures it
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""`python -m onebit` is the command line."""
+"""The command line as `python -m onebit`."""
 
 from onebit.cli import console
 

@@ -1,4 +1,4 @@
-"""onebit for coba: `CobaLearner`, any learner in a coba experiment, and coba's environments as streams.
+"""onebit for coba: any learner in a coba experiment, and coba's environments as streams.
 
 coba asks for one of the actions of a round and reports its reward. If actions have no features and rewards are from 0 to 1, actions are
 classes, those of a round are its candidates, and reward 1 is "right".
@@ -26,7 +26,9 @@ from onebit.rules import DEFAULT
 
 
 class CobaLearner:
-    """A learner for coba: the name of a rule or a `Rule` with its `options`, or a learner, from a copy of which it starts.
+    """A learner for coba.
+
+    `learner` is the name of a rule or a `Rule`, with its `options`, or a learner, which is copied.
 
     >>> learner = CobaLearner("bpa", seed=1, aggressiveness=0.01)
     >>> action, probability, kept = learner.predict([0.5, 1.0], ["left", "right"])
@@ -40,36 +42,43 @@ class CobaLearner:
             raise InputError("a learner brings its own seed and options")
         options = check_options(options, classes="the actions of the environment")
         self._template, self._options, self._seed = learner, options, 0 if seed is None else seed
-        self._names: dict[Any, ClassName] = {}  # of the actions, in their order
-        tried = learner if isinstance(learner, Learner) else self._make_learner((0, 1))  # bad options are found now
+        self._names: dict[Any, ClassName] = {}  # the class of each action, in order
+        # Bad options raise an error now, not in the first round.
+        tried = learner if isinstance(learner, Learner) else self._make_learner((0, 1))
         if tried.runtime.needs_labels:
             raise InputError(f"{tried.runtime.rule.title} learns from labels, and coba tells rewards")
         self._rule = tried.runtime.rule
-        self.learner: Learner | None = None  # once the actions are known
+        self.learner: Learner | None = None  # set once the actions are known
 
     @property
     def params(self) -> dict[str, Any]:
-        """Describe the learner for coba's tables."""
+        """The description of the learner for coba's tables."""
         if isinstance(self._template, Learner):
             runtime = self._template.runtime
             return {"family": f"onebit.{self._rule.title}", **runtime.parameters, "seed": runtime.seed}
         return {"family": f"onebit.{self._rule.title}", **self._options, "seed": self._seed}
 
     def predict(self, context: Any, actions: Sequence[Any]) -> tuple[Any, float, dict[str, Decision]]:
-        """Decide on one of the actions; its probability, and the decision, which coba hands back to `learn`."""
+        """Choose one of the actions; return it with its probability and the decision.
+
+        coba hands the decision back to `learn`.
+        """
         learner, names = self._prepare(context, actions)
         decision = learner.decide(row_of(context), among=names)
         return actions[names.index(decision.label)], decision.propensity, {"decision": decision}
 
     def score(self, context: Any, actions: Sequence[Any], action: Any) -> float:
-        """The probability of playing an action."""
+        """Return the probability of playing an action."""
         learner, names = self._prepare(context, actions)
         return learner.probabilities(row_of(context), among=names)[self._name_of(action)]
 
     def learn(
         self, context: Any, action: Any, reward: float, probability: float | None, decision: Decision | None = None
     ) -> None:
-        """Learn the reward of a decision, or, without one, of an action that somebody else played with this probability."""
+        """Learn the reward of a decision.
+
+        Without a decision, learn that of an action that another policy played with this probability.
+        """
         if self.learner is None:
             raise InputError("the actions are not known yet: let coba predict as well as learn")
         if decision is None:
@@ -78,15 +87,15 @@ class CobaLearner:
         self.learner.learn(decision, reward=reward)
 
     def _name_of(self, action: Any) -> ClassName:
-        """The class of an action that is known."""
+        """Return the class of a known action."""
         if hashable(action) not in self._names:
             raise InputError(f"there is no action {brief(action)}; the actions are {join_names(self._names)}")
         return self._names[hashable(action)]
 
     def _prepare(self, context: Any, actions: Sequence[Any]) -> tuple[Learner, list[ClassName]]:
-        """Return the learner, which the first round creates, and the classes of these actions."""
+        """Return the learner, creating it in the first round, and the classes of these actions."""
         if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
-            raise InputError("a batch is taken row by row")  # upon which coba gives its rows
+            raise InputError("a batch is taken row by row")  # coba reacts by passing single rows
         keys = keys_of(actions)
         if self.learner is None:
             names = names_of(keys)
@@ -97,7 +106,10 @@ class CobaLearner:
         return self.learner, [self._names[key] for key in keys]
 
     def _name_new_actions(self, learner: Learner, keys: list[Any]) -> dict[Any, ClassName]:
-        """Return the classes of actions that the first round did not have: a learner that was given may know them."""
+        """Return the classes of actions not seen in the first round.
+
+        Only a learner that was given may know them; otherwise raise InputError.
+        """
         names = {key: _name_action(key) for key in keys}
         if not isinstance(self._template, Learner) or not set(names.values()) <= set(learner.classes):
             raise InputError(
@@ -121,7 +133,7 @@ def hashable(action: Any) -> Any:
 
 
 def keys_of(actions: Sequence[Any] | None) -> list[Any]:
-    """The actions of a round as keys; refused where there is nothing to choose from."""
+    """Return the actions of a round as hashable keys; refuse actions that cannot be classes."""
     if not isinstance(actions, Sequence) or not actions:
         raise InputError("there are no actions to choose from: an action on a scale is no class")
     for action in actions:
@@ -131,7 +143,7 @@ def keys_of(actions: Sequence[Any] | None) -> list[Any]:
 
 
 def names_of(keys: list[Any]) -> dict[Any, ClassName]:
-    """The class of each action: its name, or of one-hot tuples the place of the one.
+    """Return the class of each action: its name, or the index of the 1 in a one-hot tuple.
 
     >>> names_of([(1, 0), (0, 1)]), names_of(["left", "right"])
     ({(1, 0): 0, (0, 1): 1}, {'left': 'left', 'right': 'right'})
@@ -155,7 +167,7 @@ def _features_error(key: Any) -> InputError:
 
 
 def row_of(context: Any) -> list[float] | dict[str, float]:
-    """A context as a row: numbers, or names and numbers; where there is none, a constant.
+    """Return a context as a row: numbers, or a dict of numbers; without a context, a constant.
 
     >>> row_of(None), row_of(2), row_of((1, (0, 1))), row_of({"a": 1})
     ([1.0], [2.0], [1.0, 0.0, 1.0], {'a': 1.0})
@@ -182,7 +194,7 @@ def _number(value: Any) -> float:
 
 
 def stream(environment: Any, **settings: Any) -> Stream:
-    """An environment of coba as a stream for `onebit.run` and `onebit.compare`, its actions as classes.
+    """Return a coba environment as a stream for `onebit.run` and `onebit.compare`; actions are classes.
 
     In every round one action must have reward 1 and the others 0, as supervised environments have it. Rounds come in the order of the
     environment unless another `order` is given; the further keywords are those of `onebit.stream`.
@@ -214,7 +226,10 @@ def stream(environment: Any, **settings: Any) -> Stream:
 def _read_round(
     interaction: Mapping[str, Any], names: dict[Any, ClassName]
 ) -> tuple[Any, ClassName, dict[Any, ClassName]]:
-    """The row, the class that is right, and the names of the actions, which are those of the rounds before."""
+    """Return the row, the right class, and the class of each action.
+
+    The actions must be those of the rounds before.
+    """
     context, actions, rewards = (interaction.get(part) for part in ("context", "actions", "rewards"))
     if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
         raise InputError("it is a batch: unbatch() the environment")

@@ -1,4 +1,4 @@
-"""What onebit raises: kinds of `OnebitError`, each also of the kind that Python has for it. And what it warns with."""
+"""The errors and the warning of onebit: each error is an `OnebitError` and a matching built-in one."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class OnebitError(Exception):
-    """The base class of all errors of onebit; the message says what is wrong, where, and what would be right."""
+    """The base class of all errors of onebit; the message says what is wrong, where, and what is right."""
 
 
 class InputError(OnebitError, ValueError):
-    """Something given to onebit cannot be used: an argument, a file, a row, a field."""
+    """An argument, file, row or field given to onebit cannot be used."""
 
 
 class MissingExtraError(OnebitError, ImportError):
-    """A package is needed that is not installed; the message says with which extra it comes."""
+    """A required package is not installed; the message names the extra that contains it."""
 
 
 class NetworkError(OnebitError, ConnectionError):
@@ -27,15 +27,15 @@ class NetworkError(OnebitError, ConnectionError):
 
 
 class OutOfMemoryError(OnebitError, MemoryError):
-    """There is not enough memory for what was asked; the message says for what."""
+    """There is not enough memory for an operation; the message says which."""
 
 
-MOST_SHOWN = 200  # characters of what was given, in a sentence about it
-MOST_NAMED = 50  # names in a sentence: all learners and options, but not the columns of a wide table
+MOST_SHOWN = 200  # characters of a quoted value in a message
+MOST_NAMED = 50  # names in a message: enough for all learners and options, not for the columns of a wide table
 
 
 def truncate(text: str, most: int = MOST_SHOWN) -> str:
-    """A text, cut where it is long.
+    """Return a text, cut if it is longer than `most` characters.
 
     >>> truncate("abcdef", 3), truncate("abc", 3)
     ('abc...', 'abc')
@@ -44,7 +44,7 @@ def truncate(text: str, most: int = MOST_SHOWN) -> str:
 
 
 class OnebitWarning(UserWarning):
-    """Something works, but perhaps not as you expect."""
+    """A warning that something works, but perhaps not as you expect."""
 
 
 _SHORT = reprlib.Repr()
@@ -53,7 +53,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
 
 def brief(value: object) -> str:
-    """A value for a sentence: never more than a line of it, however large it is.
+    """Return a value's representation for a message, shortened to at most a line.
 
     >>> brief("yes"), brief(list(range(1000)))
     ("'yes'", '[0, 1, 2, 3, 4, 5, ...]')
@@ -62,7 +62,7 @@ def brief(value: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The end of a sentence about an unknown name: the nearest known one, or all of them.
+    """Return the end of a message about an unknown name: the nearest known name, or all of them.
 
     >>> nearest("bandtron", ["banditron", "bpa"])
     "did you mean 'banditron'?"
@@ -76,16 +76,18 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is nearest to one that is unknown, if there is one near it."""
+    """Return the known name that is most similar to an unknown one; None if none is similar."""
     folded = {one.lower(): one for one in known}
     close = difflib.get_close_matches(name[:MOST_SHOWN].lower(), folded, n=1)
     return folded[close[0]] if close else None
 
 
 def clean_lines(said: object) -> list[str]:
-    """What another program said, line by line, without the colours of a terminal: Numba has them where Ray is imported.
+    r"""Return the lines of another program's output, without terminal colours and blank lines.
 
-    >>> clean_lines("\\x1b[1mno such function\\x1b[0m\\n\\n  File x.py:")
+    Numba's errors have colours if Ray is imported.
+
+    >>> clean_lines("\x1b[1mno such function\x1b[0m\n\n  File x.py:")
     ['no such function', 'File x.py:']
     """
     lines = (line.strip() for line in _COLOURS.sub("", str(said)).splitlines())

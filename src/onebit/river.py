@@ -1,4 +1,4 @@
-"""onebit for river: `RiverClassifier`, any rule with `learn_one` and `predict_one`, and river's data sets as streams.
+"""onebit for river: any rule with `learn_one` and `predict_one`, and river's data sets as streams.
 
 `learn_one(x, y)` is a round: the learner plays a label, and is told whether that was y. It is told the label itself only with
 `feedback="label"`, and when the label is new.
@@ -41,8 +41,8 @@ class RiverClassifier(base.Classifier):
     `rule` is the name of a rule, `options` are the keyword arguments of its learner class. A new label becomes a class once its
     round is over; with `classes` all of them are known from the beginning, and the learner gets only one bit per round. With `features`, the
     names of all features, rows are dense, which suits tables best: a feature missing from a row is 0, and an unknown one is refused.
-    Without, features may come and go, and rows are sparse. `predict_one` is the label considered best, without exploration; wrong labels
-    played while learning are counted in `mistakes`.
+    Without `features`, features may come and go, and rows are sparse. `predict_one` returns the label considered best, without exploration;
+    `mistakes` counts the wrong labels played while learning.
 
     >>> model = RiverClassifier(classes=("no", "yes"), seed=1)
     >>> for x, y in [({"hot": 1.0}, "no"), ({"cold": 1.0}, "yes")] * 20:
@@ -62,16 +62,16 @@ class RiverClassifier(base.Classifier):
     ) -> None:
         self.rule, self.classes, self.features, self.feedback = rule, classes, features, feedback
         self.options, self.seed = options, seed
-        self.mistakes = 0  # of the labels played; with labels none is
+        self.mistakes = 0  # wrong labels played; stays 0 with feedback="label"
         self._believes = rule_named(rule).belief is not None
         self._drawn = secrets.randbits(62) if seed is None else seed
         self._columns = None if features is None else {name: column for column, name in enumerate(features)}
         if self._columns is not None and not 0 < len(self._columns) == len(features or ()):
             raise InputError(f"features is {brief(features)}, but must name each feature once, and at least one")
-        self._labels: list[Any] = []  # by the number of their class
+        self._labels: list[Any] = []  # river's labels by class index
         self._numbers: dict[Any, int] = {}
-        self.learner: Learner | None = None  # once there are two classes
-        self._make_learner()  # bad options are found now
+        self.learner: Learner | None = None  # set once there are two classes
+        self._make_learner()  # raises an error for bad options now
         for label in classes or ():
             self._add_label(label)
 
@@ -86,7 +86,7 @@ class RiverClassifier(base.Classifier):
             raise InputError(f"y is {brief(y)}, but must be one label")
         if self.feedback == "label":
             if y not in self._numbers:
-                (self.learner or self._make_learner()).best(row)  # a row that is refused brings no class
+                (self.learner or self._make_learner()).best(row)  # checks the row, so that a refused row adds no class
             self._add_label(y)
             if self.learner is not None:
                 self.learner.teach([row], [self._numbers[y]])
@@ -99,13 +99,13 @@ class RiverClassifier(base.Classifier):
         self._add_label(y)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """The label that the learner considers best; None before any is known."""
+        """Return the label that the learner considers best; None before any is known."""
         if self.learner is None:
             return self._labels[0] if self._labels else None
         return self._labels[int(self.learner.best(self._to_row(x)))]
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """The rule's belief that each label is right; not how often it would be played."""
+        """Return the rule's belief that each label is right; not how often it would be played."""
         if not self._believes:
             raise NotImplementedError(no_belief_message(rule_named(self.rule).title))
         if self.learner is None:
@@ -127,7 +127,7 @@ class RiverClassifier(base.Classifier):
         return values
 
     def _add_label(self, label: Any) -> None:
-        """Add a class for a label that is new."""
+        """Add a class for a new label."""
         if label in self._numbers:
             return
         if self.learner is not None:
@@ -138,7 +138,7 @@ class RiverClassifier(base.Classifier):
         self._labels.append(label)
 
     def _make_learner(self) -> Learner:
-        """Return a learner of the first two classes, which knows nothing yet."""
+        """Return a new learner of the first two classes."""
         learner = Learner(
             self.rule, classes=2, seed=self._drawn, **check_options(self.options, classes="classes", seed="seed")
         )
@@ -147,7 +147,7 @@ class RiverClassifier(base.Classifier):
 
 
 def named(x: Mapping[Any, Any]) -> dict[str, Any]:
-    """The features of river, whose names may be of any kind, with strings for names; what is no number is refused.
+    """Return river's features with strings for names; raise InputError for values that are not numbers.
 
     >>> named({0: 1.5, "size": 2})
     {'0': 1.5, 'size': 2}
@@ -163,11 +163,12 @@ def named(x: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **settings: Any) -> Stream:
-    """A data set of river, or any pairs of a dict and a label, as a stream for `onebit.run` and `onebit.compare`.
+    """Return a river data set as a stream for `onebit.run` and `onebit.compare`.
 
-    Rows come in the order of the data set, as river has them, unless another `order` is given; the further keywords are those of
-    `onebit.stream`. `rounds` takes so many rows, and needs to be given where there is no end to them. Where all rows have the same
-    features they are read as a table, with its columns in the order of the first row, and as sparse rows elsewhere.
+    Any iterable of pairs of a dict and a label will do. Rows come in the order of the data set, as in river, unless
+    another `order` is given; the further keywords are those of `onebit.stream`. `rounds` limits the number of rows, and
+    is required for endless data sets. If all rows have the same features they are read as a table, with its columns in
+    the order of the first row, otherwise as sparse rows.
 
     >>> stream(datasets.Phishing(), rounds=100)
     Stream(Phishing, 100 rounds, order=file)

@@ -1,4 +1,4 @@
-"""onebit for scikit-learn: `BanditClassifier`, any rule as a classifier with `fit`, `partial_fit` and `predict`.
+"""onebit for scikit-learn: any rule as a classifier with `fit`, `partial_fit` and `predict`.
 
 Like every scikit-learn classifier it is given labelled rows, and turns each into a round: the learner plays a label, and is told whether
 that was right. It is told the label itself only with `feedback="label"`.
@@ -41,7 +41,7 @@ _MOST_SEEDS = np.iinfo(np.int32).max
 
 
 def rule_of(classifier: BanditClassifier) -> Rule | None:
-    """Return the rule that a classifier names; None where there is no such rule, which `fit` refuses."""
+    """Return the rule that a classifier names; None if there is no such rule, which `fit` refuses."""
     try:
         return rule_named(classifier.rule) if isinstance(classifier.rule, str) else classifier.rule
     except OnebitError:
@@ -49,7 +49,7 @@ def rule_of(classifier: BanditClassifier) -> Rule | None:
 
 
 def has_belief(classifier: BanditClassifier) -> bool:
-    """Return True if there is a `predict_proba`; say why where there is none."""
+    """Return True if the classifier has `predict_proba`; raise AttributeError with the reason if not."""
     rule = rule_of(classifier)
     if isinstance(rule, Rule) and rule.belief is None:
         raise AttributeError(f"{no_belief_message(rule.title)}; there is no predict_proba")
@@ -57,7 +57,10 @@ def has_belief(classifier: BanditClassifier) -> bool:
 
 
 def has_scores(classifier: BanditClassifier) -> bool:
-    """Return True if there is a `decision_function`, a score for each class where there is no belief; say why where there is none."""
+    """Return True if the classifier has `decision_function`; if not, raise AttributeError with the reason.
+
+    A rule has it if it has a score for each class and no belief.
+    """
     rule = rule_of(classifier)
     if not isinstance(rule, Rule):
         return True
@@ -65,7 +68,7 @@ def has_scores(classifier: BanditClassifier) -> bool:
         raise AttributeError(f"{rule.title} has beliefs in the classes: predict_proba gives them")
     try:
         own = {name: value for name, value in check_options(classifier.options).items() if name in rule.parameters}
-        params, _ = rule.settle(4, own)  # with 3 classes there are as many pairs
+        params, _ = rule.settle(4, own)  # 4, because 3 classes have as many pairs as classes
     except OnebitError:
         return True
     if rule.heads(params) != 4:
@@ -76,12 +79,12 @@ def has_scores(classifier: BanditClassifier) -> bool:
 class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that learns from right and wrong, or with `feedback="label"` from labels.
 
-    `rule` is the name of a rule, or a `Rule` of your own, `options` are the keyword arguments of its learner class: the rule's parameters,
-    and `bias`, `kernel`, `exploration_floor` and the like. `fit` begins anew and goes through the rows once, in an order drawn from
-    `random_state` unless `shuffle` is False; `partial_fit` goes on, in the order given. A whole `random_state` is the learner's seed.
+    `rule` is the name of a rule, or a `Rule` of your own; `options` are the keyword arguments of its learner class: the rule's parameters,
+    and `bias`, `kernel`, `exploration_floor` and the like. `fit` starts over and goes through the rows once, in an order drawn from
+    `random_state` unless `shuffle` is False; `partial_fit` continues, in the order given. An integer `random_state` is the learner's seed.
 
-    After fitting, `learner_` is the learner, with all that onebit has for one: `learner_.describe()` says how often it was wrong on the
-    way, `learner_.save(path)` keeps it, and `learner_.decide(x)` goes on exploring.
+    After fitting, `learner_` is the onebit learner: `learner_.describe()` says how often it was wrong on the
+    way, `learner_.save(path)` saves it, and `learner_.decide(x)` continues to explore.
 
     >>> from sklearn.datasets import load_iris
     >>> X, y = load_iris(return_X_y=True)
@@ -108,12 +111,12 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --- learning --------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Begin anew, and go through the rows once."""
+        """Start over, and go through the rows once."""
         X, y = self._check_rows(X, y, reset=True)
         classes, labels = np.unique(y, return_inverse=True)
         learner = self._make_learner(classes)
         order = NOTHING
-        if self.shuffle:  # as `onebit.run` with this seed
+        if self.shuffle:  # in the same order as `onebit.run` with this seed
             streamed = stream(X, labels, classes=range(len(classes)), order="shuffle", seed=learner.runtime.seed)
             order = streamed.schedule(streamed.data(streamed.seed), streamed.seed).order
         self._walk_rows(learner, X, labels.astype(np.int64), order)
@@ -121,7 +124,10 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Iterable[Any] | None = None) -> Self:
-        """Go on with more rows, in this order; the first call needs all `classes` that there will be. If a row is refused, none is learnt."""
+        """Continue with more rows, in this order; if a row is refused, none is learnt.
+
+        The first call needs all `classes` that there will be.
+        """
         first = not hasattr(self, "learner_")
         X, y = self._check_rows(X, y, reset=first)
         if first and classes is None:
@@ -146,13 +152,13 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _check_rows(self, X: Any, y: Any, reset: bool) -> tuple[Any, NDArray[Any]]:
-        """Return rows and labels as scikit-learn checks them."""
+        """Return rows and labels, validated by scikit-learn."""
         X, y = validate_data(self, X, y, accept_sparse="csr", reset=reset)
         check_classification_targets(y)
         return X, y
 
     def _make_learner(self, classes: NDArray[Any]) -> Learner:
-        """Return a learner that knows nothing yet."""
+        """Return a new learner of these classes."""
         options = check_options(self.options, classes="y", seed="random_state")
         state = self.random_state
         whole = isinstance(state, int | np.integer)
@@ -162,7 +168,7 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return learner
 
     def _walk_rows(self, learner: Learner, X: Any, labels: NDArray[np.int64], order: NDArray[np.int64]) -> None:
-        """Walk the rows in one call of the compiled loop; if one is refused, the learner is as it was."""
+        """Learn from all rows in one call of the compiled loop; if a row is refused, change nothing."""
         runtime = learner.runtime
         if self.feedback == "label":
             names = [learner.classes[label] for label in (labels[order] if len(order) else labels)]
@@ -178,19 +184,22 @@ class BanditClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     # --- predicting ------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """The class that the learner thinks best for each row, without exploring."""
+        """Return the class that the learner considers best for each row, without exploring."""
         rows = self._rows(X)
         return np.asarray(self.classes_[best_classes(self.learner_.runtime, rows)])
 
     @available_if(has_belief)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """The probability that each class is right, as the rule believes. It is not how often the learner would play it."""
+        """Return the rule's belief that each class is right; not how often it would be played."""
         rows = self._rows(X)
         return believe_rows(self.learner_.runtime, rows)
 
     @available_if(has_scores)  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """For rules that have scores and no belief: the score of each class, or with two classes by how much the second leads."""
+        """Return the score of each class; with two classes, the second's lead over the first.
+
+        Only for rules that have scores and no belief.
+        """
         rows = self._rows(X)
         scores = score_rows(self.learner_.runtime, rows)[:, : len(self.classes_)]
         return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 else scores

@@ -1,4 +1,4 @@
-"""The version of this package, without importing anything else of it."""
+"""The version of this package; importing it loads nothing else of onebit."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+((a|b|rc)[0-9]+)?(\.dev[0-9]+)?")
 
 
 def is_version(value: object) -> bool:
-    """Return True for a version of onebit, such as 1.0.0."""
+    """Return True if a value is a version number of onebit, such as 1.0.0."""
     return isinstance(value, str) and _VERSION.fullmatch(value) is not None

@@ -1,9 +1,9 @@
-"""What every learner must do, as checks that anyone can run on a learner of their own.
+"""Checks of what every learner must do, which anyone can run on their own learner.
 
     onebit.checks.check_learner(lambda **options: onebit.Learner(my_rule, **options))
 
-A factory takes `classes` and the common options of a learner (`seed`, `space`, `dtype`, ...) and makes a fresh one. Each check is
-a function of a factory that raises an AssertionError; `CHECKS` lists them.
+A factory takes `classes` and the common options of a learner (`seed`, `space`, `dtype`, ...) and returns a new learner. Each check is
+a function of a factory that raises an AssertionError if it fails; `CHECKS` lists them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CHECKS: dict[str, Callable[[Factory], None]] = {
 
 
 def check_learner(factory: Factory, skip: Collection[str] = ()) -> None:
-    """Run every check but those named in `skip`; the first that fails is named.
+    """Run every check except those named in `skip`; the error names the first that fails.
 
     >>> import onebit
     >>> check_learner(lambda **options: onebit.Perceptron(**options), skip=["same_in_another_process"])

@@ -1,4 +1,4 @@
-"""Checks of decisions: which class, with which probability, among which candidates, and that deciding changes nothing."""
+"""Checks of decisions: their labels, probabilities and candidates, and that deciding changes nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onebit.learner.learner import Learner, copy_learner
 
 
 def check_decides_before_learning(factory: Factory) -> None:
-    """A fresh learner names one of its classes, with its probability."""
+    """Check that a new learner plays one of its classes, with a valid propensity."""
     learner = factory(classes=NAMES)
     decision = learner.decide(np.ones(WIDTH) / math.sqrt(WIDTH))
     assert decision.label in NAMES
@@ -22,7 +22,7 @@ def check_decides_before_learning(factory: Factory) -> None:
 
 
 def check_decide_is_pure(factory: Factory) -> None:
-    """Deciding with an id, asking for probabilities and for the best change nothing, and asking again gives the same."""
+    """Check that deciding with an id, `probabilities` and `best` are repeatable and change nothing."""
     learner = trained(factory)
     before = state(learner)
     for x in rows(5, seed=1)[0]:
@@ -35,7 +35,7 @@ def check_decide_is_pure(factory: Factory) -> None:
 
 
 def check_number_is_all_that_moves(factory: Factory) -> None:
-    """Deciding without an id takes the next number, and nothing else moves."""
+    """Check that deciding without an id uses the next number and changes nothing else."""
     learner = trained(factory)
     before = state(learner)
     decision = learner.decide(rows(1)[0][0])
@@ -45,7 +45,7 @@ def check_number_is_all_that_moves(factory: Factory) -> None:
 
 
 def check_probabilities(factory: Factory) -> None:
-    """Probabilities sum to one, keep their floor, and are the propensities of decisions."""
+    """Check that probabilities sum to one, keep their floor, and are the propensities of decisions."""
     learner = trained(factory)
     exploration = getattr(learner.runtime.model.params, "exploration", 0.0)
     floor = 0.0 if math.isnan(exploration) else exploration / len(NAMES)
@@ -59,9 +59,9 @@ def check_probabilities(factory: Factory) -> None:
 
 
 def check_frequencies(factory: Factory) -> None:
-    """Over many ids labels are played, and called best, as often as the probabilities say, ties included.
+    """Check that over many ids labels are played as often as the probabilities say, ties included.
 
-    Each of a few hundred frequencies is within 5.5 standard deviations: a right learner fails once in about 100,000 times.
+    Each of a few hundred frequencies must be within 5.5 standard deviations: a correct learner fails about once in 100,000 runs.
     """
     count = 4000
     for learner in (factory(classes=NAMES), trained(factory)):
@@ -79,7 +79,7 @@ def check_frequencies(factory: Factory) -> None:
 
 
 def takes_candidates(learner: Learner) -> bool:
-    """Whether a learner plays among some of its classes; one that does not says so."""
+    """Return True if a learner can choose among some classes; if not, check that it says so."""
     if learner.runtime.rule.takes_candidates:
         return True
     x = rows(1)[0][0]
@@ -89,7 +89,10 @@ def takes_candidates(learner: Learner) -> bool:
 
 
 def check_candidates(factory: Factory) -> None:
-    """Outside of the candidates probabilities are 0, inside they sum to one, and all classes are no candidates at all."""
+    """Check that probabilities are 0 outside the candidates and sum to one inside.
+
+    Naming all classes as candidates must equal naming none.
+    """
     learner = trained(factory)
     if not takes_candidates(learner):
         return
@@ -109,10 +112,10 @@ def check_candidates(factory: Factory) -> None:
 
 
 def check_frequencies_among(factory: Factory) -> None:
-    """Over many ids candidates are played as often as the probabilities say, by a chi-square test.
+    """Check by a chi-square test that candidates are played as often as the probabilities say.
 
-    Of three candidates the statistic exceeds 30 once in e^15 times, and there are four of them: a right learner fails less than once in
-    100,000 times.
+    With three candidates the statistic exceeds 30 with probability e^-15, and there are four tests: a correct learner fails less than once in
+    100,000 runs.
     """
     count, among = 1500, NAMES[1:4]
     for learner in (factory(classes=NAMES), trained(factory)):
@@ -123,7 +126,7 @@ def check_frequencies_among(factory: Factory) -> None:
             expected = {name: count * learner.probabilities(x, among=among)[name] for name in among}
             seen = {name: sum(decision.label == name for decision in decisions) for name in among}
             assert sum(seen.values()) == count
-            rare = [name for name in among if expected[name] < 25.0]  # too few for the statistic
+            rare = [name for name in among if expected[name] < 25.0]  # too rare for the chi-square statistic
             statistic = sum((seen[name] - expected[name]) ** 2 / expected[name] for name in among if name not in rare)
             assert statistic <= 30.0, f"played {seen}, and probabilities says {expected}"
             hoped = sum(expected[name] for name in rare)
@@ -131,7 +134,10 @@ def check_frequencies_among(factory: Factory) -> None:
 
 
 def check_batches_among(factory: Factory) -> None:
-    """Candidates, one list for all or one a row, in batches as one by one, over JSON and from the log of another learner."""
+    """Check that candidates work alike in batches and one by one, as one list or a list for each row.
+
+    This includes decisions that were sent as JSON.
+    """
     X, y = rows(30, seed=22)
     one = trained(factory)
     if not takes_candidates(one):
@@ -151,7 +157,7 @@ def check_batches_among(factory: Factory) -> None:
 
 
 def check_one_candidate(factory: Factory) -> None:
-    """A round with one candidate is feedback; only who says so learns from it."""
+    """Check that a round with one candidate counts as feedback, and teaches only rules that say so."""
     learner = trained(factory)
     if not takes_candidates(learner):
         return
@@ -166,7 +172,10 @@ def check_one_candidate(factory: Factory) -> None:
 
 
 def check_retired_class(factory: Factory) -> None:
-    """A class that was removed is never played again; what was decided before is still learnt, and its place is kept."""
+    """Check that a removed class is never played again.
+
+    Decisions made before are still learnt, and the class keeps its place.
+    """
     learner = trained(factory)
     if not takes_candidates(learner):
         return
@@ -185,7 +194,7 @@ def check_retired_class(factory: Factory) -> None:
 
 
 def check_candidates_are_refused(factory: Factory) -> None:
-    """None, unknown ones and what is no list get a sentence, and nothing moves."""
+    """Check that empty, unknown and malformed candidates raise an error and change nothing."""
     learner = trained(factory)
     if not takes_candidates(learner):
         return

@@ -1,4 +1,4 @@
-"""Rows and learners for the checks to work with, and what a learner is, for comparison."""
+"""Example rows and learners for the checks, and helpers to compare learners."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WIDTH = 6
 
 
 def rows(count: int, seed: int = 0, classes: int = len(NAMES), width: int = WIDTH) -> tuple[Array, Array]:
-    """Rows around class centres, with noise, at most 1 long."""
+    """Return rows of length 1 scattered around class centres, and the class index of each."""
     generator = np.random.default_rng([seed, classes, width])
     centres = generator.normal(size=(classes, width))
     y = generator.integers(0, classes, size=count)
@@ -29,7 +29,10 @@ def rows(count: int, seed: int = 0, classes: int = len(NAMES), width: int = WIDT
 
 
 def easy_rows(count: int) -> tuple[Array, Array]:
-    """Five well separated classes on the coordinate axes, with a little noise, at most 1 long."""
+    """Return rows of length 1 near the coordinate axes, one axis for each of five classes.
+
+    The class index of each row is returned too.
+    """
     generator = np.random.default_rng(19)
     y = generator.integers(0, len(NAMES), size=count)
     X = np.eye(len(NAMES))[y] + 0.05 * generator.normal(size=(count, len(NAMES)))
@@ -37,10 +40,10 @@ def easy_rows(count: int) -> tuple[Array, Array]:
 
 
 def csr_rows(X: Array) -> Iterator[Any]:
-    """Rows in CSR form, one at a time."""
+    """Return rows in CSR form, one at a time."""
 
     class Row:
-        """A CSR row by its attributes, as SciPy has them."""
+        """A CSR row with SciPy's attributes."""
 
         def __init__(self, x: Array) -> None:
             self.indices = np.flatnonzero(x).astype(np.int32)
@@ -52,17 +55,17 @@ def csr_rows(X: Array) -> Iterator[Any]:
 
 
 def feature_names(width: int = WIDTH) -> list[str]:
-    """Feature names whose order is that of the columns."""
+    """Return feature names whose alphabetical order is that of the columns."""
     return [f"f{column:03d}" for column in range(width)]
 
 
 def few(row: int) -> list[str]:
-    """Some of the names, by the number of a row: one to four."""
+    """Return one to four of the class names, depending on the index of the row."""
     return [name for place, name in enumerate(NAMES) if (1 + row % 30) >> place & 1]
 
 
 def played(learner: Learner, X: Any, y: Array) -> list[tuple[Any, ...]]:
-    """Step a learner through rows; what it decided."""
+    """Run a learner through labelled rows; return the numbers of each decision."""
     seen = []
     for x, label in zip(X, y, strict=True):
         decision = learner.decide(x)
@@ -72,20 +75,20 @@ def played(learner: Learner, X: Any, y: Array) -> list[tuple[Any, ...]]:
 
 
 def trained(factory: Factory, count: int = 60, **options: Any) -> Learner:
-    """A learner that has learnt something."""
+    """Return a learner that has learnt from `count` rows."""
     learner = factory(classes=NAMES, **options)
     played(learner, *rows(count))
     return learner
 
 
 def state(learner: Learner) -> dict[str, Any]:
-    """All that a learner is, for comparison."""
+    """Return the complete state of a learner, for comparison."""
     manifest, arrays = dump_state(learner.runtime)
     return {**manifest, **{name: array.tobytes() for name, array in arrays.items()}}
 
 
 def spaces_of(factory: Factory) -> tuple[str, ...]:
-    """The spaces that a learner can have; one with full matrices takes dense rows alone."""
+    """Return the spaces that a learner supports; one with full matrices takes only dense rows."""
     try:
         factory(classes=NAMES, features=WIDTH, space="sparse")
     except OnebitError:
@@ -94,7 +97,7 @@ def spaces_of(factory: Factory) -> tuple[str, ...]:
 
 
 def refused(action: Callable[[], object]) -> str:
-    """The sentence with which an action is refused."""
+    """Return the message of the error that an action raises; fail if it raises none."""
     try:
         action()
     except OnebitError as error:

@@ -1,4 +1,4 @@
-"""Checks of what a learner is given: any form and size of x, and bad rows."""
+"""Checks of input: rows of any form and size, and invalid rows."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ from onebit.checks.examples import (
 
 
 def check_forms(factory: Factory) -> None:
-    """Dense, CSR and dict rows give the same decisions; CSR and dict the same weights, bit for bit, in any order of names.
+    """Check that dense, CSR and dict rows give the same decisions.
 
-    A learner that is composed looks at dense rows in other ways than at sparse ones, and where it chooses between them, treats columns as dense that are
-    filled like these, and names never: it is told.
+    CSR and dict rows must also give the same weights, bit for bit, whatever the order of the names. A composite learner
+    uses other views for dense rows than for sparse ones, and chooses the form itself unless `space` is given; the check
+    sets it.
     """
     if len(spaces_of(factory)) == 1:
         return
@@ -35,7 +36,7 @@ def check_forms(factory: Factory) -> None:
     X[X < -0.4] = 0.0
     columns = feature_names()
     dicts = [{name: value for name, value in zip(columns, x, strict=True) if value} for x in X.tolist()]
-    # Every name in the first dict, so that the vocabulary is the columns, in order.
+    # The first dict has every name, so that the vocabulary lists the columns in order.
     dicts[0] = dict(zip(columns, X[0].tolist(), strict=True))
     backwards = [dict(reversed(entries.items())) for entries in dicts]
     options = {"classes": NAMES, "dtype": "float64"}
@@ -51,7 +52,10 @@ def check_forms(factory: Factory) -> None:
 
 
 def check_column_order(factory: Factory) -> None:
-    """The order of the columns does not matter, up to rounding; to a learner that draws random features it does."""
+    """Check that the order of columns does not matter, up to rounding.
+
+    It does matter to a composite learner, which draws random features.
+    """
     X, y = rows(80, seed=11)
     turned = np.random.default_rng(1).permutation(WIDTH)
     first, second = factory(classes=NAMES, dtype="float64"), factory(classes=NAMES, dtype="float64")
@@ -63,7 +67,7 @@ def check_column_order(factory: Factory) -> None:
 
 
 def check_arrays_of_any_kind(factory: Factory) -> None:
-    """Lists, float32 and float64, strided, reversed and read-only arrays are read alike."""
+    """Check that lists, float32, float64, strided, reversed and read-only arrays are read alike."""
     values = (np.arange(WIDTH) - 2.0) / 8.0
     strided = np.repeat(values, 2)[::2]
     fixed = values.copy()
@@ -75,7 +79,7 @@ def check_arrays_of_any_kind(factory: Factory) -> None:
 
 
 def check_zero_vector(factory: Factory) -> None:
-    """X = 0 is played by the usual distribution, and nothing is learnt from it, unless there is a constant feature."""
+    """Check that nothing is learnt from x = 0, unless there is a constant feature."""
     learner = trained(factory)
     if learner.runtime.rule.composite:
         return
@@ -87,7 +91,7 @@ def check_zero_vector(factory: Factory) -> None:
 
 
 def check_bad_rows(factory: Factory) -> None:
-    """NaN, infinity, wrong lengths and wrong types are refused with a sentence, and nothing moves."""
+    """Check that NaN, infinity, wrong lengths and wrong types raise an error and change nothing."""
     learner = trained(factory)
     before = state(learner)
     good = np.ones(WIDTH) / 3.0
@@ -106,7 +110,7 @@ def check_bad_rows(factory: Factory) -> None:
 
 
 def check_keeps_no_reference(factory: Factory) -> None:
-    """What a user does with an array after `decide` changes neither the decision nor what is learnt."""
+    """Check that changing an array after `decide` affects neither the decision nor what is learnt."""
     learner, other = trained(factory), trained(factory)
     x = rows(1, seed=12)[0][0]
     decision, unspoilt = learner.decide(x), other.decide(x.copy())
@@ -117,7 +121,7 @@ def check_keeps_no_reference(factory: Factory) -> None:
 
 
 def check_sizes(factory: Factory) -> None:
-    """Two classes, a hundred classes, one feature, a bias: all work."""
+    """Check that two classes, a hundred classes, a single feature and a bias all work."""
     for classes, width, bias in ((2, WIDTH, False), (100, WIDTH, True), (3, 1, False), (2, 1, True)):
         X, y = rows(120, classes=classes, width=width)
         composite = factory(classes=classes).runtime.rule.composite
@@ -128,7 +132,10 @@ def check_sizes(factory: Factory) -> None:
 
 
 def check_bias(factory: Factory) -> None:
-    """A bias is a constant feature, in either space, up to rounding; a learner that has one anyway refuses it."""
+    """Check that a bias equals a constant feature in either space, up to rounding.
+
+    A learner that always has a bias must refuse the option.
+    """
     if factory(classes=NAMES).runtime.rule.composite:
         refused(lambda: factory(classes=NAMES, bias=True))
         return

@@ -1,4 +1,4 @@
-"""Checks of what is kept and shown: files, JSON, copies, other processes, memory, documentation."""
+"""Checks of persistence and documentation: files, JSON, copies, other processes, memory, docstrings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onebit.rules import registry
 
 
 def check_json(factory: Factory) -> None:
-    """A decision survives a journey as JSON, and is learnt as if it had never left."""
+    """Check that learning from a decision that was sent as JSON gives the same learner."""
     here = trained(factory)
     there = copy_learner(here)
     for x in rows(5, seed=7)[0]:
@@ -31,7 +31,7 @@ def check_json(factory: Factory) -> None:
 
 
 def check_saves(factory: Factory) -> None:
-    """Stop, save, load, go on is never stopped, bit for bit."""
+    """Check that saving and loading changes nothing in later decisions and learning, bit for bit."""
     X, y = rows(60, seed=8)
     for space in spaces_of(factory):
         learner = trained(factory, space=space)
@@ -45,7 +45,10 @@ def check_saves(factory: Factory) -> None:
 
 
 def check_same_in_another_process(factory: Factory) -> None:
-    """A learner loaded in another process decides the same; only for rules that onebit comes with."""
+    """Check that a learner loaded in another process makes the same decisions.
+
+    Only for rules that onebit comes with.
+    """
     learner = trained(factory)
     if registry().get(learner.runtime.rule.name) is not learner.runtime.rule:
         return
@@ -65,7 +68,7 @@ def check_same_in_another_process(factory: Factory) -> None:
 
 
 def check_clone(factory: Factory) -> None:
-    """A clone goes its own way."""
+    """Check that training a copy leaves the original unchanged."""
     learner = trained(factory)
     before = state(learner)
     played(copy_learner(learner), *rows(20, seed=13))
@@ -73,7 +76,7 @@ def check_clone(factory: Factory) -> None:
 
 
 def check_documentation(factory: Factory) -> None:
-    """The class says what it takes: every parameter is in the signature, with its default, and in the documentation."""
+    """Check that the class documents every parameter, and has it in its signature with its default."""
     learner = factory(classes=NAMES)
     made = type(learner)
     if made is Learner:
@@ -86,7 +89,7 @@ def check_documentation(factory: Factory) -> None:
 
 
 def check_memory_is_bounded(factory: Factory) -> None:
-    """A thousand feedbacks in order leave a learner no larger than a hundred did."""
+    """Check that a thousand feedbacks in order leave a learner no larger than a hundred did."""
     learner = trained(factory, 100)
     size = sum(array.nbytes for array in dump_state(learner.runtime)[1].values())
     played(learner, *rows(900, seed=14))
@@ -94,7 +97,7 @@ def check_memory_is_bounded(factory: Factory) -> None:
 
 
 def check_quiet(factory: Factory) -> None:
-    """Nothing warns."""
+    """Check that training and refusing a row raise no warnings."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         learner = trained(factory)

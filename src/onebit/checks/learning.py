@@ -1,4 +1,4 @@
-"""Checks of learning: from feedback in any order, once, in batches, from labels, rewards and truths, in a run, and well."""
+"""Checks of learning: any order of feedback, batches, labels, rewards, truths, runs and accuracy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from onebit.learner.learner import copy_learner
 
 
 def check_feedback_out_of_order(factory: Factory) -> None:
-    """Feedback may come in any order, or not at all; what is learnt depends on the order of learning alone."""
+    """Check that feedback may come in any order or not at all.
+
+    What is learnt depends on the order of learning only.
+    """
     X, y = rows(30, seed=4)
     order = np.random.default_rng(0).permutation(30)[:25]
     weights = []
@@ -43,7 +46,10 @@ def check_feedback_out_of_order(factory: Factory) -> None:
 
 
 def check_learns_once(factory: Factory) -> None:
-    """The same decision twice, one of another learner, and no decision at all are refused, and nothing moves."""
+    """Check that a decision is refused if learnt already, of another learner, or not a decision.
+
+    Nothing must change.
+    """
     learner, other = trained(factory), trained(factory)
     x = rows(1, seed=5)[0][0]
     decision = learner.decide(x)
@@ -61,7 +67,10 @@ def check_learns_once(factory: Factory) -> None:
 
 
 def check_batches(factory: Factory) -> None:
-    """`decide_many` and `learn_many` are `decide` and `learn` one after the other; a bad batch changes nothing."""
+    """Check that `decide_many` and `learn_many` equal `decide` and `learn` one after the other.
+
+    A batch that is refused must change nothing.
+    """
     X, y = rows(40, seed=6)
     one = trained(factory)
     many = copy_learner(one)
@@ -80,7 +89,7 @@ def check_batches(factory: Factory) -> None:
 
 
 def check_compiled_is_python(factory: Factory) -> None:
-    """The compiled loop does what the same functions do as plain Python."""
+    """Check that the compiled loop gives the same results as its functions run as plain Python."""
     X, y = rows(60, seed=15)
     for space in spaces_of(factory):
         compiled, plain = (factory(classes=NAMES, features=WIDTH, space=space, dtype="float64") for _ in range(2))
@@ -94,7 +103,10 @@ def check_compiled_is_python(factory: Factory) -> None:
 
 
 def check_run_is_steps(factory: Factory) -> None:
-    """`onebit.run` is stepping by hand, bit for bit, if it calibrates as that does, and leaves the learner it was given alone."""
+    """Check that `onebit.run` with calibration equals stepping by hand, bit for bit.
+
+    The learner that it is given must not change.
+    """
     X, y = rows(150, seed=16)
     labels = [NAMES[label] for label in y]
     for space in spaces_of(factory):
@@ -111,7 +123,10 @@ def check_run_is_steps(factory: Factory) -> None:
 
 
 def check_new_class(factory: Factory) -> None:
-    """A class added at run time can be learnt and taught; decisions made before it are still learnt."""
+    """Check that a class added at run time can be learnt and taught.
+
+    Decisions made before it was added must still be learnt.
+    """
     learner = trained(factory)
     X, _ = rows(40, seed=17)
     early = learner.decide(X[0])
@@ -119,10 +134,10 @@ def check_new_class(factory: Factory) -> None:
     try:
         learner.add_class("fox")
     except OnebitError:
-        return  # a rule may refuse, with a sentence: a coding matrix has no code for it
+        return  # a rule may refuse with an error: a coding matrix has no code for a new class
     assert learner.classes == (*NAMES, "fox")
     after = learner.scores(X[0])[: len(scores)]
-    # Scores of a composite rule may be probabilities, of which a new class has its share.
+    # A composite rule's scores may be probabilities, and a new class gets a share of them.
     alike = np.argsort if learner.runtime.rule.composite else np.asarray
     assert np.array_equal(alike(after), alike(scores))
     assert abs(sum(learner.probabilities(X[0]).values()) - 1.0) < 1e-9
@@ -135,7 +150,7 @@ def check_new_class(factory: Factory) -> None:
 
 
 def check_teaching(factory: Factory) -> None:
-    """Labelled rows are learnt: afterwards the labels of easy rows are called best, mostly."""
+    """Check that after teaching labelled easy rows `best` mostly returns their labels."""
     X, y = easy_rows(400)
     learner = factory(classes=NAMES)
     learner.teach(X, [NAMES[label] for label in y])
@@ -144,7 +159,7 @@ def check_teaching(factory: Factory) -> None:
 
 
 def check_learns(factory: Factory) -> None:
-    """On an easy stream the best label is wrong less than half as often as chance."""
+    """Check that on an easy stream the best label is wrong less than half as often as by chance."""
     X, y = easy_rows(3000)
     result = run(
         factory(classes=NAMES, features=X.shape[1], space="dense"), X, [NAMES[label] for label in y], order="file"
@@ -154,11 +169,11 @@ def check_learns(factory: Factory) -> None:
     assert late < chance / 2, f"error {late:.3f} in the second half, chance is {chance}"
 
 
-# --- rewards and truths: feedback that is more than right and wrong -------------------------------------------------
+# --- rewards and truths: feedback beyond right and wrong ---------------------------------------------------------------
 
 
 def check_rewards_of_right_and_wrong(factory: Factory) -> None:
-    """A reward of 1 is right and one of 0 is wrong, bit for bit, alone and in batches."""
+    """Check that rewards of 1 and 0 equal right and wrong, bit for bit, singly and in batches."""
     X, y = rows(40, seed=26)
     told = trained(factory)
     rewarded, batch, many = copy_learner(told), copy_learner(told), copy_learner(told)
@@ -178,7 +193,7 @@ def check_rewards_of_right_and_wrong(factory: Factory) -> None:
 
 
 def check_rewards(factory: Factory) -> None:
-    """Rewards between 0 and 1 are learnt in batches as one by one, and the sum of them is counted."""
+    """Check that rewards between 0 and 1 are learnt alike singly and in batches, and summed."""
     X, _ = rows(40, seed=27)
     one = trained(factory)
     if one.runtime.needs_labels:
@@ -195,7 +210,10 @@ def check_rewards(factory: Factory) -> None:
 
 
 def check_truths(factory: Factory) -> None:
-    """A truth is one feedback; a rule without a step for it hears whether the label was right. In batches as one by one, mixed."""
+    """Check that truths count as one feedback each, singly, in batches and mixed with right and wrong.
+
+    A rule without a step for known labels must learn from a truth whether the label was right.
+    """
     X, y = rows(40, seed=28)
     one = trained(factory)
     many, told = copy_learner(one), copy_learner(one)
@@ -223,7 +241,7 @@ def check_truths(factory: Factory) -> None:
 
 
 def check_answers_are_refused(factory: Factory) -> None:
-    """Rewards out of range, two answers at once and contradictions get a sentence, and nothing moves."""
+    """Check that invalid rewards, double answers and contradictions raise an error and change nothing."""
     learner = trained(factory)
     x = rows(1, seed=29)[0][0]
     before, decision, other = state(learner), learner.decide(x, id="one"), learner.decide(x, id="two")

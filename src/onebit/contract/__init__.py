@@ -1,1 +1,4 @@
-"""What every rule is written with, as plain Python that the engine compiles; and what all parts agree on: options, names, files, memory."""
+"""The contract between rules and engine, and shared definitions: options, names, files and memory.
+
+Rules are written with it in plain Python that the engine compiles.
+"""

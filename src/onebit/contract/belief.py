@@ -1,18 +1,20 @@
-"""What a rule believes of the classes, and how sure it is of one of them.
+"""What a rule believes about the classes, and how sure it is of one of them.
 
-A *belief*, from the scores of many rows, is the probability that each class is the right one. It is not how often a class is played:
-that is `probabilities`, and says how a rule explores. Nothing is decided by a belief, so it is NumPy, and no part of the loop.
+A *belief*, computed from the scores of many rows, is the probability that each class is the right one. It is not
+how often a class is played: that is `probabilities`, which says how a rule explores. Nothing is decided by a
+belief, so it is NumPy and not part of the loop.
 
 A *surety* is the raw score of a label that `contract.calibration` turns into a probability, in the loop:
 
     surety(params, given, label) -> float
 
-It may have any scale, also one that changes while the rule learns. What counts is that of two labels the one with the larger
+It may have any scale, even one that changes while the rule learns. All that matters is that of two labels the one with the larger
 number is right more often. A label that is the only candidate is compared with a class that scores 0.
 
-A *contrast* is how much more a rule prefers one class than another: a weighed sum of scores, to which every value of a row adds its part. With one
-head a class it is the difference of two scores. A tree compares two classes at the node where their ways part, and all pairs have a head for
-every two classes. `Rule.contrast` says which sum it is; the space says what each value adds.
+A *contrast* is how much a rule prefers one class to another: a weighted sum of scores, to which every value of a
+row contributes. With one head per class it is the difference of two scores. A tree compares two classes at the node
+where their paths part, and all-pairs rules have a head for every two classes. `Rule.contrast` says which sum it is;
+the space says what each value contributes.
 """
 
 from __future__ import annotations
@@ -28,9 +30,9 @@ from onebit.contract.rule import Contrast, Matrix, Rule, RuleInput, Vector
 
 
 def nearest_distribution(estimates: Matrix) -> Matrix:
-    """The probabilities nearest to estimates that were made class by class, row by row (Euclidean).
+    """Return the probability distributions nearest to class-by-class estimates, row by row (Euclidean).
 
-    What is a distribution already stays as it is, and a class that was ahead stays ahead.
+    A row that is already a distribution is unchanged, and a class that was ahead stays ahead.
 
     >>> nearest_distribution(np.array([[0.25, 0.75], [0.5, -0.25], [1.5, 0.25]])).tolist()
     [[0.25, 0.75], [0.875, 0.125], [1.0, 0.0]]
@@ -38,13 +40,13 @@ def nearest_distribution(estimates: Matrix) -> Matrix:
     falling = -np.sort(-estimates, axis=1)
     excess = np.cumsum(falling, axis=1) - 1.0
     counts = np.arange(1, estimates.shape[1] + 1)
-    positive = (falling * counts > excess).sum(axis=1)  # how many classes keep some probability
+    positive = (falling * counts > excess).sum(axis=1)  # the number of classes that keep some probability
     level = excess[np.arange(len(estimates)), positive - 1] / positive
     return np.asarray(np.maximum(estimates - level[:, None], 0.0))
 
 
 def softmax_rows(scores: Matrix) -> Matrix:
-    """exp(score) over its sum, row by row.
+    """Return exp(score) over its sum, row by row.
 
     >>> softmax_rows(np.array([[0.0, 0.0], [800.0, 0.0]])).tolist()
     [[0.5, 0.5], [1.0, 0.0]]
@@ -54,31 +56,34 @@ def softmax_rows(scores: Matrix) -> Matrix:
 
 
 def regressed_belief(params: Any, memory: Vector, scores: Matrix) -> Matrix:
-    """`belief` of the rules whose scores are regressions of being right, 1 or 0, class by class."""
+    """Compute `belief` for rules whose scores regress being right (1) or wrong (0) for each class."""
     return nearest_distribution(scores[:, : params.classes])
 
 
-# --- how sure a rule is of a label, compiled -----------------------------------------------------------------------------
+# --- surety, compiled --------------------------------------------------------------------------------------------------
 
 
 def best_rival(values: Vector, count: int, label: int) -> float:
-    """The highest of the other labels' values, 0 where there is no other."""
+    """Return the highest value of the other labels; 0 if there is no other."""
     other = rival(values, count, label)
     return float(values[other]) if other >= 0 else 0.0
 
 
 def margin(params: Any, given: RuleInput, label: int) -> float:
-    """How far a label's score is ahead of the best of the others: for every rule that says nothing else."""
+    """Return how far a label's score is ahead of the best other score: the default `surety`."""
     return float(given.scores[label]) - best_rival(given.scores, params.classes, label)
 
 
 def margin_and_score(values: Vector, count: int, label: int) -> float:
-    """For regressions, whose values mean something by themselves: the value, and once more what it is ahead."""
+    """Return a label's value plus its lead over the best other value: the surety of regressions.
+
+    Values of regressions are meaningful by themselves, so they count besides the lead.
+    """
     return 2.0 * float(values[label]) - best_rival(values, count, label)
 
 
 def log_odds(scores: Vector, count: int, label: int) -> float:
-    """The logarithm of p/(1 - p) for a label of probability p, where probabilities are the softmax of scores."""
+    """Return log(p/(1 - p)) for a label of probability p under the softmax of the scores."""
     if count == 1:
         return float(scores[label])
     top = best_rival(scores, count, label)
@@ -90,7 +95,7 @@ def log_odds(scores: Vector, count: int, label: int) -> float:
 
 
 def regressed(params: Any, given: RuleInput, label: int) -> float:
-    """`surety` of the rules whose scores are regressions of being right, class by class."""
+    """Compute `surety` for rules whose scores regress being right for each class."""
     return margin_and_score(given.scores, params.classes, label)
 
 
@@ -99,18 +104,21 @@ def surety_of(rule: Rule) -> Callable[..., float]:
     return rule.surety or margin
 
 
-# --- how much more one class is preferred than another -----------------------------------------------------------------
+# --- contrasts -----------------------------------------------------------------------------------------------------------
 
 
 class Contributions(NamedTuple):
-    """What a contrast is the sum of: something for each value of a row, in their order, and what no value of it has to do with."""
+    """The terms of a contrast: one for each value of a row, in their order, and a constant.
+
+    The constant is the part that depends on no value of the row.
+    """
 
     values: Vector
     constant: float
 
 
 def class_contrast(params: Any, memory: Vector, label: int, rival: int) -> Contrast:
-    """With one head a class: the score of the one less that of the other.
+    """Return the score of `label` minus the score of `rival`, for rules with one head per class.
 
     >>> class_contrast(None, np.zeros(3), 2, 0)
     ((2, 1.0), (0, -1.0))
@@ -119,7 +127,7 @@ def class_contrast(params: Any, memory: Vector, label: int, rival: int) -> Contr
 
 
 def amount(contrast: Contrast, scores: Vector) -> float:
-    """The sum itself.
+    """Return the value of a contrast.
 
     >>> amount(((2, 1.0), (0, -1.0)), np.array([1.0, 5.0, 3.5]))
     2.5

@@ -1,17 +1,19 @@
-"""How probably a label is right: what a rule says of it, its `raw` score, is turned into a probability by the answers heard so far.
+"""Calibration: turning the raw score of a label into the probability that it is right.
 
     z = u/(1 + |u|/5), u = (raw - centre)/spread    centre and spread are running means of raw and |raw - centre|
-    p = sigmoid((b + a z)/sqrt(1 + pi v/8))         v = h'Vh, h = (1, z): what is not known of b and a pulls p towards 1/2
-    confidence = p + what answers were above p, lately and where the logit of p was about this
+    p = sigmoid((b + a z)/sqrt(1 + pi v/8))         v = h'Vh, h = (1, z): uncertainty about b and a pulls p towards 1/2
+    confidence = p + mean excess of the answers over p, recently and where the logit of p was similar
 
-The first is online Platt scaling, by Newton's steps with a prior; the last is calibeating (Gupta and Ramdas, "Online Platt Scaling with
-Calibeating", ICML 2023; Foster and Hart 2023), with cells that overlap and are shrunk. A learner gets better, so all of this forgets: with
-every answer what earlier ones count is multiplied by 1 - 1/W, W a fifth of the answers heard, at least 100 and at most 1,000.
+The first step is online Platt scaling, by Newton steps with a prior; the last is calibeating (Gupta and Ramdas,
+"Online Platt Scaling with Calibeating", ICML 2023; Foster and Hart 2023), with cells that overlap and are shrunk. A
+learner improves over time, so all of this forgets: with every answer the weight of earlier ones is multiplied by 1
+- 1/W, where W is a fifth of the answers so far, at least 100 and at most 1,000.
 
-For a promise of risk the answers are also counted by confidence, in cells of half an octave of 1 - confidence, and never forgotten.
+To bound the risk, answers are also counted by confidence, in levels of half an octave of 1 - confidence, and these
+counts are never forgotten.
 
-Plain functions of a vector, the `state`, which is kept beside a model. It moves by the answers in the order of learning, and by nothing
-else. The page about confidence has the formulas, and what they keep.
+The functions work on a vector, the `state`, which is kept beside a model. It changes only by answers, in the order of learning. The page
+about confidence has the formulas and their guarantees.
 """
 
 from __future__ import annotations
@@ -21,40 +23,40 @@ import math
 from onebit.contract.confidence_sequence import DELTA, is_below
 from onebit.contract.rule import Vector
 
-# The positions in the state.
+# Positions in the state.
 HEARD, WEIGHT, CENTRE, SPREAD, BIAS, SLOPE, BIAS_VARIANCE, COVARIANCE, SLOPE_VARIANCE = range(9)
-CELLS = 16  # of the logit of p
-LEVELS = 19  # of confidence
+CELLS = 16  # for the logit of p
+LEVELS = 19  # for counts by confidence
 CELL_WEIGHTS = 9
 CELL_RESIDUALS = CELL_WEIGHTS + CELLS
 LEVEL_HEARD = CELL_RESIDUALS + CELLS
 LEVEL_WRONG = LEVEL_HEARD + LEVELS
-ASKED = LEVEL_WRONG + LEVELS  # answers to decisions of which somebody asked whether they are sure
-SURE, SURE_WRONG = ASKED + 1, ASKED + 2  # those that were, and how wrong they were
+ASKED = LEVEL_WRONG + LEVELS  # answers to decisions with a requested confidence
+SURE, SURE_WRONG = ASKED + 1, ASKED + 2  # sure decisions among them, and the sum of their errors
 NUMBERS = ASKED + 3
 
-SHARE = 0.2  # of the answers heard, which the memory is long
+SHARE = 0.2  # the memory's length as a share of the answers so far
 SHORTEST, LONGEST = 100.0, 1000.0
-PRIOR = 1.0  # the variance of bias and slope before anything is heard, and the most that forgetting leads back to
-CORRELATION = 0.999  # the most that bias and slope are correlated: forgetting must not make their covariance singular
-LEAST_EVIDENCE = 1e-3  # the least that an answer counts for bias and slope, however sure it was
-WIDEST = 6.0  # the logit of the outermost cells
-SHRINKAGE = 5.0  # answers that each cell is taken to have had, all as expected
-LEAST = 1e-4  # nothing is surer than this
-FURTHEST = 1e100  # raw scores beyond this are taken for it
-TAMING = 0.2  # z is between -5 and 5
-MOST = 2.0**53  # no count is larger
-SLACK = 1e-6  # rounding
-OUTLIER = 10.0  # so many spreads from the centre a raw score counts at most: one that is out of all proportion must not hide the others
+PRIOR = 1.0  # initial variance of bias and slope, and the maximum that forgetting restores
+CORRELATION = 0.999  # maximum correlation of bias and slope, so that forgetting cannot make their covariance singular
+LEAST_EVIDENCE = 1e-3  # minimum weight of an answer for bias and slope, however sure it was
+WIDEST = 6.0  # logit of the outermost cells
+SHRINKAGE = 5.0  # prior count of answers in each cell, all as expected
+LEAST = 1e-4  # confidence stays this far from 0 and 1
+FURTHEST = 1e100  # raw scores are clipped to this magnitude
+TAMING = 0.2  # limits z to -5 .. 5
+MOST = 2.0**53  # upper limit of counts
+SLACK = 1e-6  # tolerance for rounding
+OUTLIER = 10.0  # raw scores are clipped to this many spreads from the centre, so that outliers cannot hide the rest
 
 
 def initial_state() -> tuple[float, ...]:
-    """The state of a learner that has heard nothing."""
+    """Return the state before any answers."""
     return 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, PRIOR, 0.0, PRIOR, *(0.0,) * (NUMBERS - CELL_WEIGHTS)
 
 
 def find_flaw(state: Vector) -> str:
-    """What is wrong with a state that somebody else wrote; nothing where it is one that answers may have led to."""
+    """Return what is wrong with a state from elsewhere; an empty string if answers may have led to it."""
     counts = state[CELL_WEIGHTS:CELL_RESIDUALS], state[LEVEL_HEARD:], state[[HEARD, WEIGHT]]
     if not all((part >= 0.0).all() and (part < MOST).all() for part in counts):
         return "has a count below 0, or beyond all counts"
@@ -69,39 +71,39 @@ def find_flaw(state: Vector) -> str:
 
 
 def standing(state: Vector, raw: float) -> float:
-    """z: where a raw score stands among those of late."""
+    """Return z: a raw score relative to recent ones, between -5 and 5."""
     distance = min(FURTHEST, max(-FURTHEST, raw)) - state[CENTRE]
     return float(distance / (state[SPREAD] + TAMING * abs(distance))) if distance != 0.0 else 0.0
 
 
 def uncertainty(state: Vector, z: float) -> float:
-    """v: the variance of b + a z."""
+    """Return v: the variance of b + a z."""
     return float(state[BIAS_VARIANCE] + z * (2.0 * state[COVARIANCE] + z * state[SLOPE_VARIANCE]))
 
 
 def moderated(state: Vector, z: float) -> float:
-    """The logit of p, no further than that of the outermost cells."""
+    """Return the logit of p, clipped to the range of the cells."""
     logit = (state[BIAS] + state[SLOPE] * z) / math.sqrt(1.0 + math.pi / 8.0 * uncertainty(state, z))
     return min(WIDEST, max(-WIDEST, float(logit)))
 
 
 def sigmoid(logit: float) -> float:
-    """The probability of a logit."""
+    """Return the probability with this logit."""
     return 1.0 / (1.0 + math.exp(-min(500.0, max(-500.0, logit))))
 
 
 def place(logit: float) -> float:
-    """Where a logit lies among the cells: between the whole number below and the next."""
+    """Return the position of a logit on the scale of cells: between two whole numbers, its nearest cells."""
     return (logit + WIDEST) / (2.0 * WIDEST) * (CELLS - 1)
 
 
 def correction(state: Vector, cell: int) -> float:
-    """How much more often than expected the answers of a cell were right."""
+    """Return how much more often than expected the answers of a cell were right."""
     return float(state[CELL_RESIDUALS + cell] / (state[CELL_WEIGHTS + cell] + SHRINKAGE))
 
 
 def confidence(state: Vector, raw: float) -> float:
-    """The probability that a label with this raw score is right; NaN before anything was heard."""
+    """Return the probability that a label with this raw score is right; NaN before any answers."""
     if state[HEARD] == 0.0:
         return math.nan
     logit = moderated(state, standing(state, raw))
@@ -113,15 +115,16 @@ def confidence(state: Vector, raw: float) -> float:
 
 
 def update(state: Vector, raw: float, confidence: float, reward: float) -> None:
-    """Take in the answer to one decision: its raw score and its confidence as they were then, and its reward, 1 for right and 0 for wrong.
+    """Update the state with the answer to one decision.
 
-    A raw score that is not a number says that none is known, as in decisions that another system made: nothing can be learnt from that.
+    `raw` and `confidence` are those at the time of the decision; `reward` is 1 for right and 0 for wrong. If `raw` is
+    NaN it is unknown, as in decisions that another system made: then nothing is learnt.
     """
     if math.isnan(raw):
         return
     state[HEARD] += 1.0
     keep = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, SHARE * state[HEARD]))
-    z = standing(state, raw) if state[HEARD] > 1.0 else 0.0  # the first score is its own centre
+    z = standing(state, raw) if state[HEARD] > 1.0 else 0.0  # the first score is the centre
     correct_cells(state, z, reward, keep)
     newton_step(state, z, reward, keep)
     settle(state, raw, keep)
@@ -132,7 +135,10 @@ def update(state: Vector, raw: float, confidence: float, reward: float) -> None:
 
 
 def count_answer(state: Vector, raw: float, confidence: float, threshold: float, reward: float) -> None:
-    """Hear the answer to a decision, and count it if somebody asked from which confidence on it is sure; else that is NaN."""
+    """Update the state with an answer, and count it if a confidence `threshold` was requested.
+
+    `threshold` is the confidence from which the decision counts as sure; NaN if not requested.
+    """
     update(state, raw, confidence, reward)
     if threshold == threshold:  # noqa: PLR0124 -- unless it is NaN
         state[ASKED] += 1.0
@@ -142,7 +148,7 @@ def count_answer(state: Vector, raw: float, confidence: float, threshold: float,
 
 
 def correct_cells(state: Vector, z: float, reward: float, keep: float) -> None:
-    """Count the answer in the two cells nearest to it."""
+    """Add the answer's residual to the two nearest cells."""
     for index in range(CELL_WEIGHTS, CELL_WEIGHTS + 2 * CELLS):
         state[index] *= keep
     logit = moderated(state, z)
@@ -156,7 +162,7 @@ def correct_cells(state: Vector, z: float, reward: float, keep: float) -> None:
 
 
 def newton_step(state: Vector, z: float, reward: float, keep: float) -> None:
-    """Move bias and slope; a slope below 0, where a surer rule is wrong more often, is taken for 0."""
+    """Update bias and slope; a slope below 0, where surer means wrong more often, becomes 0."""
     first = min(PRIOR, state[BIAS_VARIANCE] / keep)
     last = min(PRIOR, state[SLOPE_VARIANCE] / keep)
     most = CORRELATION * math.sqrt(first * last)
@@ -174,7 +180,7 @@ def newton_step(state: Vector, z: float, reward: float, keep: float) -> None:
 
 
 def settle(state: Vector, raw: float, keep: float) -> None:
-    """Move centre and spread; the first answer says both."""
+    """Update centre and spread; the first answer initialises both."""
     bounded = min(FURTHEST, max(-FURTHEST, raw))
     distance = bounded - state[CENTRE]
     if state[HEARD] > 1.0 and state[SPREAD] > 0.0:
@@ -186,22 +192,25 @@ def settle(state: Vector, raw: float, keep: float) -> None:
 
 
 def level_of(confidence: float) -> int:
-    """The level of a confidence: the number of half octaves of 1 - confidence."""
+    """Return the level of a confidence: the number of half octaves of 1 - confidence."""
     return min(LEVELS - 1, int(-2.0 * math.log2(max(LEAST, 1.0 - max(0.0, confidence)))))
 
 
 def level_start(level: int) -> float:
-    """The least confidence of a level."""
+    """Return the lowest confidence of a level."""
     return 1.0 - math.pow(2.0, -0.5 * level)
 
 
 def threshold(state: Vector, risk: float) -> float:
-    """The confidence from which decisions are sure, so that at most this share of them is wrong; infinite where nothing is.
+    """Return the confidence from which decisions are sure, so that at most `risk` of them is wrong.
 
-    It is the lowest start of a level from which on the mean error of all decisions heard is below the risk. With a probability of at least
-    1 - DELTA that is so for every threshold ever given, since each of the LEVELS is held to DELTA/LEVELS. The error is the mean, over these
-    decisions, of the probability of being wrong, given all that came before each. Those that were answered as sure are the later part of them:
-    where nothing changes the risk is kept for them too, and after a change only in the long run (`confidence_sequence.overshoot`).
+    Return infinity if there is none.
+
+    It is the lowest start of a level from which on the mean error of all answered decisions is below the risk. With a
+    probability of at least 1 - DELTA that is so for every threshold ever returned, since each of the LEVELS is held to
+    DELTA/LEVELS. The error is the mean, over these decisions, of the probability of being wrong, given all that came
+    before each. Those that were answered as sure are the later part of them: if nothing changes, the risk holds for
+    them too; after a change, only in the long run (`confidence_sequence.overshoot`).
     """
     heard, wrong = 0.0, 0.0
     for level in range(LEVELS):

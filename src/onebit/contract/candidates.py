@@ -1,13 +1,14 @@
-"""Candidates: a round in which only some of the classes can be played.
+"""Candidates: rounds in which only some of the classes can be played.
 
-Such a round is one with fewer classes. The loop gives a rule the scores of the n candidates, as there would be with n classes, and a
-record that says n; labels are places in the list of the candidates; and the step that the rule takes is put where it belongs. So a rule
-need not know: rivals, ties, 1/K, exploration and softmax are over the candidates, and the weights of all other classes stay as they are.
+Such a round is one with fewer classes. The loop gives a rule the scores of the n candidates, as if there were n
+classes, and a record that says n; labels are positions in the list of candidates; and the step that the rule takes
+is scattered back to the right heads. So a rule need not know about candidates: rivals, ties, 1/K, exploration and
+softmax are over the candidates, and the weights of all other classes are unchanged.
 
-A rule whose heads are not those of its classes says how that is done (`Narrowing`), or looks at `given.candidates` itself.
+A rule whose heads do not correspond to classes defines its own `Narrowing`, or looks at `given.candidates` itself.
 
-Many lists are packed into one array: the first numbers, one a round and one more, say where the list of a round begins, times two, and
-one more where the right class is known to be in it ("complete").
+Many lists are packed into one array. It begins with one number for each round and one more: twice the position at
+which the round's list begins, plus 1 if the right class is known to be in the list ("complete").
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ if TYPE_CHECKING:
 
 Labels = NDArray[np.int64]
 
-ALL_CLASSES: Labels = np.zeros(0, dtype=np.int64)  # no list at all: every class can be played
+ALL_CLASSES: Labels = np.zeros(0, dtype=np.int64)  # an empty list: every class can be played
 
 
 class Narrowing(NamedTuple):
-    """How a round with n of K classes becomes one with n classes.
+    """The functions that turn a round with n of K classes into one with n classes.
 
-    params(params, count)                      the record for so many classes
-    gather(params, scores, candidates, out)    the scores that there would be
-    scatter(params, step, candidates, out)     the step at its place among all heads, 0 at the others
+    params(params, count)                      return the record for `count` classes
+    gather(params, scores, candidates, out)    write the scores of the candidates
+    scatter(params, step, candidates, out)     write the step to the candidates' heads, and 0 to the others
     """
 
     params: Callable[[Any, int], Any]
@@ -40,13 +41,13 @@ class Narrowing(NamedTuple):
 
 
 def gather_heads(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """One score for each class."""
+    """Copy the candidates' scores, one for each class."""
     for place in range(candidates.shape[0]):
         out[place] = scores[candidates[place]]
 
 
 def scatter_heads(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
-    """One number of a step for each class."""
+    """Write a step to the candidates' heads, one for each class, and 0 to the others."""
     for label in range(params.classes):
         out[label] = 0.0
     for place in range(candidates.shape[0]):
@@ -54,7 +55,10 @@ def scatter_heads(params: Any, step: Vector, candidates: Labels, out: Vector) ->
 
 
 def gather_moments(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """A score and a variance for each class; behind them, where one matrix is over all classes, the covariances of their scores."""
+    """Copy a score and a variance for each candidate.
+
+    If one matrix covers all classes, the covariances of the scores follow.
+    """
     classes, count = params.classes, candidates.shape[0]
     for place in range(count):
         out[place] = scores[candidates[place]]
@@ -67,7 +71,7 @@ def gather_moments(params: Any, scores: Vector, candidates: Labels, out: Vector)
 
 
 def scatter_moments(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
-    """A step and new evidence for each class."""
+    """Write a step and new evidence to the candidates' heads, and 0 to the others."""
     for index in range(2 * params.classes):
         out[index] = 0.0
     for place in range(candidates.shape[0]):
@@ -76,13 +80,13 @@ def scatter_moments(params: Any, step: Vector, candidates: Labels, out: Vector) 
 
 
 def copy_all(params: Any, numbers: Vector, candidates: Labels, out: Vector) -> None:
-    """For rules that look at the candidates themselves: all numbers as they are."""
+    """Copy all numbers unchanged, for rules that look at the candidates themselves."""
     for index in range(min(numbers.shape[0], out.shape[0])):
         out[index] = numbers[index]
 
 
 def same_params(params: Any, count: int) -> Any:
-    """For rules that look at the candidates themselves: the record as it is."""
+    """Return the record unchanged, for rules that look at the candidates themselves."""
     return params
 
 
@@ -90,7 +94,7 @@ AS_IT_IS = Narrowing(same_params, copy_all, copy_all)
 
 
 def fewer_classes(record: type[Any]) -> Callable[[Any, int], Any]:
-    """What makes a record with fewer classes, which are its first field."""
+    """Return a function that replaces the number of classes, the first field of a record."""
 
     def narrowed(params: Any, count: int) -> Any:
         return record(count, *params[1:])
@@ -99,14 +103,14 @@ def fewer_classes(record: type[Any]) -> Callable[[Any, int], Any]:
 
 
 def narrowing_of_heads(record: type[Any], second_order: bool) -> Narrowing:
-    """How it is done for rules with one head a class."""
+    """Return the narrowing for rules with one head per class."""
     if second_order:
         return Narrowing(fewer_classes(record), gather_moments, scatter_moments)
     return Narrowing(fewer_classes(record), gather_heads, scatter_heads)
 
 
 def place_of(candidates: Labels, label: int) -> int:
-    """The place of a class among the candidates; -1 where it is none of them."""
+    """Return the position of a class among the candidates; -1 if it is not one of them."""
     for place in range(candidates.shape[0]):
         if candidates[place] == label:
             return place
@@ -114,17 +118,17 @@ def place_of(candidates: Labels, label: int) -> int:
 
 
 def class_at(given: RuleInput, place: int) -> int:
-    """The class at a place among the candidates, or the class itself where there is no list."""
+    """Return the class at a position among the candidates; the position itself if there is no list."""
     return int(given.candidates[place]) if given.candidates.shape[0] > 0 else place
 
 
 def how_many(given: RuleInput, classes: int) -> int:
-    """How many classes can be played."""
+    """Return the number of classes that can be played."""
     return int(given.candidates.shape[0]) if given.candidates.shape[0] > 0 else classes
 
 
 def pack_candidates(sets: Sequence[Iterable[int]], complete: bool | Sequence[bool] = False) -> Labels:
-    """Many lists of candidates in one array.
+    """Pack many lists of candidates into one array.
 
     >>> pack_candidates([[0, 2], [1]], complete=True).tolist()
     [7, 11, 12, 0, 2, 1]
@@ -137,7 +141,7 @@ def pack_candidates(sets: Sequence[Iterable[int]], complete: bool | Sequence[boo
 
 
 def pack_lists(labels: Labels, sizes: Labels, complete: bool | Sequence[bool] = False) -> Labels:
-    """The same of lists that stand one after the other, with the length of each."""
+    """Pack concatenated lists of candidates; `sizes` has the length of each."""
     rounds = len(sizes)
     begins = np.concatenate([[0], np.cumsum(sizes)]) + rounds + 1
     packed_begins = 2 * begins
@@ -146,20 +150,20 @@ def pack_lists(labels: Labels, sizes: Labels, complete: bool | Sequence[bool] = 
 
 
 def candidates_at(among: Labels, row: int) -> Labels:
-    """The candidates of a round."""
+    """Return the candidates of a round."""
     return among[among[row] >> 1 : among[row + 1] >> 1]
 
 
 def is_complete_at(among: Labels, row: int) -> bool:
-    """Whether the right class is known to be one of them."""
+    """Return True if the right class is known to be among a round's candidates."""
     return bool(among[row] & 1)
 
 
 def count_lists(among: Labels) -> int:
-    """How many lists there are."""
+    """Return the number of lists in a packed array."""
     return 0 if len(among) == 0 else int(among[0] >> 1) - 1
 
 
 def repack_list(among: Labels, row: int) -> Labels:
-    """The list of one round, packed by itself."""
+    """Return the list of one round, packed by itself."""
     return pack_candidates([candidates_at(among, row)], is_complete_at(among, row)) if len(among) else ALL_CLASSES

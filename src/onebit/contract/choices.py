@@ -1,7 +1,8 @@
-"""How labels are chosen from scores: tied maxima, exploration, sampling, sorting. One place, because ties decide results.
+"""How labels are chosen from scores: tied maxima, exploration, sampling and sorting.
 
-Ties are broken uniformly at random among all labels within rounding of the maximum (lowest-index ties turn EPABF's 3.6 %
-errors into 67 % on one published stream). Each function that chooses has a twin that writes the probabilities of that choice.
+All of it is in one place because ties decide results: they are broken uniformly at random among all labels within
+rounding of the maximum (lowest-index ties turn EPABF's 3.6 % errors into 67 % on one published stream). Each
+function that chooses has a counterpart that computes the probabilities of that choice.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from onebit.contract.rule import Vector
 
 
 def fill(vector: Vector, count: int, value: float) -> None:
-    """Set the first `count` entries; a slice says the same and costs Numba 50 ms each time it is compiled."""
+    """Set the first `count` entries to a value.
+
+    A slice would do the same, but costs Numba 50 ms for each compilation.
+    """
     for index in range(count):
         vector[index] = value
 
 
 def highest(scores: Vector, count: int) -> int:
-    """The label with the largest of the first `count` scores, the lowest where several are equal."""
+    """Return the label with the largest of the first `count` scores; the lowest label if tied."""
     best = 0
     for label in range(1, count):
         if scores[label] > scores[best]:
@@ -28,22 +32,22 @@ def highest(scores: Vector, count: int) -> int:
 
 
 def tied_with(top: float) -> float:
-    """The lowest score that counts as maximal where the largest is `top`."""
+    """Return the lowest score that counts as tied with the maximum `top`."""
     return top - 1e-12 * (1.0 + abs(top))
 
 
 def member(scores: Vector, count: int, least: float, index: int) -> int:
-    """The label at `index` among those whose score is at least `least`, in increasing order."""
+    """Return the label at `index` among those with a score of at least `least`, in ascending order."""
     for label in range(count):
         if scores[label] >= least:
             if index == 0:
                 return label
             index -= 1
-    return 0  # only with scores that are not numbers, which the engine refuses before a rule sees them
+    return 0  # only reached with NaN scores, which the engine refuses before calling a rule
 
 
 def members(scores: Vector, count: int, least: float) -> int:
-    """How many labels have a score of at least `least`."""
+    """Return the number of labels with a score of at least `least`."""
     found = 0
     for label in range(count):
         if scores[label] >= least:
@@ -52,7 +56,7 @@ def members(scores: Vector, count: int, least: float) -> int:
 
 
 def greedy_label(scores: Vector, count: int, draws: Draws) -> int:
-    """The label with the highest score, ties at random."""
+    """Return the label with the highest score, breaking ties at random."""
     best = highest(scores, count)
     least = tied_with(scores[best])
     tied = members(scores, count, least)
@@ -62,7 +66,10 @@ def greedy_label(scores: Vector, count: int, draws: Draws) -> int:
 
 
 def share_greedy(scores: Vector, count: int, exploration: float, probabilities: Vector) -> None:
-    """Write the probabilities of `explored_label` around `greedy_label`: the tied labels share what exploration leaves."""
+    """Write the probabilities of `explored_label` around `greedy_label`.
+
+    Tied labels share equally what exploration leaves.
+    """
     least = tied_with(scores[highest(scores, count)])
     share = (1.0 - exploration) / members(scores, count, least)
     for label in range(count):
@@ -72,7 +79,10 @@ def share_greedy(scores: Vector, count: int, exploration: float, probabilities: 
 
 
 def rival(scores: Vector, count: int, label: int) -> int:
-    """The label with the highest score apart from `label`; the lowest of the tied, since any is a valid subgradient."""
+    """Return the label with the highest score apart from `label`; -1 if there is no other.
+
+    Of tied labels it is the lowest, since any is a valid subgradient.
+    """
     best = -1
     for other in range(count):
         if other != label and (best < 0 or scores[other] > scores[best]):
@@ -81,12 +91,15 @@ def rival(scores: Vector, count: int, label: int) -> int:
 
 
 def uniform_label(count: int, draws: Draws) -> int:
-    """Any label, each with the same probability."""
+    """Return a label drawn uniformly at random."""
     return int(uniform(draws, PLAY) * count)
 
 
 def explored_label(greedy: int, count: int, exploration: float, draws: Draws) -> int:
-    """The greedy label, or with probability `exploration` any label (the greedy one too), from one draw."""
+    """Return the greedy label or, with probability `exploration`, any label including the greedy one.
+
+    One draw decides both.
+    """
     drawn = uniform(draws, PLAY)
     if drawn >= exploration:
         return greedy
@@ -95,7 +108,7 @@ def explored_label(greedy: int, count: int, exploration: float, draws: Draws) ->
 
 
 def explored_propensity(label: int, greedy: int, count: int, exploration: float) -> float:
-    """The probability with which `explored_label` gives this label, once the greedy one is fixed."""
+    """Return the probability that `explored_label` returns this label, given the greedy one."""
     propensity = exploration / count
     if label == greedy:
         propensity += 1.0 - exploration
@@ -103,7 +116,10 @@ def explored_propensity(label: int, greedy: int, count: int, exploration: float)
 
 
 def softmax(scores: Vector, count: int, probabilities: Vector) -> None:
-    """Write exp(score) over its sum, the maximum taken out first; the scores may be overwritten."""
+    """Write exp(score) over its sum; `scores` and `probabilities` may be the same array.
+
+    The maximum is subtracted first.
+    """
     top = scores[highest(scores, count)]
     for label in range(count):
         probabilities[label] = math.exp(scores[label] - top)
@@ -120,7 +136,7 @@ def normalise(weights: Vector, count: int) -> None:
 
 
 def sampled_label(probabilities: Vector, count: int, draws: Draws) -> int:
-    """A label drawn from these probabilities."""
+    """Return a label drawn from these probabilities."""
     left = uniform(draws, PLAY)
     for label in range(count - 1):
         left -= probabilities[label]
@@ -130,10 +146,10 @@ def sampled_label(probabilities: Vector, count: int, draws: Draws) -> int:
 
 
 def sort_descending(keys: Vector, labels: Vector, count: int) -> None:
-    """Sort `keys` in place, largest first, and carry `labels` along.
+    """Sort `keys` in place, largest first, and reorder `labels` along with them.
 
-    Shell's method: for the few dozen classes of most problems it is insertion sort with a head start, and at K = 1000 it
-    still costs little beside K dot products.
+    It is Shell's method: for the few dozen classes of most problems it is insertion sort with a head start, and at K =
+    1000 its cost is still small beside K dot products.
     """
     gap = 1
     while gap < count // 3:

@@ -1,13 +1,14 @@
-"""Bounds of a mean error that hold at all times at once, from two numbers: how many answers were heard, and how wrong they were.
+"""Time-uniform bounds of a mean error, from the number of answers and the sum of their errors.
 
-Each answer is wrong to a degree X from 0 to 1, and e_t is its expectation, given all that came before. With psi(l, e) = log(1 - e + e exp(l)) the
-product of exp(l X_t - psi(l, e_t)) is a supermartingale, since exp is convex (Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform,
-nonparametric, nonasymptotic confidence sequences", Annals of Statistics 49, 2021: the sub-Bernoulli case). psi is concave in e, so with the mean
-E of e_1 .. e_n and the sum S of the X_t
+Each answer is wrong to a degree X from 0 to 1, and e_t is its expectation, given all that came before. With psi(l,
+e) = log(1 - e + e exp(l)) the product of exp(l X_t - psi(l, e_t)) is a supermartingale, since exp is convex
+(Howard, Ramdas, McAuliffe and Sekhon, "Time-uniform, nonparametric, nonasymptotic confidence sequences", Annals of
+Statistics 49, 2021: the sub-Bernoulli case). psi is concave in e, so with the mean E of e_1 .. e_n and the sum S of
+the X_t
 
     exp(l S - n psi(l, E))  is at most that product,
 
-for errors that change as they please. The evidence is the mean of it over a few fixed rates l, all of one sign: by Ville's
+for errors that change arbitrarily. The evidence is the mean of it over a few fixed rates l, all of one sign: by Ville's
 inequality it is ever above 1/delta with probability at most delta, whatever E is then. For l > 0 it falls with E, which gives
 a lower bound; for l < 0 it rises, and where it is above 1/delta at an error m, then E is below m.
 """
@@ -16,14 +17,14 @@ from __future__ import annotations
 
 import math
 
-DELTA = 0.05  # how often a bound may ever fail
-RATES = 8  # 4, 2, 1 .. 1/32: each is best for an error that lies so far from the one it is compared with
+DELTA = 0.05  # the probability that a bound ever fails
+RATES = 8  # 4, 2, 1 .. 1/32: each is best for another distance between the compared errors
 HIGHEST_RATE = 4.0
 HALVINGS = 40
 
 
 def evidence(heard: float, wrong: float, error: float, sign: float) -> float:
-    """The evidence that the mean error is below this one (sign -1) or above it (sign 1)."""
+    """Return the evidence that the mean error is below `error` (sign -1) or above it (sign 1)."""
     total, rate = 0.0, sign * HIGHEST_RATE
     for _ in range(RATES):
         exponent = rate * wrong - heard * math.log1p(error * math.expm1(rate))
@@ -33,12 +34,12 @@ def evidence(heard: float, wrong: float, error: float, sign: float) -> float:
 
 
 def is_below(heard: float, wrong: float, error: float, delta: float) -> bool:
-    """Whether the mean error is below this one, at all times at once but for a probability of delta."""
+    """Return True if the mean error is below `error`, with confidence 1 - delta at all times at once."""
     return wrong < error * heard and evidence(heard, wrong, error, -1.0) * delta >= 1.0
 
 
 def least_error(heard: float, wrong: float, delta: float) -> float:
-    """The lower bound of the mean error, at all times at once but for a probability of delta."""
+    """Return a lower bound of the mean error, with confidence 1 - delta at all times at once."""
     low, high = 0.0, wrong / max(1.0, heard)
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -50,7 +51,7 @@ def least_error(heard: float, wrong: float, delta: float) -> float:
 
 
 def most_error(heard: float, wrong: float, delta: float) -> float:
-    """The upper bound of the mean error, at all times at once but for a probability of delta."""
+    """Return an upper bound of the mean error, with confidence 1 - delta at all times at once."""
     low, high = wrong / max(1.0, heard), 1.0
     for _ in range(HALVINGS):
         middle = 0.5 * (low + high)
@@ -62,5 +63,5 @@ def most_error(heard: float, wrong: float, delta: float) -> float:
 
 
 def overshoot(heard: float, wrong: float, risk: float) -> float:
-    """By how much at least the mean error of decisions that were to keep a risk is above it; 0 where that cannot be told."""
+    """Return a lower bound of how far the mean error exceeds a promised risk; 0 if not significant."""
     return max(0.0, least_error(heard, wrong, DELTA) - risk)

@@ -1,13 +1,13 @@
-"""What a second-order rule asks of its space, and how it reads the two numbers of every head.
+"""The covariance that a second-order rule needs from its space, and how rules read variances.
 
-A second-order space gives beside the H scores s_h = w_h.x the H variances q_h = x'P_h x, and takes beside the H coefficients c_h
-the H amounts rho_h of new evidence. `scores` and `step` are then 2H long: first the one, then the other.
+Besides the H scores s_h = w_h.x, a second-order space returns the H variances q_h = x'P_h x, and besides the H coefficients c_h it takes
+the H amounts rho_h of new evidence. `scores` and `step` are then 2H long, scores and coefficients first.
 
     W_h <- W_h + c_h P_h x               (the weights themselves: the residual form)
     P_h <- (P_h^-1 + rho_h x x')^-1      (rho_h = 0 leaves head h alone)
 
 With `sums` the step is that of the sums instead: b_h <- b_h + c_h x, W_h = P_h b_h with the new P_h. A `joint` space has one
-matrix for all heads together. It gives also the H x H numbers Q_gh = (e_g (x) x)'P(e_h (x) x), and takes a direction instead of
+matrix for all heads together. It also returns the H x H numbers Q_gh = (e_g (x) x)'P(e_h (x) x), and takes a direction instead of
 amounts: P^-1 <- P^-1 + r r', r = rho (x) x.
 """
 
@@ -24,7 +24,7 @@ from onebit.contract.parameters import OneOf
 
 
 class Covariance(IntEnum):
-    """Which covariance a learner keeps."""
+    """The kind of covariance that a learner keeps."""
 
     DIAGONAL = 0  # a variance for each weight
     FULL = 1  # a matrix for each class
@@ -39,7 +39,7 @@ Matrices = Annotated[int, MATRIX]
 
 
 class DiagonalForm(IntEnum):
-    """What a diagonal is the diagonal of."""
+    """The matrix that a diagonal covariance approximates."""
 
     RESIDUAL = 0  # the recursion of the weights
     PUBLISHED = 1  # the normal equations
@@ -50,7 +50,7 @@ Forms = Annotated[int, FORM]
 
 
 class Order(NamedTuple):
-    """The second-order space of a rule: how it begins and how it moves."""
+    """The second-order space of a rule: its initial covariance and its update."""
 
     start: float  # the variance of every weight before anything is learnt
     sums: bool = False  # coefficients move the sums b, not the weights P b
@@ -61,7 +61,7 @@ class Order(NamedTuple):
 
 
 def spread(scores: NDArray[np.float64], classes: int, joint: bool, first: int, second: int) -> float:
-    """The variance of the difference of two scores; with one matrix for each class they are independent."""
+    """Return the variance of the difference of two scores; they are independent unless `joint`."""
     total = float(scores[classes + first] + scores[classes + second])
     if joint:
         total -= 2.0 * float(scores[2 * classes + first * classes + second])

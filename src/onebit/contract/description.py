@@ -1,4 +1,4 @@
-"""A learner's description of itself: how often it was right, its parts, how much it explores, and whether more would have paid off."""
+"""A learner's report on itself: its error, its members, how much it explores, and if that paid off."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ VERDICTS = {
     False: "more exploration would not have paid off at once",
     None: "it is unclear whether more exploration would have paid off",
 }
-NORMAL = 1.959963984540054  # so many deviations to each side hold 95 %
+NORMAL = 1.959963984540054  # standard deviations to each side that contain 95 %
 
 
 @dataclass(frozen=True)
 class ExplorationReport:
-    """How often a class other than the best was played, and how well that went."""
+    """A report on rounds in which a class other than the best was played."""
 
-    rounds: int  # in so many rounds
-    recent: float  # and in this share of the last few hundred
-    right: int  # it was right then
-    hoped: float  # the share in which the class thought best was expected to be right
+    rounds: int  # the number of such rounds
+    recent: float  # their share of the last few hundred rounds
+    right: int  # how often the class played was right in them
+    hoped: float  # the share in which the best class was expected to be right
 
     @property
     def paid(self) -> bool | None:
-        """Whether exploring was better than playing the best class would have been; None if that is unclear."""
+        """True if exploring beat playing the best class, False if not; None if unclear."""
         if self.rounds == 0:
             return None
         _, low, high = share(self.right, self.rounds)
@@ -39,7 +39,10 @@ class ExplorationReport:
 
 @dataclass(frozen=True)
 class CertaintyReport:
-    """Decisions with feedback that were required to be sure: how many there were, how many were sure, and how many of those were wrong."""
+    """Counts of decisions with feedback that were required to be sure.
+
+    How many there were, how many of them were sure, and how many of the sure ones were wrong.
+    """
 
     asked: int
     sure: int
@@ -47,12 +50,12 @@ class CertaintyReport:
 
     @property
     def answered(self) -> float:
-        """The share that was sure."""
+        """The share of decisions that were sure."""
         return self.sure / self.asked
 
     @property
     def error(self) -> tuple[float, float, float] | None:
-        """The mean error of those, with bounds that hold at all times at once (95 %); None if there were none."""
+        """The mean error of sure decisions with time-uniform 95 % bounds; None if none was sure."""
         if self.sure == 0:
             return None
         bounds = (least_error(self.sure, self.wrong, DELTA), most_error(self.sure, self.wrong, DELTA))
@@ -61,37 +64,31 @@ class CertaintyReport:
 
 @dataclass(frozen=True)
 class MemberReport:
-    """One of the members of `auto`: what it looks at, its share, and how well it predicted the feedback."""
+    """A member of `auto`: its view of x, its share, and how well it predicted the feedback."""
 
     name: str
-    about: str  # what it looks at, in words
-    share: float  # in what is believed
-    chance: float | None = (
-        None  # what it gave to what was heard lately, on (geometric) average; None where that cannot be told
-    )
-    behind: float = 0.0  # the logarithm of how much less likely all that was heard was to it than to the best
-    every: int = 1  # it looks at every so many rows: at all of them, unless it is asleep
-    waits_for: str | None = None  # None where it has begun
+    about: str  # a description of its view of x
+    share: float  # its weight in the belief of `auto`
+    chance: float | None = None  # geometric mean of the probabilities it gave to recent feedback; None if unknown
+    behind: float = 0.0  # log-likelihood of all feedback under the best member minus that under this one
+    every: int = 1  # it looks at every `every`-th row; at all rows unless asleep
+    waits_for: str | None = None  # None once it has begun
 
     @property
     def asleep(self) -> bool:
-        """Whether it looks only at some rows, because it is far behind."""
+        """True if it looks only at some rows because it is far behind."""
         return self.every > 1 and self.waits_for is None
 
 
 @dataclass(frozen=True)
 class ColumnsReport:
-    """How `auto` treats the columns of dense rows."""
+    """A report on how `auto` treats the columns of dense rows."""
 
     count: int
-    varying: int  # so many are not constant
-    divided: bool  # whether rows are divided by their scale
-    standardised: (
-        bool | None
-    )  # whether principal components are those of columns in units of their deviations; None before there are any
-    effective: (
-        float | None
-    )  # in how many of them the variance v lies: (sum v)^2/(sum v^2), by the first rows; None before it is asked
+    varying: int  # the number of columns that are not constant
+    divided: bool  # True if rows are divided by their scale
+    standardised: bool | None  # True if principal components use columns divided by their deviations; None before any
+    effective: float | None  # effective number of columns, (sum v)^2/(sum v^2) of variances v; None before computed
 
     def __str__(self) -> str:
         said = [f"{self.varying:,} of {self.count:,} columns vary"]
@@ -108,15 +105,15 @@ class ColumnsReport:
 
 @dataclass(frozen=True)
 class MembersReport:
-    """The parts of `auto`."""
+    """The members of `auto`, and how it treats columns."""
 
     members: tuple[MemberReport, ...]
-    columns: ColumnsReport | None = None  # None for sparse rows, of which there is but one view
+    columns: ColumnsReport | None = None  # None for sparse rows, which have only one view
 
 
 @dataclass(frozen=True)
 class NeverRight:
-    """The classes that can be played and were never right, as far as is remembered: how many, and the first of them."""
+    """The playable classes that were never right, as far as is remembered: their number and the first few."""
 
     count: int
     classes: tuple[ClassName, ...]
@@ -128,25 +125,25 @@ class NeverRight:
 
 @dataclass(frozen=True)
 class Description:
-    """A learner in words and numbers; `print` shows the words."""
+    """A report on a learner; `print` shows it as text."""
 
     learner: str
-    learnt: int  # feedbacks, as `learner.learnt` counts them
+    learnt: int  # the number of feedbacks, as in `learner.learnt`
     right: float  # the sum of the rewards, 1 for right and 0 for wrong
     settings: dict[str, Any]
     composition: MembersReport | None = None  # the members of `auto`
-    never_right: NeverRight | None = None  # None where no account is kept of that
+    never_right: NeverRight | None = None  # None if not tracked
     exploration: ExplorationReport | None = None
-    certainty: CertaintyReport | None = None  # None where nobody asked
+    certainty: CertaintyReport | None = None  # None if no decision was required to be sure
     restarts: int = 0
     repairs: int = 0
-    rewarded: bool = False  # whether some answers were rewards between right and wrong
-    taught_nothing: int = 0  # so many feedbacks: x had no value other than 0, or there was one candidate
-    form: str | None = None  # whether rows are treated as dense or sparse, and why, where the learner chooses
+    rewarded: bool = False  # True if some rewards were strictly between 0 and 1
+    taught_nothing: int = 0  # feedbacks without effect: x was 0, or there was only one candidate
+    form: str | None = None  # dense or sparse treatment of rows, and why, if the learner chooses
 
     @property
     def error(self) -> tuple[float, float, float] | None:
-        """The share of wrong answers, with the ends of its 95 % interval; None if there were rewards other than right and wrong."""
+        """The error rate with its 95 % interval; None if rewards other than right and wrong were given."""
         if self._taught == 0 or self.rewarded:
             return None
         return share(self._taught - int(self.right), self._taught)
@@ -162,11 +159,11 @@ class Description:
 
     @property
     def _taught(self) -> int:
-        """The feedbacks that `right` was counted over."""
+        """The number of feedbacks over which `right` was counted."""
         return self.learnt - self.taught_nothing
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain values, as `onebit run --explain --json` prints it."""
+        """Return the report as plain values, as `onebit run --explain --json` prints it."""
         found = {**asdict(self), "members": self.members, "error": self.error, "reward": self.reward}
         if self.exploration is not None:
             found["exploration"]["paid"] = self.exploration.paid
@@ -205,7 +202,7 @@ class Description:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        """The same words for a notebook, as text and never as markup."""
+        """Return the text for a notebook; names are escaped and never read as markup."""
         name, *lines = str(self).splitlines()
         return f"<b>{escape(name)}</b><ul>{''.join(f'<li>{escape(line)}</li>' for line in lines)}</ul>"
 
@@ -246,10 +243,10 @@ class Description:
 
 
 def share(count: float, total: int, squares: float | None = None) -> tuple[float, float, float]:
-    """A share with the ends of its 95 % interval (Wilson 1927).
+    """Return a proportion with the bounds of its 95 % interval (Wilson 1927).
 
-    `count` may be the sum of numbers from 0 to 1, and `squares` that of their squares: then it is their mean, with their own variance in the
-    place of that of bits, which is the largest that there can be.
+    `count` may be the sum of numbers from 0 to 1 and `squares` the sum of their squares: then it is their mean, with
+    their own variance in place of that of bits, which is the largest possible.
 
     >>> [round(end, 3) for end in share(2, 10)], [round(end, 3) for end in share(2, 10, 0.4)]
     ([0.2, 0.057, 0.51], [0.2, 0.144, 0.422])

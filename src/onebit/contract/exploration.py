@@ -1,4 +1,4 @@
-"""How rules explore that do no more than play the greedy label, or mix it with uniform ones: `decide` and `probabilities` for them.
+"""`decide` and `probabilities` for rules that play the greedy label or explore uniformly.
 
     greedy           the label with the highest score
     epsilon-greedy   that label, or with probability `params.exploration` any label (the greedy one too)
@@ -21,17 +21,17 @@ def decide_greedy(params: Any, given: RuleInput) -> Choice:
 
 
 def greedy_probabilities(params: Any, given: RuleInput, out: Vector) -> None:
-    """All on the greedy label, shared by the tied."""
+    """Write a probability of 1 for the greedy label, shared equally among ties."""
     share_greedy(given.scores, params.classes, 0.0, out)
 
 
 def decide_epsilon_greedy(params: Any, given: RuleInput) -> Choice:
-    """Play the greedy label, or explore."""
+    """Play the greedy label or, with probability `params.exploration`, any label."""
     greedy = greedy_label(given.scores, params.classes, given.draws)
     label = explored_label(greedy, params.classes, params.exploration, given.draws)
     return Choice(label, greedy, explored_propensity(label, greedy, params.classes, params.exploration), 0.0, 0.0)
 
 
 def epsilon_greedy_probabilities(params: Any, given: RuleInput, out: Vector) -> None:
-    """The greedy label, shared by the tied, and exploration spread over all."""
+    """Write the probabilities of epsilon-greedy: ties share the greedy part, all share exploration."""
     share_greedy(given.scores, params.classes, params.exploration, out)

@@ -1,4 +1,7 @@
-"""Files that are there whole, or as they were before: written beside, brought to disk, and put in place."""
+"""Atomic file writing: a file is either complete or as it was before.
+
+Content is written to a temporary file beside the target, synced to disk, and renamed.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,17 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def open_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Open a file that takes its place when it is complete; on failure the old one stays. A pipe is written directly.
+    """Open a file that replaces the old one once complete; on failure the old one stays.
 
-    The new one has the owner and the mode of the old one. Where there was none and root writes, the owner of the folder gets it.
+    A pipe is written directly. The new file has the owner and the mode of the old one; if there was none and root
+    writes, it gets the folder's owner.
     """
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             with path.open("wb") as file:
                 yield file
             return
-        target = Path(os.path.realpath(path))  # a link stays, and what it leads to is replaced
+        target = Path(os.path.realpath(path))  # a symbolic link stays, and its target is replaced
         if target.is_dir():
             raise IsADirectoryError(None, "it is a folder")
         temporary = target.with_name(f".{target.name[:50]}.{uuid.uuid4().hex}.part")
@@ -50,7 +54,7 @@ def open_atomically(path: Path) -> Iterator[BinaryIO]:
 
 
 def _owned_as_before(file: int, target: Path) -> None:
-    """Give a file the owner and mode of the one that it replaces, as far as this process may."""
+    """Give a file the owner and mode of the file that it replaces, as far as permitted."""
     try:
         old = target.stat()
     except OSError:
@@ -58,18 +62,21 @@ def _owned_as_before(file: int, target: Path) -> None:
         return
     if os.name == "posix":
         _give(file, old)
-        with suppress(OSError):  # there are file systems without modes
+        with suppress(OSError):  # some file systems have no modes
             os.fchmod(file, stat.S_IMODE(old.st_mode) & 0o777)
 
 
 def match_folder_owner(made: Path | int, folder: Path) -> None:
-    """Give what root makes in the folder of another user to that user: a service must be able to use its folder."""
+    """Give what root creates in another user's folder to that user.
+
+    Otherwise a service could not use its own folder.
+    """
     if os.name == "posix" and os.geteuid() == 0:
         _give(made, folder.stat())
 
 
 def _give(made: Path | int, like: os.stat_result) -> None:
-    """Give a file or folder to an owner, if the system allows it: not every root may, in a container say."""
+    """Change the owner of a file or folder if the system permits it; root in a container may not be."""
     now = os.fstat(made) if isinstance(made, int) else made.lstat()
     if (now.st_uid, now.st_gid) == (like.st_uid, like.st_gid):
         return
@@ -81,7 +88,7 @@ def _give(made: Path | int, like: os.stat_result) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder to disk."""
+    """Flush the names in a folder to disk."""
     if os.name != "posix":
         return
     opened = os.open(folder, os.O_RDONLY)

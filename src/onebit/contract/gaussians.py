@@ -1,4 +1,4 @@
-"""Normal random numbers from uniform ones, and the probability that one of several independent normal numbers is the largest."""
+"""Normal random numbers, and the probability that one of several independent ones is the largest."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from onebit.contract.rule import Vector
 
 ROOT_HALF = math.sqrt(0.5)
 ROOT_DENSITY = 1.0 / math.sqrt(2.0 * math.pi)
-FAR = 8.0  # so many deviations from its mean a normal number is never (1e-15)
-TINY = 1e-12  # deviations below this part of the numbers are as good as none
-HUGE = 1e300  # beyond this sums of a few deviations are infinite
-FINE = 5e-4  # the product of the changes of two distributions within one cell; see `share_largest`
+FAR = 8.0  # in deviations: normal numbers beyond this are neglected (probability 1e-15)
+TINY = 1e-12  # deviations below this fraction of the numbers count as 0
+HUGE = 1e300  # beyond this, sums of a few deviations overflow
+FINE = 5e-4  # maximum product of the changes of two distributions within a cell (`share_largest`)
 
 
 def normal(draws: Draws, index: int) -> float:
-    """A standard normal number from the uniform ones at `index` and the next (Box and Muller 1958)."""
+    """Return a standard normal number from the uniform ones at `index` and the next (Box and Muller 1958)."""
     return math.sqrt(-2.0 * math.log(1.0 - uniform(draws, index))) * math.cos(2.0 * math.pi * uniform(draws, index + 1))
 
 
 def below(value: float) -> float:
-    """The probability that a standard normal number is at most this."""
+    """Return the probability that a standard normal number is at most `value`."""
     return 0.5 * math.erfc(-value * ROOT_HALF)
 
 
 def integral_below(value: float) -> float:
-    """The integral of `below` up to here: its mean over a cell is a difference of two of these."""
+    """Return the integral of `below` up to `value`.
+
+    The mean of `below` over a cell is a difference of two of these.
+    """
     if value < -FAR:
         return 0.0
     return value * below(value) + ROOT_DENSITY * math.exp(-0.5 * value * value)
@@ -36,18 +39,16 @@ def integral_below(value: float) -> float:
 def share_largest(means: Vector, deviations: Vector, count: int, out: Vector, logs: Vector) -> None:
     """Write the probability that each of these independent normal numbers is the largest, to 0.002.
 
-    Cells are walked from left to right. Within one the distributions are replaced by their means, which is wrong by at most half
-    the product of the changes of two of them; so a cell is made smaller until that is small. Where there is no deviation a tiny one
-    is put in its place, so that equal numbers share alike. `logs` is scratch.
+    Cells are processed from left to right. Within a cell the distributions are replaced by their means, with an error
+    of at most half the product of the changes of two of them; so a cell is made smaller until that is small. A
+    deviation of 0 is replaced by a tiny one, so that equal numbers have equal shares. `logs` is scratch.
     """
     size, widest = 0.0, 0.0
     for label in range(count):
         size = max(size, abs(means[label]) + deviations[label])
         widest = max(widest, deviations[label])
     least = TINY * size
-    if (
-        not least < widest < HUGE or not size < HUGE
-    ):  # nothing is left to chance, or cells would be of no width or of any
+    if not least < widest < HUGE or not size < HUGE:  # no deviation matters, or numbers are too large for cells
         share_greedy(means, count, 0.0, out)
         return
     low, high, narrowest = -math.inf, -math.inf, math.inf
@@ -81,7 +82,7 @@ def share_largest(means: Vector, deviations: Vector, count: int, out: Vector, lo
 
 
 def fine_enough(means: Vector, deviations: Vector, count: int, left: float, right: float) -> bool:
-    """Whether no two distributions change much between these ends."""
+    """Return True if no two distributions change much within this cell."""
     largest, second = 0.0, 0.0
     for label in range(count):
         change = mass(means[label], deviations[label], left, right)
@@ -93,11 +94,11 @@ def fine_enough(means: Vector, deviations: Vector, count: int, left: float, righ
 
 
 def mass(mean: float, deviation: float, left: float, right: float) -> float:
-    """The probability of lying in (left, right]."""
+    """Return the probability of lying in (left, right]."""
     return below((right - mean) / deviation) - below((left - mean) / deviation)
 
 
 def mean_below(mean: float, deviation: float, left: float, right: float) -> float:
-    """The mean over the cell of the probability of lying below."""
+    """Return the mean over a cell of the probability of lying below."""
     width = (right - left) / deviation
     return (integral_below((right - mean) / deviation) - integral_below((left - mean) / deviation)) / width

@@ -1,4 +1,4 @@
-"""Where this onebit was installed from, so that a message about a missing extra says what works there."""
+"""Where onebit was installed from, so that messages about missing extras give a command that works."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import json
 import re
 from pathlib import Path
 
-DEVELOPERS = ("test", "test-all", "docs", "bench")  # extras that are not for users
+DEVELOPERS = ("test", "test-all", "docs", "bench")  # extras for developers of onebit
 
 
 def source_folder() -> Path | None:
-    """The folder that it was installed from, a clone say; None where it came from an index or an archive."""
+    """Return the folder that onebit was installed from, such as a clone; None for an index or archive."""
     beside = Path(__file__).resolve().parents[3]
     if (beside / "pyproject.toml").is_file() and (beside / "src" / "onebit").is_dir():
-        return beside  # editable, or not installed at all
-    # Imported where they are needed, as few processes need them: they bring the modules of mail and of networks.
+        return beside  # an editable installation, or none
+    # Imported here because few processes need them, and they import the modules of mail and networks.
     from importlib.metadata import PackageNotFoundError, distribution
     from urllib.parse import urlsplit
     from urllib.request import url2pathname
@@ -25,13 +25,13 @@ def source_folder() -> Path | None:
         if "dir_info" not in known:
             return None
         folder = Path(url2pathname(urlsplit(known["url"]).path))
-    except (PackageNotFoundError, OSError, ValueError, KeyError, TypeError):  # whoever installed it left no such note
+    except (PackageNotFoundError, OSError, ValueError, KeyError, TypeError):  # no usable direct_url.json
         return None
     return folder if (folder / "pyproject.toml").is_file() else None
 
 
 def install_command(extra: str, upgrade: bool = False) -> str:
-    """The command that installs an extra: by name where onebit came from an index, from the clone where it came from one."""
+    """Return the command that installs an extra: by name, or by path if installed from a clone."""
     folder = source_folder()
     if folder is None:
         return f'pip install {"--upgrade " if upgrade else ""}"onebit[{extra}]"'
@@ -40,7 +40,7 @@ def install_command(extra: str, upgrade: bool = False) -> str:
 
 
 def list_extras() -> dict[str, list[str]]:
-    """The extras that users may install, each with the packages that it brings; in a clone as its pyproject.toml has them."""
+    """Return the extras for users, each with its packages; in a clone, read from pyproject.toml."""
     import tomllib
     from importlib.metadata import PackageNotFoundError, requires
 

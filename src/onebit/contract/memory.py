@@ -1,6 +1,6 @@
-"""How much memory there is for this process, and a sentence for what needs more, before any of it is asked for.
+"""The memory available to this process, and checks before large allocations.
 
-Linux gives out memory that it does not have, and ends a process that uses it, without a word.
+Linux hands out memory that it does not have, and later kills a process that uses it, without a message.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from onebit.errors import OutOfMemoryError
 MEMINFO = Path("/proc/meminfo")
 GROUP = Path("/proc/self/cgroup")
 GROUPS = Path("/sys/fs/cgroup")
-NEGLIGIBLE = 1 << 24  # bytes that are not looked at: whoever lacks them cannot go on in any case
-UNLIMITED = 1 << 60  # what version 1 of control groups says where there is no limit
+NEGLIGIBLE = 1 << 24  # smaller allocations are not checked: without this much memory nothing works anyway
+UNLIMITED = 1 << 60  # version 1 of control groups reports at least this if there is no limit
 
 
 class GroupFiles(NamedTuple):
-    """The files of a version of control groups: the limit of memory, its use, and the names of cached files in it."""
+    """The files of one version of control groups: memory limit, memory in use, and cached-file counters."""
 
     folder: str
     limit: str
@@ -33,13 +33,13 @@ V2 = GroupFiles("", "memory.max", "memory.current", ("active_file", "inactive_fi
 
 
 def available_memory() -> int | None:
-    """Return the bytes that this process could still use, by the machine and its control group; None if unknown."""
+    """Return the bytes that this process can still use, by machine and control group; None if unknown."""
     found = [free for free in (_of_machine(), _of_group()) if free is not None]
     return min(found) if found else None
 
 
 def require_memory(needed: int, what: str, instead: str) -> None:
-    """Refuse what needs more bytes than are free; `instead` says what would be right."""
+    """Raise OutOfMemoryError if more bytes are needed than are free; `instead` says what to do."""
     if needed < NEGLIGIBLE:
         return
     free = available_memory()
@@ -50,7 +50,7 @@ def require_memory(needed: int, what: str, instead: str) -> None:
 
 
 def format_bytes(number: int) -> str:
-    """Format bytes for people.
+    """Format a number of bytes for people.
 
     >>> format_bytes(20_800_000_000), format_bytes(613_000_000), format_bytes(1200)
     ('20.8 GB', '613 MB', '0 MB')
@@ -66,7 +66,7 @@ def _of_machine() -> int | None:
 
 
 def _of_group() -> int | None:
-    """Return what is left of the limit of this process's control group, or of one above it."""
+    """Return the memory left in this process's control group or any above it; None if unlimited."""
     left = []
     for line in _text(GROUP).splitlines():
         _, controllers, name = line.split(":", 2)
@@ -85,7 +85,7 @@ def _of_group() -> int | None:
 
 
 def _files_in(stat: Path, names: tuple[str, ...]) -> int:
-    """Return the bytes of cached files, which the system takes back when it needs them."""
+    """Return the bytes of cached files, which the system reclaims when needed."""
     return sum(int(line.split()[1]) for line in _text(stat).splitlines() if line.split()[0] in names)
 
 

@@ -1,4 +1,4 @@
-"""The options of any learner, whatever its rule: each named once, with its type, default, range and meaning.
+"""The options of any learner, whatever its rule: each defined once with type, default and meaning.
 
 Signatures, type stubs, checks, the documentation and the manifests of saved learners are derived from `Options`.
 """
@@ -19,13 +19,13 @@ from onebit.contract.validation import ID_LIMIT, is_whole_number
 from onebit.errors import InputError, brief
 
 MAX_HASH_BITS = 30
-MAX_FEATURES = 2**31 - 2  # columns are int32
+MAX_FEATURES = 2**31 - 2  # column indices are int32
 DEFAULT_SUPPORT = "usual"
 
 
 @dataclass(frozen=True)
 class Whole:
-    """A whole number from `least` to `most`. Optional ones may be None."""
+    """A whole number from `least` to `most`; None is allowed if optional."""
 
     least: int
     most: int
@@ -33,7 +33,7 @@ class Whole:
     optional: bool = False
 
     def code(self, name: str, value: Any) -> int | None:
-        """Return the number, checked."""
+        """Return the validated number."""
         if value is None and self.optional:
             return None
         if is_whole_number(value, self.least, self.most):
@@ -47,14 +47,14 @@ class Whole:
 
 @dataclass(frozen=True)
 class Keyword:
-    """One of a few words. Optional ones may be None."""
+    """One of a few keywords; None is allowed if optional."""
 
     words: tuple[str, ...]
     meaning: str
     optional: bool = False
 
     def code(self, name: str, value: Any) -> str | None:
-        """Return the word, checked."""
+        """Return the validated keyword."""
         if value is None and self.optional:
             return None
         named = np.dtype(value).name if isinstance(value, type) and issubclass(value, np.floating) else value
@@ -68,9 +68,9 @@ class Keyword:
 
 
 class Options(NamedTuple):
-    """The options of any learner, as its class takes them beside the parameters of the rule.
+    """The options of any learner, which its class takes besides the parameters of the rule.
 
-    Each has its range, its meaning and its default; those with a meaning alone are checked together with the rule (`spaces.choose`).
+    Each has its range, its meaning and its default; those with a meaning only are checked together with the rule (`spaces.choose`).
     """
 
     features: Annotated[
@@ -113,7 +113,7 @@ class Options(NamedTuple):
     seed: Annotated[int, Whole(0, ID_LIMIT - 1, "decides all chance, together with the ids of the decisions")] = 0
 
     def checked(self) -> Options:
-        """Return the options as plain values; the first that is out of range is refused."""
+        """Return the options as plain values; raise InputError for the first one out of range."""
         values: dict[str, Any] = {}
         for name, option in RANGES.items():
             code = option.code(name, getattr(self, name))
@@ -130,7 +130,9 @@ MEANINGS: dict[str, str] = {
 
 
 def check_options(options: object, **taken: str) -> dict[str, Any]:
-    """Return options for a learner, without those that come from elsewhere; `taken` names them with their sources.
+    """Return a copy of learner options; refuse those set elsewhere.
+
+    `taken` maps the name of each refused option to what sets it.
 
     >>> check_options({"bias": True}, seed="random_state"), check_options(None)
     ({'bias': True}, {})
@@ -146,7 +148,7 @@ def check_options(options: object, **taken: str) -> dict[str, Any]:
 
 
 def build_documentation(rule: Rule) -> str:
-    """Return the documentation of a learner class: the text of the rule's file, then every parameter."""
+    """Return the docstring of a learner class: the text of the rule's file, then every parameter."""
     own = {
         name: f"{parameter.meaning}; {parameter.range}, {rule.defaults[name]} where not given"
         for name, parameter in rule.parameters.items()
@@ -156,7 +158,7 @@ def build_documentation(rule: Rule) -> str:
 
 
 def build_signature(rule: Rule) -> inspect.Signature:
-    """Return the signature of a learner class: the classes, the options of any learner, the parameters of the rule."""
+    """Return a learner class's signature: classes, options of any learner, and rule parameters."""
     classes = inspect.Parameter("classes", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     defaults = {**Options._field_defaults, **{name: rule.defaults[name] for name in rule.parameters}}
     types = typing.get_type_hints(Options)

@@ -1,12 +1,12 @@
-"""How a rule declares its parameters: range, default and meaning in one place, checked with a sentence.
+"""Declarations of rule parameters: range, default and meaning in one place.
 
 A record is a NamedTuple of numbers, since compiled code takes nothing else. Each field that a user may set is annotated:
 
     exploration: Annotated[float, Real("(0, 0.5]", "gamma, the probability of exploring")] = 0.05
     variant: Annotated[int, OneOf(Variant, "how C limits a step")] = Variant.PA_I
 
-Everything else (signatures, `onebit learners`, error messages, the documentation) is read off these lines. A field without
-such a note is the rule's own and is filled in by it.
+Everything else (signatures, `onebit learners`, error messages, the documentation) is derived from these lines. A field without
+such an annotation belongs to the rule, which fills it in itself.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from onebit.errors import InputError, brief, nearest
 
 @dataclass(frozen=True)
 class Real:
-    """A real number in an interval written as in a paper: "(0, 0.5]". Optional ones may be None."""
+    """A real number in an interval such as "(0, 0.5]"; None is allowed if optional."""
 
     interval: str
     meaning: str
     optional: bool = False
 
     def code(self, name: str, value: object) -> float:
-        """Return the number for the record, checked."""
+        """Return the validated number for the record."""
         if value is None and self.optional:
             return math.nan
         low, high = (float(part) for part in self.interval[1:-1].split(","))
@@ -51,7 +51,7 @@ class Real:
         return number
 
     def show(self, code: float) -> float | None:
-        """Return what a user would write for this number."""
+        """Return the number as a user would write it."""
         return None if math.isnan(code) else float(code)
 
     @property
@@ -61,9 +61,9 @@ class Real:
 
 @dataclass(frozen=True)
 class OneOf:
-    """One of a few named ways, kept in the record as a number.
+    """One of a few named options, stored in the record as a number.
 
-    With `otherwise`, what is not a name has that code, and the rule's `prepare` looks at it.
+    With `otherwise`, a value that is not a name gets that code, and the rule's `prepare` handles it.
     """
 
     ways: type[IntEnum]
@@ -76,7 +76,7 @@ class OneOf:
         return {_spell(way): int(way) for way in self.ways if way is not self.otherwise}
 
     def code(self, name: str, value: object) -> int:
-        """Return the code of a name, checked."""
+        """Return the code of a name; raise InputError if unknown."""
         if isinstance(value, self.ways):
             return int(value)
         if value is None:
@@ -97,7 +97,7 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Flag:
-    """Yes or no, kept in the record as 1 or 0."""
+    """A boolean, stored in the record as 1 or 0."""
 
     meaning: str
     range = "true | false"
@@ -113,14 +113,14 @@ Parameter = Real | OneOf | Flag
 
 
 def checked_flag(name: str, value: object) -> bool:
-    """Return a true or false, also of NumPy; refuse what merely looks like it."""
+    """Return a Python or NumPy boolean as a bool; refuse values that are merely truthy."""
     if isinstance(value, bool | np.bool_):
         return bool(value)
     raise InputError(f"{name} is {brief(value)}, but must be true or false")
 
 
 def _spell(way: IntEnum) -> str:
-    """ONE_VS_ALL is written one-vs-all; the variants PA, PA-I and PA-II keep their capitals."""
+    """Return an option as users write it: one-vs-all for ONE_VS_ALL; PA, PA-I and PA-II keep capitals."""
     name = way.name.replace("_", "-")
     return name if name in ("PA", "PA-I", "PA-II") else name.lower()
 
@@ -136,7 +136,7 @@ def read_parameters(record: type[Any]) -> dict[str, Parameter]:
 
 
 def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a function that have a name of their own, for `require_known`.
+    """Return the parameters of a function without its `**kwargs`, for `require_known`.
 
     >>> list(named_parameters(lambda X, *, seed=0, **others: None))
     ['X', 'seed']
@@ -146,7 +146,7 @@ def named_parameters(function: Callable[..., Any]) -> dict[str, inspect.Paramete
 
 
 def require_known(title: str, options: Mapping[str, object], known: Mapping[str, object]) -> None:
-    """Refuse the first option that is not known."""
+    """Raise InputError for the first unknown option."""
     for name in options:
         if name not in known:
             raise InputError(f"{title} has no parameter {brief(name)}; {nearest(name, known)}")

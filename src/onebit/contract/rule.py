@@ -1,13 +1,14 @@
-"""What a rule is: three functions in score space and a record of parameters. It never sees x.
+"""The definition of a rule: three functions in score space and a record of parameters.
 
     decide(params, given) -> Choice
     learn(params, given, choice, revealed, step) -> scale
     probabilities(params, given, out)
 
-`given` is what there is in a round, a `RuleInput`. `learn` fills all H numbers of `step` every time, and the engine then does
-W <- scale * W + step (x) x. `revealed` is the class where it is known and -1 for "wrong, and that is all I know". `probabilities`
-fills `out` with the K probabilities of `decide` over all draws, ties included; it draws nothing. The functions allocate nothing, and
-change nothing but `work`, what they fill and, in `learn`, the rule's own part of the memory.
+A rule never sees x. `given` is what is known in a round, a `RuleInput`. `learn` fills all H numbers of `step` every
+time, and the engine then does W <- scale * W + step (x) x. `revealed` is the class if it is known, and -1 for
+"wrong, and that is all I know". `probabilities` fills `out` with the K probabilities of `decide` over all draws,
+ties included; it draws nothing. The functions allocate nothing, and change nothing but `work`, what they fill and,
+in `learn`, the rule's own part of the memory.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from onebit.errors import InputError, brief
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
-Contrast = tuple[tuple[int, float], ...]  # a sum of scores: their positions, each with its weight
+Contrast = tuple[tuple[int, float], ...]  # a weighted sum of scores: pairs of position and weight
 
 NORM = 0
 LEARNT = 1
@@ -39,13 +40,13 @@ OWN = 3
 
 
 class RuleInput(NamedTuple):
-    """What a rule is given in a round.
+    """The input of a rule in one round.
 
     `memory` is a small vector that is saved with the weights: memory[NORM] is ||W||^2 for rules that ask for it, memory[LEARNT] the
-    number of feedbacks learnt before this one (from x = 0 nothing is learnt, nor are lessons counted) and memory[RIGHT] how many of them
-    said "right" (the sum of their rewards), all kept by the engine; from memory[OWN] on it is the rule's. `work` is scratch,
-    (2, max(H, K)), undefined on entry. `reward` is what the label played was worth, in `learn`: 1 for right, 0 for wrong. `candidates` are the
-    classes that can be played, in rising order, or none where all can: labels are then places among them, and the scores are theirs
+    number of feedbacks learnt before this one (from x = 0 nothing is learnt, and lessons are not counted) and memory[RIGHT] how many of them
+    said "right" (the sum of their rewards), all kept by the engine; memory[OWN] and what follows belongs to the rule. `work` is scratch,
+    (2, max(H, K)), undefined on entry. `reward` is the reward of the label played, in `learn`: 1 for right, 0 for wrong. `candidates` are the
+    classes that can be played, in ascending order, or empty if all can: labels are then positions among them, and the scores are theirs
     (`contract.candidates`). `complete` says that the right class is one of them.
     """
 
@@ -60,9 +61,9 @@ class RuleInput(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """What `decide` says, and `learn` is given again, perhaps much later.
+    """The result of `decide`; `learn` gets it back, perhaps much later.
 
-    `propensity` is the probability of the label once ties are broken, which most papers divide by; rules that divide by nothing say
+    `propensity` is the probability of the label once ties are broken, which most papers divide by; rules that divide by nothing return
     1.0. The two notes are whatever else a rule must keep from the time of the decision.
     """
 
@@ -99,92 +100,92 @@ def one_head_a_class(params: Any) -> int:
 
 
 def as_given(params: Any, options: Mapping[str, object]) -> tuple[Any, tuple[float, ...]]:
-    """For the many rules whose record is just what the user gave, and that remember nothing of their own."""
+    """Return the record unchanged, and no memory: `prepare` of the many rules that derive nothing."""
     return params, ()
 
 
 class Composite(NamedTuple):
-    """What a rule of several members brings along, each with its own view of x: `auto` alone.
+    """The additions of a rule with several members, each with its own view of x; only `auto` has them.
 
-    It learns over all classes where nothing says that the right one is a candidate, or there is one alone.
+    Such a rule learns over all classes if the right one is not known to be a candidate, or if there is only one candidate.
     """
 
-    # The space of all members: from the record, the form of the rows, the heads, those planned and the seed.
+    # Creates the space of all members from the record, the form of the rows, the heads, the planned heads and the seed.
     space: Callable[..., Any]
-    # What `learner.describe()` says beyond the error: from the record, the memory and the space, fields of a `Description`.
+    # Returns further fields of a `Description` for `learner.describe()`, from the record, the memory and the space.
     describe: Callable[[Any, Vector, Any], Mapping[str, Any]]
-    # Positions in the memory that hold whole numbers, each with the position of its upper limit; a file with others is refused.
+    # Positions in the memory that hold counts, each with the position of its upper limit; files are checked against them.
     counts: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Rule:
-    """An algorithm: its name, its record, its functions. Creating one makes it known to the engine."""
+    """An algorithm: its name, record and functions. Creating one registers it with the engine."""
 
-    # --- what it is called -----------------------------------------------------------------------------------------
-    name: str  # for people and commands: conservative-ova
+    # --- names -----------------------------------------------------------------------------------------------------
+    name: str  # as users write it, such as conservative-ova
     paper: str
     summary: str
-    record: type[Any]  # a NamedTuple of numbers, the first of which is `classes`; its name is that of the learner class
+    record: type[Any]  # a NamedTuple of numbers, `classes` first, with the name of the learner class
 
-    # --- its functions, compiled for the loop ----------------------------------------------------------------------
-    # Choose a label: decide(params, given).
+    # --- functions, compiled for the loop --------------------------------------------------------------------------
+    # Chooses a label: decide(params, given).
     decide: Callable[..., Choice]
-    # Take a step: learn(params, given, choice, revealed, step); returns the scale of the weights.
+    # Computes a step: learn(params, given, choice, revealed, step); returns the scale of the weights.
     learn: Callable[..., float]
-    # The probability of each label over all draws: probabilities(params, given, out).
+    # Writes the probability of each label over all draws: probabilities(params, given, out).
     probabilities: Callable[..., None]
-    # The step of the same family for a known label: teach(params, given, label, step). None: the learner plays, and learns from that.
+    # Computes a step for a known label: teach(params, given, label, step). None: the learner plays, and learns right or wrong.
     teach: Callable[..., float] | None = None
-    # How sure the rule is of a label, on any scale: surety(params, given, label). None: the margin of its score (`contract.surety`).
+    # Returns how sure the rule is of a label, on any scale: surety(params, given, label). None: `contract.belief.margin`.
     surety: Callable[..., float] | None = None
-    # The part of `decide` that is done class by class, for the classes from `first` on that are `apart` by so many:
-    # weigh(params, given, first, apart). `decide` calls it with 0 and 1; on a GPU lanes do it together before. It changes
-    # nothing but each class's own numbers in `work`. None: there is no such part worth the trouble.
+    # The part of `decide` that treats classes separately, for every `apart`-th class from `first` on:
+    # weigh(params, given, first, apart). `decide` calls it with 0 and 1; on a GPU the lanes call it in parallel before.
+    # It changes only each class's own numbers in `work`. None: there is no part worth running in parallel.
     weigh: Callable[..., None] | None = None
 
-    # --- its record and memory -------------------------------------------------------------------------------------
-    # Completes the record, and gives the rule's first memory: prepare(params, options).
+    # --- record and memory -----------------------------------------------------------------------------------------
+    # Completes the record and returns the rule's initial memory: prepare(params, options).
     prepare: Callable[[Any, Mapping[str, object]], tuple[Any, tuple[float, ...]]] = as_given
-    # Options that only a run can know, from the options given, the rounds and the length of the longest x.
+    # Computes options that only a run can know, from the given options, the rounds and the length of the longest x.
     plan: Callable[[Mapping[str, object], int, float], Mapping[str, object]] | None = None
-    # Option sets that every check and oracle runs with.
+    # The sets of options that every check and oracle runs with.
     examples: tuple[Mapping[str, Any], ...] = ({},)
 
-    # --- its weights -----------------------------------------------------------------------------------------------
-    # The number of weight vectors, from the record.
+    # --- weights ---------------------------------------------------------------------------------------------------
+    # Returns the number of weight vectors for a record.
     heads: Callable[[Any], int] = one_head_a_class
-    # The covariance that it needs beside the weights (`contract.covariance`); its record then has a field `matrix`.
+    # Returns the covariance needed besides the weights (`contract.covariance`); the record then needs a field `matrix`.
     second_order: Callable[[Any], Order] | None = None
-    # Whether memory[NORM] is kept.
+    # True if memory[NORM] is kept.
     keeps_norm: bool = False
-    # The largest squared length that x may have, from the record.
+    # Returns the largest squared length that x may have, for a record.
     largest_norm: Callable[[Any], float] | None = None
-    # Whether, with a kernel, few rounds add a row, so that no budget is needed.
+    # True if few rounds store a row when a kernel is used, so that no budget is needed.
     stores_rarely: bool = False
-    # The members of a rule that has several.
+    # Set for a rule that has several members.
     composite: Composite | None = None
 
-    # --- the feedback that it takes --------------------------------------------------------------------------------
-    # Whether the class is always revealed, even when another was played; or a function of the record.
+    # --- feedback --------------------------------------------------------------------------------------------------
+    # True if the right class is always revealed, even when another was played; or a function of the record that tells.
     full_information: Callable[[Any], bool] | bool = False
-    # Whether `learn` takes `given.reward`, any number from 0 to 1; other rules get a bit that is 1 with that probability.
+    # True if `learn` uses `given.reward`, from 0 to 1; other rules get right with that probability, and wrong otherwise.
     takes_rewards: bool = False
-    # Whether the notes of a choice belong to its label, so that no floor of exploration can put another in its place.
+    # True if the notes of a choice depend on its label, so that no exploration floor may replace the label.
     notes_the_label: bool = False
 
-    # --- rounds with few candidates --------------------------------------------------------------------------------
-    # How such a round is given to it. None: by its heads, one for each class; rules with other heads take no candidates.
+    # --- candidates ------------------------------------------------------------------------------------------------
+    # How rounds with candidates are narrowed. None: by heads, one per class; rules with other heads take no candidates.
     narrowing: Narrowing | None = None
-    # Whether a round with one candidate teaches it something.
+    # True if the rule learns something from a round with one candidate.
     learns_alone: bool = False
 
-    # --- what there is to tell -------------------------------------------------------------------------------------
-    # The probability that each class is right, from the record, the memory and the scores of many rows (`contract.belief`).
-    # None: the rule has scores alone.
+    # --- inspection ------------------------------------------------------------------------------------------------
+    # Returns the probability that each class is right, from the record, the memory and the scores of many rows
+    # (`contract.belief`). None: the rule has only scores.
     belief: Callable[[Any, Vector, Matrix], Matrix] | None = None
-    # How much more one class is preferred than another, as a sum of scores, or None where it is no such sum
-    # (`contract.belief`). Not needed with one head for each class.
+    # Returns how much one class is preferred to another as a weighted sum of scores, or None if it is not such a sum
+    # (`contract.belief`). Not needed with one head per class.
     contrast: Callable[[Any, Vector, int, int], Contrast | None] | None = None
 
     def __post_init__(self) -> None:
@@ -204,12 +205,12 @@ class Rule:
 
     @property
     def title(self) -> str:
-        """The name of the learner class: ConservativeOVA."""
+        """The name of the learner class, such as ConservativeOVA."""
         return self.record.__name__
 
     @cached_property
     def narrowed_by(self) -> Narrowing:
-        """How a round with few candidates is given to it."""
+        """The narrowing of rounds with candidates for this rule."""
         if self.narrowing is not None:
             return self.narrowing
         if not self.takes_candidates:
@@ -218,7 +219,7 @@ class Rule:
 
     @property
     def takes_candidates(self) -> bool:
-        """Whether it can play a class among a few."""
+        """True if the rule can choose among some of the classes."""
         return self.narrowing is not None or self.heads is one_head_a_class
 
     @cached_property
@@ -227,26 +228,29 @@ class Rule:
 
     @cached_property
     def defaults(self) -> Mapping[str, Any]:
-        """The parameters as they are when nobody says otherwise, as a user would write them."""
+        """The default parameters, as a user would write them."""
         values = self.record._field_defaults
         return {name: parameter.show(values[name]) for name, parameter in self.parameters.items()}
 
     @cached_property
     def kinds(self) -> Mapping[str, type]:
-        """Whether each field of the record is a float or an int."""
+        """The type of each field of the record: float or int."""
         return get_type_hints(self.record)
 
     @property
     def documentation(self) -> str:
-        """The text at the head of the rule's file; on a worker of a cluster, where the rule came without its file, its summary."""
+        """The docstring of the rule's file.
+
+        On a cluster worker that got the rule without its file it is the rule's summary.
+        """
         return inspect.cleandoc(getattr(sys.modules.get(self.record.__module__), "__doc__", None) or self.summary)
 
     def has_full_information(self, params: Any) -> bool:
-        """Whether the class is always revealed to this rule with these parameters, even when it played another."""
+        """Return True if the right class is always revealed with these parameters, whatever was played."""
         return self.full_information(params) if callable(self.full_information) else self.full_information
 
     def plain(self, options: Mapping[str, object]) -> dict[str, Any]:
-        """Checked options as plain values that can be written down: names for codes, floats for any real number."""
+        """Validate options and return them as serialisable values: names for codes, floats for reals."""
         found: dict[str, Any] = {}
         for name, value in options.items():
             parameter = self.parameters[name]
@@ -256,7 +260,7 @@ class Rule:
         return found
 
     def settle(self, classes: int, options: Mapping[str, object]) -> tuple[Any, Vector]:
-        """The record and the first memory for these options; what cannot be used is refused with a sentence."""
+        """Return the record and the initial memory for these options; raise InputError if unusable."""
         if classes < 2:
             raise InputError(f"{self.title} needs at least 2 classes, and {classes} was given")
         require_known(self.title, options, self.defaults)
@@ -264,7 +268,7 @@ class Rule:
         values: dict[str, Any] = {"classes": classes}
         for name, parameter in self.parameters.items():
             values[name] = parameter.code(name, given[name])
-        # Every number a float64 or an int64: another type would be another compilation.
+        # Exactly float64 or int64: any other type would trigger another compilation.
         record = self.record(**{name: self.kinds[name](value) for name, value in values.items()})
         try:
             params, memory = self.prepare(record, given)
@@ -275,6 +279,4 @@ class Rule:
         return params, np.concatenate([np.zeros(OWN), np.asarray(memory, dtype=np.float64)])
 
 
-known: dict[
-    type[Any], Rule
-] = {}  # every rule created in this process, by its record: the engine dispatches on that type
+known: dict[type[Any], Rule] = {}  # rules created in this process by record; the engine dispatches on its type

@@ -1,12 +1,12 @@
-"""Steps that several rules share: the passive-aggressive one, and ridge regression for each class.
+"""Update steps that several rules share: passive-aggressive, and ridge regression for each class.
 
 **Passive-aggressive**: as little as possible, as much as a margin of one needs (Crammer, Dekel, Keshet, Shalev-Shwartz and Singer,
 "Online Passive-Aggressive Algorithms", JMLR 7, 2006).
 
-**Ridge regression of right and wrong**, the core of the contextual-bandit rules. Only the label that was played is regressed: to take
-"right" as a 0 for the others, who are never seen as 1 when they are not played, biases them towards 0 (a class with truth 0.100 is
-estimated as 0.054). A step is (target - s) P x / (1 + q), and the covariance shrinks by x also where there is nothing left to correct:
-otherwise labels that are never right are tried forever.
+**Ridge regression of right and wrong**, the core of the contextual-bandit rules. Only the label that was played is regressed: treating
+"right" as a 0 for the others, which are never seen as 1 when they are not played, would bias them towards 0 (a class with truth 0.100 is
+estimated as 0.054). A step is (target - s) P x / (1 + q), and the covariance shrinks by x even if nothing is left to correct:
+otherwise labels that are never right would be tried forever.
 """
 
 from __future__ import annotations
@@ -21,20 +21,23 @@ from onebit.contract.rule import Choice, RuleInput, Vector
 
 
 class Variant(IntEnum):
-    """How a passive-aggressive step is held back by the aggressiveness C."""
+    """The ways in which the aggressiveness C limits a passive-aggressive step."""
 
-    PA = 0  # not at all
+    PA = 0  # no limit
     PA_I = 1  # the step is at most C
     PA_II = 2  # the step is damped by 1/(2C)
 
 
 def hinge(margin: float) -> float:
-    """The hinge loss of a margin."""
+    """Return the hinge loss of a margin."""
     return max(0.0, 1.0 - margin)
 
 
 def step_size(variant: int, aggressiveness: float, loss: float, sq_norm: float) -> float:
-    """The multiple of x that takes the loss away: loss/n, min(C, loss/n) or loss/(n + 1/(2C)), n = ||x||^2."""
+    """Return the multiple of x that removes the loss, limited according to the variant.
+
+    It is loss/n, min(C, loss/n) or loss/(n + 1/(2C)), where n = ||x||^2.
+    """
     if variant == Variant.PA_II:
         return loss / (sq_norm + 0.5 / aggressiveness)
     step = loss / sq_norm
@@ -44,7 +47,7 @@ def step_size(variant: int, aggressiveness: float, loss: float, sq_norm: float) 
 
 
 def binary_step(variant: int, aggressiveness: float, score: float, sign: float, sq_norm: float) -> float:
-    """The coefficient of x in a binary passive-aggressive step towards sign * score >= 1."""
+    """Return the coefficient of x in a binary passive-aggressive step towards sign * score >= 1."""
     return sign * step_size(variant, aggressiveness, hinge(sign * score), sq_norm)
 
 
@@ -52,19 +55,19 @@ def binary_step(variant: int, aggressiveness: float, score: float, sign: float, 
 
 
 def ridge_order(params: Any) -> Order:
-    """The space of a ridge regression for each class."""
+    """Return the second-order space of a ridge regression for each class."""
     return Order(start=1.0 / params.ridge)
 
 
 def regress(scores: Vector, classes: int, label: int, target: float, step: Vector) -> None:
-    """Move one class towards its target, and leave the others alone."""
+    """Write the step that moves one class towards its target and leaves the others unchanged."""
     fill(step, 2 * classes, 0.0)
     step[label] = (target - scores[label]) / (1.0 + scores[classes + label])
     step[classes + label] = 1.0
 
 
 def regress_all(scores: Vector, classes: int, label: int, step: Vector) -> None:
-    """With the label known: move it towards 1 and every other class towards 0."""
+    """Write the step for a known label: it moves towards 1, and every other class towards 0."""
     for other in range(classes):
         target = 1.0 if other == label else 0.0
         step[other] = (target - scores[other]) / (1.0 + scores[classes + other])
@@ -72,18 +75,21 @@ def regress_all(scores: Vector, classes: int, label: int, step: Vector) -> None:
 
 
 def regress_played(params: Any, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """`learn` of the rules that are told apart by what they play: regress the label played on its reward."""
+    """Regress the label played on its reward: `learn` of rules that differ only in what they play."""
     regress(given.scores, params.classes, choice.label, given.reward, step)
     return 1.0
 
 
 def regress_taught(params: Any, given: RuleInput, label: int, step: Vector) -> float:
-    """`teach` of those rules: with the label known, regress every class."""
+    """Regress every class on a known label: `teach` of rules that differ only in what they play."""
     regress_all(given.scores, params.classes, label, step)
     return 1.0
 
 
 def optimistic(scores: Vector, classes: int, width: float, values: Vector, first: int = 0, apart: int = 1) -> None:
-    """Write what each class may be worth at best: its score and so many deviations. `first` and `apart` are as in `Rule.weigh`."""
+    """Write an upper confidence bound for each class: its score plus `width` deviations.
+
+    `first` and `apart` are as in `Rule.weigh`.
+    """
     for label in range(first, classes, apart):
         values[label] = scores[label] + width * math.sqrt(scores[classes + label])

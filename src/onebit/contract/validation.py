@@ -1,4 +1,4 @@
-"""What classes, decisions and seeds may be called, and how many there may be of something."""
+"""Validation of class names, decision ids, seeds and counts."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from onebit.contract.memory import require_memory
 from onebit.errors import InputError, brief
 
 ClassName = str | int
-IdLike = int | str | np.integer[Any] | uuid.UUID  # what may be given as the id of a decision
-ID_LIMIT = 2**63  # ids and seeds that are numbers are below this
-MAX_COUNT = 10**15  # rounds, which machine code counts in quarters; nobody waits for as many of anything else
-CLASS_BYTES = 250  # of the name of a class alone, where it is known
-MAX_RUNS = 10**6  # each with its record in memory; a sweep takes its fresh seeds from so far on
+IdLike = int | str | np.integer[Any] | uuid.UUID  # types accepted as the id of a decision
+ID_LIMIT = 2**63  # exclusive upper limit of numeric ids and seeds
+MAX_COUNT = 10**15  # machine code counts rounds in quarters; larger counts of anything are unrealistic
+CLASS_BYTES = 250  # memory that the name of a class takes
+MAX_RUNS = 10**6  # each has a record in memory, and a sweep's fresh seeds start at this offset
 
 
 def checked_count(name: str, given: object, most: int = MAX_COUNT) -> int:
-    """Return a count of at least 1, checked."""
+    """Return a validated count from 1 to `most`."""
     if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < 1:
         raise InputError(f"{name} is {brief(given)}, but must be a whole number of at least 1")
     if given > most:
@@ -29,7 +29,7 @@ def checked_count(name: str, given: object, most: int = MAX_COUNT) -> int:
 
 
 def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]:
-    """Return the names of the classes, checked; a number stands for 0, 1, and so on.
+    """Return the validated class names; a number n stands for the classes 0 to n - 1.
 
     >>> checked_classes(3)
     (0, 1, 2)
@@ -74,13 +74,15 @@ def checked_classes(classes: int | Iterable[ClassName]) -> tuple[ClassName, ...]
 
 
 def checked_id(identity: object) -> int | str:
-    """Return an id, checked: a string or a whole number from 0 up, also of NumPy; a UUID becomes a string.
+    """Return a validated id: a string or a whole number from 0 up; a UUID becomes a string.
+
+    NumPy numbers become ints.
 
     >>> checked_id(np.int32(7)), checked_id(uuid.UUID(int=10))
     (7, '00000000-0000-0000-0000-00000000000a')
     """
     if type(identity) is int and 0 <= identity < ID_LIMIT:
-        return identity  # what most are
+        return identity  # the common case
     if isinstance(identity, np.generic):
         identity = identity.item()
     elif isinstance(identity, uuid.UUID):
@@ -97,7 +99,7 @@ def checked_id(identity: object) -> int | str:
 
 
 def checked_ids(ids: object, count: int) -> list[int | str]:
-    """Return one id for each of `count` rows, checked."""
+    """Return validated ids, one for each of `count` rows."""
     if isinstance(ids, str) or not isinstance(ids, Iterable):
         raise InputError(f"ids is {brief(ids)}, but must be a list with an id for each row")
     found = [checked_id(one) for one in ids]
@@ -107,7 +109,7 @@ def checked_ids(ids: object, count: int) -> list[int | str]:
 
 
 def is_encodable(string: str) -> bool:
-    """Return True if a string can be encoded; a lone surrogate cannot."""
+    """Return True if a string can be encoded as UTF-8; lone surrogates cannot."""
     try:
         string.encode()
     except UnicodeEncodeError:
@@ -116,19 +118,19 @@ def is_encodable(string: str) -> bool:
 
 
 def is_whole_number(value: object, least: int = 0, most: int = ID_LIMIT) -> bool:
-    """Return True for a whole number from `least` to `most`; true and false are none."""
+    """Return True if a value is a whole number from `least` to `most`; booleans are not numbers."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and least <= int(value) <= most
 
 
 def checked_seed(seed: object) -> int:
-    """Return a seed, checked: a whole number from 0 up."""
+    """Return a validated seed: a whole number from 0 up."""
     if is_whole_number(seed, most=ID_LIMIT - 1):
         return int(seed)  # type: ignore[call-overload, no-any-return]
     raise InputError(f"seed is {brief(seed)}, but must be a whole number from 0 to 2^63 - 1")
 
 
 def join_names(names: Iterable[object], most: int = 12) -> str:
-    """List names for a sentence, cut where there are many.
+    """Join quoted names for a message, shortening long lists.
 
     >>> join_names(["a", "b"])
     "'a', 'b'"

@@ -1,1 +1,1 @@
-"""Rows from what a user has: arrays, sparse rows, dicts, texts and frames."""
+"""Conversion of user input to rows: arrays, sparse rows, dicts, texts and frames."""

@@ -1,8 +1,8 @@
-"""From what a user has (an array, a CSR row, a dict of names, a text) to the rows that a space takes.
+"""Conversion of a user's x (array, CSR row, dict of names, text) to the rows that a space takes.
 
-Names become columns in one of two ways: a vocabulary that grows as names are learnt, or hashing into 2^bits columns. A dict is
-read in the order of its names, so that it is summed like the CSR row whose columns are in that order. Nothing is kept but
-copies: what a user does with an array afterwards is no concern of the learner's.
+Names become columns in one of two ways: through a vocabulary that grows as names are learnt, or by hashing into 2^bits columns. A dict is
+read in the order of its names, so that it is summed like the CSR row whose columns are in that order. Only copies are kept: later
+changes to a user's array have no effect on the learner.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from onebit.features.rows import (
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
-GROWN = 1e12  # scores that overflow for a row whose squared length is below this are the weights' doing
+GROWN = 1e12  # below this squared length of a row, overflowing scores are due to the weights
 
 USUAL_OPTIONS = Options()
 
-Kept = NDArray[Any] | SparseRows | dict[str, float] | str  # what a decision keeps of x
+Kept = NDArray[Any] | SparseRows | dict[str, float] | str  # the copy of x that a decision keeps
 
 
 class Features:
@@ -59,23 +59,23 @@ class Features:
         self.size: int | None = options.features if hash_bits is None else 1 << hash_bits
         self.named: bool | None = True if named else False if self.size is not None else None
         self._order = NameOrder()
-        self.feature_names: Names | None = None  # of the first frame, as scikit-learn's `feature_names_in_`
+        self.feature_names: Names | None = None  # from the first frame, as scikit-learn's `feature_names_in_`
 
     @property
     def columns(self) -> int:
-        """The number of columns that have a meaning by now."""
+        """The number of columns in use so far."""
         if self.vocabulary is not None:
             return len(self.vocabulary)
         return self.size or 0
 
     def reset(self) -> None:
-        """Forget what was taken from the first x."""
+        """Forget what was derived from the first x."""
         self.__init__(self.options)  # type: ignore[misc]
 
     # --- fixing the form by the first x ---------------------------------------------------------------------------
 
     def settle(self, x: Any) -> None:
-        """Fix what is still open by the form of the first x, and remember the names of the first frame."""
+        """Fix the form and number of the features by the first x, if open, and remember a frame's names."""
         self._remember_names(column_names(x))
         if self.named is not None and self.space is not None:
             return
@@ -95,16 +95,19 @@ class Features:
 
     @property
     def may_change_form(self) -> bool:
-        """Whether rows may be treated in another form than that of the first x: nobody has said which, and they have columns, not names."""
+        """True if rows may later be treated in another form than that of the first x.
+
+        That is so if the options set no form and the features are columns without a vocabulary.
+        """
         return self.options.space is None and self.named is False
 
     @property
     def known(self) -> tuple[int, Names | None]:
-        """The number of names and the columns of the first frame, for `forget_after`."""
+        """The size of the vocabulary and the column names of the first frame, for `forget_after`."""
         return 0 if self.vocabulary is None else len(self.vocabulary), self.feature_names
 
     def forget_after(self, known: tuple[int, Names | None]) -> None:
-        """Remove the names added after `known` was read: the rows that brought them were refused."""
+        """Remove the names added after `known` was read, because the rows that brought them were refused."""
         count, self.feature_names = known
         if self.vocabulary is not None and len(self.vocabulary) > count:
             self._order.forget()
@@ -116,7 +119,7 @@ class Features:
             self.feature_names = names
 
     def _order_columns(self, given: NamedRows) -> NDArray[Any]:
-        """Return the numbers of a frame with its columns in the order of the first frame; refuse other columns."""
+        """Return a frame's numbers with columns in the order of the first frame; refuse other columns."""
         names = given.names
         self._remember_names(names)
         known = self.feature_names
@@ -133,9 +136,9 @@ class Features:
     # --- one x -----------------------------------------------------------------------------------------------------
 
     def read(self, x: Any, grow: bool = False, copy: bool = True) -> tuple[Kept, Row]:
-        """Read one x: what a decision keeps of it, and its row. `grow` adds its names to the vocabulary.
+        """Read one x: return the copy that a decision keeps, and its row.
 
-        Without `copy` an array that fits is used as it is, for those who keep nothing of it.
+        `grow` adds its names to the vocabulary. Without `copy`, an array that fits is used as it is, for callers that do not keep it.
         """
         if self.space is None or self.named is None:
             self.settle(x)
@@ -143,7 +146,7 @@ class Features:
             row = read_dict(x, self.largest) if isinstance(x, Mapping) else self._read_text(x)
             if self.vocabulary is None:
                 columns, numbers, width = hashed_entries(row, self.columns)
-                numbers = cast_to(numbers, self.dtype)  # sums of names that share a column may overflow
+                numbers = cast_to(numbers, self.dtype)  # sums of values that share a column may overflow
             else:
                 columns, numbers, width = self._order.entries(row, self.vocabulary, grow)
                 numbers = numbers.astype(self.dtype)
@@ -167,7 +170,7 @@ class Features:
         return given, given[None]
 
     def _read_text(self, x: Any) -> NamedRow:
-        """Read an x that is no dict: a text, if the learner takes those."""
+        """Read a text as named words; refuse it unless the learner takes texts."""
         if not isinstance(x, str):
             what = "a string, or a dict" if self.options.text else "a dict"
             raise InputError(f"x is {_kind(x)}, but this learner takes {what} of feature name -> number")
@@ -178,14 +181,17 @@ class Features:
         return read_text(x)
 
     def add_names(self, kept: Kept) -> None:
-        """Add the names of an x that was learnt to the vocabulary, with the columns that it was read with."""
+        """Add the names of a learnt x to the vocabulary, with the columns that the x was read with."""
         assert self.vocabulary is not None
         assert isinstance(kept, dict | str)
         for name in names_in_order(kept):
             self.vocabulary.setdefault(name, len(self.vocabulary))
 
     def _read_numbers(self, x: Any) -> Any:
-        """Return the numbers of an x that is no array, in the order of the features; of a sparse x, `SparseRows`."""
+        """Return the numbers of an x that is not an array; `SparseRows` for a sparse x.
+
+        The columns of frames are put into the order of the features.
+        """
         if isinstance(x, SparseRows) or is_sparse(x):
             row = x if isinstance(x, SparseRows) else sparse_row(x, self.dtype)
             if row.width != self.size:
@@ -196,7 +202,7 @@ class Features:
         return self._order_columns(named_rows(x)) if has_names(x) else to_numbers(x, self.dtype, copy=False)
 
     def _require_line(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return an array as one line of numbers."""
+        """Return an array as a one-dimensional row of the right length."""
         if x.ndim == 2 and len(x) == 1:
             x = x[0]
         if x.shape != (self.size,):
@@ -209,7 +215,7 @@ class Features:
     def names_in(self, kept: Kept) -> list[tuple[str | int, ...]]:
         """Name each value of a kept x, in the order of its row; hashed names may share a value.
 
-        They are read from x itself, so nothing need be remembered of hashed names. What has no name is called by its column.
+        Names are read from x itself, so hashed names need not be remembered. A value without a name is called by its column.
         """
         if isinstance(kept, np.ndarray):
             return [(name,) for name in self.feature_names or range(len(kept))]
@@ -226,7 +232,10 @@ class Features:
     # --- a whole table ---------------------------------------------------------------------------------------------
 
     def read_many(self, X: Any, grow: bool = False) -> tuple[list[Kept], Rows]:
-        """Read many x: what decisions keep of them, and their rows. `grow` adds their names to the vocabulary."""
+        """Read many x: return the copies that decisions keep, and their rows.
+
+        `grow` adds their names to the vocabulary.
+        """
         if self.named:
             if is_sparse(X) or is_frame(X):
                 raise InputError("X is a table of columns, but this learner takes dicts or texts, one for each row")
@@ -236,7 +245,7 @@ class Features:
         return [*kept_rows(rows)], rows
 
     def read_all(self, kept: Sequence[Kept]) -> Rows:
-        """Read what many decisions have kept, to learn from it; add its names to the vocabulary."""
+        """Return the rows of kept x for learning; add their names to the vocabulary."""
         if self.named is False and self.space == "dense":
             arrays = [x for x in kept if type(x) is np.ndarray and x.dtype is self.dtype and x.shape == (self.size,)]
             if len(arrays) == len(kept):
@@ -244,7 +253,7 @@ class Features:
         return join_rows([self.read(x, grow=True)[1] for x in kept])
 
     def table(self, X: Any, form: str | None = None) -> Rows:
-        """Return a matrix as rows, dense or sparse; without a copy if it already has the right form."""
+        """Return a matrix as dense or sparse rows, without a copy if it already has the right form."""
         form = form or self.space
         require_table(X)
         if self.named:
@@ -267,7 +276,10 @@ class Features:
         return DenseRows(np.ascontiguousarray(values)) if form == "dense" else to_sparse(values)
 
     def describe_not_finite(self, rows: Rows, row: int, given: Any = None) -> str | None:
-        """Say which number of a row is not finite, if any, as it is in x as it was `given`, before it was cast."""
+        """Say which number of a row is not finite, or return None.
+
+        The number is quoted as it was in the x that was `given`, before it was cast.
+        """
         if isinstance(rows, SparseRows):
             cells = slice(rows.starts[row], rows.starts[row + 1])
             values, columns = rows.values[cells], rows.columns[cells]
@@ -285,7 +297,7 @@ class Features:
         return f"feature {columns[bad[0]]} of x {not_finite(number, self.dtype)}"
 
     def out_of_range(self, sq_norm: float) -> str:
-        """Say what to do about scores or steps that the dtype cannot hold, for a row of this squared length."""
+        """Return advice on scores or steps that overflow the dtype, for a row of this squared length."""
         if sq_norm < GROWN:
             return (
                 f"the weights have grown out of the range of {self.dtype}: the learner does not settle on these data; give it "
@@ -298,7 +310,7 @@ class Features:
 
 
 def require_table(X: Any) -> None:
-    """Refuse an X that has no rows."""
+    """Raise InputError if X has no rows."""
     if isinstance(X, str) or not (hasattr(X, "__len__") or hasattr(X, "shape")) or getattr(X, "shape", (1,)) == ():
         raise InputError(f"X is {brief(X)}, but must be rows: a matrix, or a list of rows")
 
@@ -316,7 +328,7 @@ def _width(x: Any) -> int:
 
 
 def _kind(x: object) -> str:
-    """Return the kind of x with its article: a dict, an int."""
+    """Return the type of x with its article: a dict, an int."""
     if x is None:
         return "None"
     name = "string" if isinstance(x, str) else type(x).__name__

@@ -1,4 +1,4 @@
-"""Frames of pandas, polars and Arrow, and rows of one: the names of their columns, and their numbers. Narwhals reads them all."""
+"""Frames of pandas, polars and Arrow, and single rows of them: column names and numbers, by narwhals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, eq=False)
 class NamedRows:
-    """Rows, or one row, whose columns have names: what is read of a frame; `names` is None where they are no strings."""
+    """The numbers of a frame or of one row, and their column names; None if names are not strings."""
 
     values: NDArray[Any]
     names: Names | None
@@ -34,7 +34,7 @@ def is_frame(x: Any) -> bool:
 
 
 def is_frame_row(x: Any) -> bool:
-    """Return True if x is a row of a frame, as `frame.iloc[0]` is in pandas: a series with an index."""
+    """Return True if x is a row of a frame, such as pandas' `frame.iloc[0]`: a series with an index."""
     return hasattr(x, "index") and hasattr(x, "shape") and not isinstance(x, np.ndarray)
 
 
@@ -44,7 +44,7 @@ def has_names(x: Any) -> bool:
 
 
 def narwhals_frame(frame: Any) -> Any:
-    """Wrap a frame with narwhals; refuse what it does not know."""
+    """Wrap a frame with narwhals; raise InputError if narwhals does not support it."""
     narwhals = _narwhals(frame)
     from narwhals.exceptions import DuplicateError
 
@@ -67,7 +67,7 @@ def is_numeric_frame(frame: Any) -> bool:
 
 
 def column_names(x: Any) -> Names | None:
-    """Return the names of the columns of x, if it has such and they are strings; refuse two of one name."""
+    """Return the column names of x if they are strings, else None; refuse duplicates."""
     if isinstance(x, NamedRows):
         return x.names
     if is_frame(x):
@@ -91,7 +91,7 @@ def _refuse_twice(names: list[Any]) -> None:
 
 
 def named_rows(x: Any) -> NamedRows:
-    """Read a frame, or a row of one, as numbers. All columns have one dtype, wide enough for each."""
+    """Read a frame, or a row of one, as numbers of one dtype that is wide enough for every column."""
     if isinstance(x, NamedRows):
         return x
     names = column_names(x)
@@ -113,7 +113,7 @@ def _place_in(column: Any) -> Callable[[int], str]:
 
 
 def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
-    """Read a series of numbers or booleans; `cell` says in words where one of its values stands."""
+    """Read a series of numbers or booleans; `cell` describes a value's position for errors."""
     narwhals = _narwhals(series)
     missing = series.is_null().to_numpy()
     if missing.any():
@@ -122,7 +122,7 @@ def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
         series = series.cast(narwhals.Float64)
     if series.dtype.is_numeric() or series.dtype == narwhals.Boolean:
         return np.asarray(series.to_numpy())
-    if series.dtype == narwhals.Object:  # of pandas: numbers may be in it
+    if series.dtype == narwhals.Object:  # pandas' object dtype may hold numbers
         cells = np.array(series.to_list())
         if cells.dtype.kind in "fiub":
             return cells

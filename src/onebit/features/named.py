@@ -1,4 +1,4 @@
-"""Features that have names, those of a dict or the words of a text: their numbers, and their columns by a vocabulary or by hashing."""
+"""Named features, from a dict or the words of a text, and their columns by vocabulary or hashing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
 
 WORD = re.compile(r"\w+")
-REMEMBERED = 1 << 16  # names whose hashes are known without hashing
+REMEMBERED = 1 << 16  # names whose hashes are cached
 _known: dict[str, int] = {}
 
-# Of ASCII a word is letters, digits and underscores: what is none becomes a space, and letters are lowered.
+# For ASCII texts: a word consists of letters, digits and underscores. Other characters become
+# spaces, and letters become lower case.
 _LOWERED = bytes(ord(chr(one).lower()) if WORD.match(chr(one)) else 32 for one in range(128)) + bytes(range(128, 256))
 
-Named = dict[str, float] | str  # what a decision keeps of a dict or a text
+Named = dict[str, float] | str  # the copy that a decision keeps of a dict or a text
 
 
 class NamedRow(NamedTuple):
-    """A dict or a text: what a decision keeps of it, its names, and the number of each."""
+    """A dict or a text as read: the copy that a decision keeps, its names, and their numbers."""
 
     kept: Named
     names: Collection[str]
@@ -43,7 +44,7 @@ class Entries(NamedTuple):
 
 
 def words_in(text: str) -> list[str]:
-    """Return the different words of a text, in order.
+    """Return the distinct words of a text, sorted.
 
     >>> words_in("To be, or not to be")
     ['be', 'not', 'or', 'to']
@@ -58,18 +59,21 @@ def _words(text: str) -> set[str]:
 
 
 def read_text(text: str) -> NamedRow:
-    """Read a text: its words count alike, and all together have length 1."""
+    """Read a text: all its words have equal weight, and together length 1."""
     words = _words(text)
     return NamedRow(text, words, np.full(len(words), 1.0 / math.sqrt(len(words) or 1)))
 
 
 def read_dict(x: Mapping[Any, Any], largest: float) -> NamedRow:
-    """Read a dict of numbers of which none is beyond `largest`; anything else is refused. Names are checked where they get a column."""
+    """Read a dict of numbers, none of them beyond `largest`; refuse anything else.
+
+    Names are checked where they get a column.
+    """
     kinds = set(map(type, x.values()))
     if kinds <= {float, int}:
         try:
             values = np.fromiter(x.values(), np.float64, len(x))
-        except OverflowError:  # a whole number that no float can hold
+        except OverflowError:  # an integer too large for a float
             values = np.array([math.inf])
         with np.errstate(over="ignore", invalid="ignore"):
             fits = values.dot(values) < largest * largest
@@ -97,21 +101,21 @@ def _number(name: object, value: object, largest: float) -> float:
 
 
 def _require_name(name: object) -> None:
-    """Refuse a feature name that is no string, or cannot be encoded."""
+    """Raise InputError if a feature name is not a string or cannot be encoded."""
     if not isinstance(name, str) or not is_encodable(name):
         raise InputError(f"a feature is called {brief(name)}, but names must be strings of Unicode characters")
 
 
 def names_in_order(kept: Named) -> list[str]:
-    """Return the names in a kept dict or text, in order."""
+    """Return the names in a kept dict or text, sorted."""
     return words_in(kept) if isinstance(kept, str) else sorted(kept)
 
 
 class NameOrder:
-    """The order of the names of a vocabulary, in which rows are summed: found without comparing names again.
+    """The sorted order of a vocabulary's names, cached so that reading a row compares no strings.
 
-    A vocabulary only grows at its end, so what was found of its first names holds while they are there. It is found anew once as many rows as a tenth
-    of the names had others.
+    Rows are summed in this order. A vocabulary only grows at its end, so the ranks of its first names stay valid. They
+    are computed anew once the number of rows with unranked names reaches a tenth of the number of names.
     """
 
     __slots__ = ("_missed", "_ranks")
@@ -120,18 +124,21 @@ class NameOrder:
         self.forget()
 
     def forget(self) -> None:
-        """Forget all: names may get other columns."""
+        """Discard the ranks, because names may get other columns."""
         self._ranks = np.zeros(0, dtype=np.int64)
         self._missed = 0
 
     def entries(self, row: NamedRow, vocabulary: dict[str, int], grow: bool) -> Entries:
-        """Return the entries of a row in the order of its names. New names get columns past the known ones, for good if `grow`."""
+        """Return the entries of a row in the order of its names.
+
+        New names get columns past the known ones, permanently if `grow`.
+        """
         try:
             columns = np.fromiter(map(vocabulary.get, row.names), np.int64, len(row.names))
             order = self._ranks[columns].argsort()
-        except TypeError:  # a name is not there
+        except TypeError:  # a name is not in the vocabulary
             return _sorted_entries(row, vocabulary, grow)
-        except IndexError:  # a name came after the ranks were found
+        except IndexError:  # a name is newer than the ranks
             self._rank_anew(vocabulary)
             return _sorted_entries(row, vocabulary, grow)
         return Entries(columns[order].astype(np.int32), row.numbers[order], len(vocabulary))
@@ -163,15 +170,15 @@ def _hash(name: str) -> int:
 
 
 def hashed(name: str, columns: int) -> int:
-    """Return the column of a name among 2^bits, the same in every process."""
+    """Return the hash column of a name among `columns`, a power of two; the same in every process."""
     return _hash(name) % columns
 
 
 def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
-    """Return the hashes of names; those hashed before are remembered."""
+    """Return the hashes of names, remembering them for later calls."""
     try:
         return np.fromiter(map(_known.get, names), np.uint64, len(names))
-    except TypeError:  # one is not there
+    except TypeError:  # a name is not in the cache
         hashes: dict[str, int] = {}
     for name in names:
         if name not in _known:
@@ -184,12 +191,15 @@ def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
 
 
 def hashed_entries(row: NamedRow, width: int) -> Entries:
-    """Return the entries of hashed names in rising order of columns; values that share one are summed in the order of the names."""
+    """Return the entries of hashed names in ascending order of columns.
+
+    Values that share a column are summed in the order of the names.
+    """
     columns = (_hashes(row.names) & np.uint64(width - 1)).astype(np.int32)
     order = columns.argsort()
     rising = columns[order]
     if not np.count_nonzero(rising[1:] == rising[:-1]):
-        return Entries(rising, row.numbers[order] + 0.0, width)  # a sum from 0 on is never -0.0
+        return Entries(rising, row.numbers[order] + 0.0, width)  # turns -0.0 into 0.0, as summing does below
     names = list(row.names)
     by_name = sorted(range(len(names)), key=names.__getitem__)
     shared, places = np.unique(columns[by_name], return_inverse=True)

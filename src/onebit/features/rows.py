@@ -1,4 +1,4 @@
-"""Arrays and CSR matrices as the rows that a space takes: cast once, and refused with their position where a number does not fit."""
+"""Conversion of arrays and CSR matrices to rows, cast once; errors give the position of a bad number."""
 
 from __future__ import annotations
 
@@ -17,10 +17,8 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
 Rows = DenseRows | SparseRows
-Row = (
-    NDArray[Any] | SparseRows
-)  # one alone: a matrix of one line with all its values, or sparse rows of which there is one
-_BLOCK = 1 << 22  # stored values that are looked through at a time
+Row = NDArray[Any] | SparseRows  # one row: a matrix of one line, or sparse rows with a single row
+_BLOCK = 1 << 22  # stored values that are checked at a time
 
 # A number too large for float32 is refused with a sentence; NumPy's warning about it, from this module, adds nothing. (Switching
 # it off around each cast would take longer than the cast and a decision together.)
@@ -28,7 +26,7 @@ warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning
 
 
 def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRows:
-    """Read one row from anything with the attributes of a SciPy CSR matrix, and copy it."""
+    """Read and copy one row from any object with the attributes of a SciPy CSR matrix."""
     rows = sparse_rows(x, dtype)
     if rows.height != 1:
         raise InputError(f"x is a matrix of {rows.height} rows, but must be one row")
@@ -36,7 +34,7 @@ def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRows:
 
 
 def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
-    """Read the rows of a CSR matrix, by its attributes; SciPy is not needed."""
+    """Read the rows of a CSR matrix by its attributes; SciPy is not needed."""
     matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
     shape = tuple(int(size) for size in matrix.shape)
     values = np.asarray(matrix.data)
@@ -47,9 +45,10 @@ def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
 def checked_csr(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any], shape: Sequence[int], dtype: np.dtype[Any]
 ) -> SparseRows:
-    """Return the parts of a CSR matrix in the dtypes that the loop takes; refuse what does not fit, with its position.
+    """Validate the parts of a CSR matrix and cast them to the dtypes of the loop.
 
-    Where the columns of a row do not rise, as SciPy leaves them in `A @ B`, they are sorted, and values of one column are summed.
+    Errors give the position. If the columns of a row are not in ascending order, as SciPy leaves them in `A @ B`, they
+    are sorted and values of equal columns are summed.
     """
     rows, width = (1, shape[0]) if len(shape) == 1 else shape
     fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
@@ -61,7 +60,7 @@ def checked_csr(
         if part.dtype.kind not in "iu":
             raise InputError(f"{name} has dtype {part.dtype}, but must be whole numbers")
     starts = starts.astype(np.int64)
-    for first in range(0, len(columns), _BLOCK):  # a matrix may be larger than memory
+    for first in range(0, len(columns), _BLOCK):  # in blocks: a matrix may be larger than memory
         _refuse_bad_columns(columns, starts, width, first)
     if not columns_ascend(columns, starts):
         values, columns, starts = sort_columns(values, columns, starts)
@@ -72,7 +71,7 @@ def checked_csr(
 
 
 def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[np.int64], width: int, first: int) -> None:
-    """Refuse a column out of range in one block."""
+    """Raise InputError for a column index out of range in the block that starts at `first`."""
     part = columns[first : first + _BLOCK]
     outside = np.flatnonzero((part < 0) | (part >= width))
     if len(outside):
@@ -85,7 +84,7 @@ def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[np.int64], width:
 def _refuse_bad_values(
     values: NDArray[Any], columns: NDArray[Any], starts: NDArray[np.int64], cast: NDArray[Any], first: int
 ) -> None:
-    """Refuse a value that is not finite in one block."""
+    """Raise InputError for a value that is not finite in the block that starts at `first`."""
     wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
     if len(wrong):
         entry = first + int(wrong[0])
@@ -94,9 +93,12 @@ def _refuse_bad_values(
 
 
 def columns_ascend(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
-    """Return True if the columns rise within each row of a CSR matrix; reads blocks of bounded size."""
+    """Return True if the columns ascend within each row of a CSR matrix.
+
+    Reads blocks of bounded size.
+    """
     for first in range(0, len(columns), _BLOCK):
-        before = max(first - 1, 0)  # and the entry before the block
+        before = max(first - 1, 0)  # compare with the entry before the block
         falling = np.diff(columns[before : first + _BLOCK].astype(np.int64)) <= 0
         cuts = starts[np.searchsorted(starts, before + 1) : np.searchsorted(starts, before + 1 + len(falling))]
         falling[cuts - before - 1] = False
@@ -115,13 +117,16 @@ def sort_columns(
 def build_csr(
     owners: NDArray[Any], columns: NDArray[Any], values: NDArray[Any], rows: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Return entries in any order, `values[i]` in row `owners[i]`, as values, columns and starts of a CSR matrix."""
+    """Build values, columns and starts of a CSR matrix from entries in any order.
+
+    `values[i]` belongs to row `owners[i]`; values of equal columns in a row are summed.
+    """
     order = np.lexsort((columns, owners))
     owners, columns, values = owners[order], columns[order], values[order]
     new = np.ones(len(columns), dtype=bool)
     new[1:] = (np.diff(columns) != 0) | (np.diff(owners) != 0)
     if not new.all():
-        # Sums of whole numbers, and of true and false, must not run over.
+        # Sum in float64: integers may overflow, and booleans do not add up.
         wide = values if values.dtype == np.float64 else values.astype(np.float64)
         values = np.add.reduceat(wide, np.flatnonzero(new))
     ends = np.cumsum(np.bincount(owners[new], minlength=rows))
@@ -129,12 +134,12 @@ def build_csr(
 
 
 def _row_of(entry: int, starts: NDArray[np.int64]) -> int:
-    """The row that a stored value belongs to."""
+    """Return the row that a stored value belongs to."""
     return int(np.searchsorted(starts, entry, side="right")) - 1
 
 
 def not_finite(number: Any, dtype: np.dtype[Any]) -> str:
-    """End a sentence about a number that is not finite, at the latest in the dtype of the weights."""
+    """Return the end of a message about a number that is not finite, perhaps only in the weights' dtype."""
     if np.isfinite(number):
         return f"is {number}, which {dtype} weights cannot hold; scale the features, or use dtype='float64'"
     return f"is {number}, but must be a finite number"
@@ -159,7 +164,10 @@ def squared_lengths(rows: Rows) -> NDArray[np.float64]:
 
 
 def first_not_finite(values: NDArray[Any]) -> tuple[int, int] | None:
-    """Return the position of the first value that is not finite; None if all are. Reads blocks of bounded size."""
+    """Return the position of the first value that is not finite; None if all are finite.
+
+    Reads blocks of bounded size.
+    """
     block = max(1, 1_000_000 // max(1, values.shape[1]))
     for start in range(0, values.shape[0], block):
         finite = np.isfinite(values[start : start + block])
@@ -176,19 +184,19 @@ def to_dense(rows: SparseRows) -> NDArray[Any]:
 
 
 def to_sparse(values: NDArray[Any]) -> SparseRows:
-    # NumPy finds what is true in a line of bits many times as quickly as what is not 0 in a matrix.
+    # NumPy's `flatnonzero` on booleans is many times as fast as `nonzero` on a matrix of numbers.
     row, column = np.divmod(np.flatnonzero(values != 0), values.shape[1])
     starts = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(values)))]).astype(np.int64)
     return SparseRows(np.ascontiguousarray(values[row, column]), column.astype(np.int32), starts, values.shape[1])
 
 
 def convert_rows(rows: Rows) -> Rows:
-    """Return dense rows as sparse ones, and sparse rows as dense."""
+    """Convert dense rows to sparse ones, and sparse rows to dense."""
     return to_sparse(rows.values) if isinstance(rows, DenseRows) else DenseRows(to_dense(rows))
 
 
 def pick_rows(rows: Rows, numbers: NDArray[np.int64]) -> Rows:
-    """Return the rows of these numbers, in this order."""
+    """Return the rows with these indices, in this order."""
     if isinstance(rows, DenseRows):
         return DenseRows(rows.values[numbers])
     counts = rows.starts[numbers + 1] - rows.starts[numbers]
@@ -200,7 +208,10 @@ def pick_rows(rows: Rows, numbers: NDArray[np.int64]) -> Rows:
 def convert_stretch(
     rows: Rows, schedule: Schedule, steps: tuple[int, int], order: NDArray[np.int64]
 ) -> tuple[Rows, Schedule]:
-    """Convert the rows of some steps of a schedule, and return them with the schedule over these; `order` is scratch."""
+    """Convert the rows of some steps of a schedule; return them with the schedule that refers to them.
+
+    `order` is scratch.
+    """
     rounds, numbers = schedule.rows_of(*steps, rows.height)
     order[rounds] = np.arange(len(rounds))
     rewards = schedule.rewards[numbers] if len(schedule.rewards) else schedule.rewards
@@ -215,12 +226,12 @@ def filled_cells(rows: Rows, row: int) -> int:
 
 
 def is_sparse(x: Any) -> bool:
-    """Return True if x is a sparse matrix, by its attributes."""
+    """Return True if x has the attributes of a sparse matrix."""
     return hasattr(x, "indptr") or (hasattr(x, "tocsr") and hasattr(x, "shape"))
 
 
 def to_numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """Return X as an array of this dtype; refuse what is not made of numbers."""
+    """Return x as an array of this dtype; raise InputError if it does not consist of numbers."""
     try:
         given = np.asarray(x)
     except ValueError as error:
@@ -231,9 +242,9 @@ def to_numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
 
 
 def refuse_no_numbers(x: Any) -> NoReturn:
-    """Refuse an x that is not made of numbers, and say which of its cells."""
+    """Raise InputError that names the cell of x that is not a number."""
     dtype = np.asarray(x).dtype
-    # Among texts, NumPy makes texts of numbers too.
+    # As objects, because NumPy would turn numbers among strings into strings.
     strange = _no_number(np.asarray(x, dtype=object))
     if strange is None:
         strange = f"has dtype {dtype}"
@@ -243,7 +254,7 @@ def refuse_no_numbers(x: Any) -> NoReturn:
 
 
 def _no_number(given: NDArray[Any]) -> str | None:
-    """Say which cell of an array is no number; None if all are."""
+    """Say which cell of an array is not a number; None if all are."""
     for place, cell in np.ndenumerate(given):
         if not isinstance(cell, Real | np.bool_):
             where = f" as feature {place[-1]}" if place else ""
@@ -253,10 +264,10 @@ def _no_number(given: NDArray[Any]) -> str | None:
 
 
 def cast_to(x: NDArray[Any], dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:
-    """Cast numbers to another dtype; those too large for it become infinite, which is refused later on."""
+    """Cast numbers to another dtype; numbers too large become infinite, to be refused later."""
     try:
         return x.astype(dtype, order="C", copy=copy)
-    except RuntimeWarning:  # the user has made errors of warnings
+    except RuntimeWarning:  # the user has turned warnings into errors
         with np.errstate(over="ignore"):
             return x.astype(dtype, order="C", copy=copy)
 
@@ -299,5 +310,5 @@ def slice_sparse(rows: SparseRows, number: int) -> SparseRows:
 
 
 def one_row(rows: Rows, number: int) -> Rows:
-    """Return one of many rows, as rows."""
+    """Return the row with this index, as rows."""
     return as_rows(slice_row(rows, number))

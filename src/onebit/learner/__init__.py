@@ -1,1 +1,1 @@
-"""A learner as its user holds it: decide, learn, inspect, explain and save."""
+"""The learner and its operations: decide, learn, inspect, explain and save."""

@@ -1,4 +1,4 @@
-"""Choices to learn from, in numbers: checked where they come from outside, and learnt in their order."""
+"""Batches of choices to learn from: validated when they come from outside, and learnt in order."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ Rewards = Sequence[float] | NDArray[np.float64]
 
 
 class LearningBatch(NamedTuple):
-    """Choices to learn from, with their rows and what was revealed of them.
+    """Choices to learn from, with their rows and feedback.
 
-    `among` are the candidates that they were made from, where there were any; `rewards`, (rows, 1), what they were worth, where right and wrong are
-    not all there is; `truths` the classes that somebody named as right, -1 where nobody did, where any are named.
+    `among` packs the candidates that the choices were made from, and is empty if there were none. `rewards`, of shape
+    (rows, 1), is filled only if feedback is more than right and wrong. `truths` has the class named as right, or -1
+    where none was named; it is empty if none was.
     """
 
     rows: Rows
@@ -38,7 +39,10 @@ class LearningBatch(NamedTuple):
 
 
 def checked_among(among: Labels, rows: int, classes: int) -> Labels:
-    """Check lists of candidates, since compiled code does not: one for each row, of classes in rising order."""
+    """Validate packed candidates, because compiled code does not.
+
+    There must be one list for each row, with class indices in ascending order.
+    """
     if count_lists(among) != rows:
         raise InputError(f"there are {count_lists(among)} lists of candidates for {rows} rows")
     for row in range(rows):
@@ -63,7 +67,7 @@ def checked_batch(
     truths: Labels | None,
     classes: int,
 ) -> LearningBatch:
-    """Check choices as the loop wrote them, kept by somebody, and return them as a batch."""
+    """Validate choices that the loop made and a caller kept, and return them as a batch."""
     if not rows.height == len(ids) == len(choices) == len(right):
         raise InputError(
             f"there are {rows.height} rows, {len(ids)} ids, {len(choices)} choices and {len(right)} answers"
@@ -82,14 +86,14 @@ def checked_batch(
     if rewards is not None and not (len(worth) == len(ids) and ((worth >= 0.0) & (worth <= 1.0)).all()):
         raise InputError(f"rewards must be {len(ids)} numbers from 0 to 1")
     known = NOTHING if truths is None else checked_truths(truths, among, len(ids), classes)
-    if len(known) and len(worth):  # right and wrong follow from a truth
+    if len(known) and len(worth):  # a truth determines the reward
         worth = np.where(known >= 0, known == choices[:, engine.LABEL], worth[:, 0]).reshape(-1, 1)
     revealed = np.where(np.asarray(right), choices[:, engine.LABEL], -1).astype(np.int64)
     return LearningBatch(rows, ids, choices, revealed, hash_ids(ids), among, worth, known)
 
 
 def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> Labels:
-    """Check the classes that were right: each a candidate, or -1 where that is not known."""
+    """Validate the indices of the right classes: each a candidate, or -1 if unknown."""
     labels = np.ascontiguousarray(truths, dtype=np.int64)
     if labels.shape != (rows,) or not ((labels >= -1) & (labels < classes)).all():
         raise InputError(f"truths must be the numbers of {rows} classes, or -1")
@@ -100,7 +104,10 @@ def checked_truths(truths: Labels, among: Labels, rows: int, classes: int) -> La
 
 
 def learn_choices(model: Model, batch: LearningBatch, corrects: bool) -> None:
-    """Learn a batch in its order; named classes by the rule's step for known labels, if it `corrects`."""
+    """Learn a batch in order.
+
+    With `corrects`, named classes are learnt by the rule's full-information step.
+    """
     known, taught = batch.revealed, None
     if len(batch.truths):
         named = batch.truths >= 0

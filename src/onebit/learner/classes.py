@@ -1,4 +1,4 @@
-"""The classes of a learner: names outside, numbers from 0 up inside."""
+"""The classes of a learner: names on the outside, indices from 0 up on the inside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from onebit.errors import InputError, OnebitError, brief
 
 
 def to_class_name(label: object) -> ClassName:
-    """Return the class name for a label of another library: whole numbers and strings unchanged, others as Python prints them.
+    """Return the class name for a label of another library.
+
+    Whole numbers and strings are unchanged; other labels become strings, as Python prints them.
 
     >>> [to_class_name(label) for label in ("no", np.int64(3), True, 2.0, 0.5)]
     ['no', 3, 'True', 2, '0.5']
@@ -22,11 +24,11 @@ def to_class_name(label: object) -> ClassName:
         return int(plain)
     if isinstance(plain, bool) or not isinstance(plain, str | int):
         return str(plain)
-    return str(plain) if isinstance(plain, str) else plain  # also of those who have a string class of their own
+    return str(plain) if isinstance(plain, str) else plain  # converts subclasses of str
 
 
 class Classes:
-    """The names of the classes, and the number of each.
+    """The class names of a learner and their indices.
 
     >>> Classes(["no", "yes"]).index("yes")
     1
@@ -36,30 +38,33 @@ class Classes:
 
     def __init__(self, classes: int | Iterable[ClassName], retired: Iterable[int] = ()) -> None:
         self.names = checked_classes(classes)
-        self.retired = frozenset(retired)  # the numbers of classes that are never played again
+        self.retired = frozenset(retired)  # indices of classes that are never played again
         self._index = {name: index for index, name in enumerate(self.names)}
 
     def index(self, name: ClassName) -> int:
         try:
-            if not isinstance(name, bool):  # True is 1, but it is not the name of class 1
+            if not isinstance(name, bool):  # True == 1, but it must not name class 1
                 return self._index[name]
         except (KeyError, TypeError):
             pass
         raise InputError(f"there is no class {brief(name)}; the classes are {join_names(self.names)}")
 
     def with_class(self, name: ClassName) -> Classes:
-        """Return these classes and one more."""
+        """Return a copy with one more class."""
         return Classes((*self.names, name), self.retired)
 
     def retire(self, name: ClassName) -> None:
-        """Never play a class again; refused where fewer than two would be left."""
+        """Retire a class so that it is never played again.
+
+        Raise InputError if fewer than two classes would remain.
+        """
         number = self.index(name)
         if number not in self.retired and len(self.names) - len(self.retired) <= 2:
             raise InputError(f"{brief(name)} cannot be removed: two classes at least must be left")
         self.retired |= {number}
 
     def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
-        """Return the numbers of the classes that can be played, in rising order; None if all can."""
+        """Return the indices of the playable classes in ascending order; None if all are playable."""
         if among is None:
             return sorted(set(range(len(self.names))) - self.retired) if self.retired else None
         if isinstance(among, str | bytes | Mapping) or not isinstance(among, Iterable):
@@ -71,7 +76,7 @@ class Classes:
         return None if len(numbers) == len(self.names) else numbers
 
     def indices(self, y: Iterable[ClassName]) -> NDArray[np.int64]:
-        """Return the numbers of labels, row by row; refuse an unknown one with its row."""
+        """Return the class index of each label; the error for an unknown label names its row."""
         if isinstance(y, str) or not isinstance(y, Iterable):
             raise InputError(f"the labels are {brief(y)}, but must be a list of class names")
         names = y.tolist() if isinstance(y, np.ndarray) else list(y)

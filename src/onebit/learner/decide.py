@@ -1,4 +1,4 @@
-"""From what is asked to a decision: which classes can be played, in numbers, and what was chosen, in names."""
+"""Parsing of decision requests into class indices, and building of decisions from the loop's choices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onebit.learner.decision import Decision
 from onebit.learner.loop_calls import PLAIN_TERMS, DecisionTerms
 from onebit.learner.runtime import Runtime
 
-Among = Iterable[ClassName] | None  # the classes that can be played; None: all
+Among = Iterable[ClassName] | None  # the classes that can be played; None for all
 
 SURE = Real("[0, 1]", "the confidence from which a decision is sure")
 PROPENSITY = Real("(0, 1]", "the probability with which a label was played")
@@ -34,13 +34,16 @@ def parse_terms(
     risk: float | None = None,
     rows: int | None = None,
 ) -> DecisionTerms:
-    """Parse the terms of a decision on one x or, with `rows`, on many: one list of candidates for all, or one for each."""
+    """Parse the terms of a decision on one x or, with `rows`, on many.
+
+    `among` is one list of candidates for all rows, or a list for each row.
+    """
     if among is None and complete is False and sure is None and risk is None and not runtime.names.retired:
-        return PLAIN_TERMS  # as nearly always
+        return PLAIN_TERMS  # the common case
     if sure is not None and risk is not None:
         raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
     known = checked_flag("complete", complete)
-    given = list(among) if isinstance(among, Iterator) else among  # which can be walked once
+    given = list(among) if isinstance(among, Iterator) else among  # an iterator can be read only once
     if rows is None or not _one_a_row(given):
         candidates = runtime.candidates(given)
         packed = NOTHING if candidates is None else pack_candidates([candidates] * (rows or 1), known or given is None)
@@ -54,7 +57,7 @@ def parse_terms(
 
 
 def _pack_each(runtime: Runtime, lists: Sequence[Among], rows: int, complete: bool) -> Labels:
-    """Pack a list of candidates for each row."""
+    """Pack one list of candidates for each row."""
     if len(lists) != rows:
         raise InputError(f"among has {len(lists)} lists of candidates, but there are {rows} rows")
     sets: list[Sequence[int]] = []
@@ -70,7 +73,7 @@ def _pack_each(runtime: Runtime, lists: Sequence[Among], rows: int, complete: bo
 
 
 def _one_a_row(among: object) -> bool:
-    """Return True if a list of candidates is given for each row, and not one for all; refuse a mixture."""
+    """Return True if `among` has a list for each row, False if it is one list; refuse a mixture."""
     if among is None or isinstance(among, str | Mapping) or not isinstance(among, Iterable):
         return False
     kinds = {isinstance(entry, str | int | np.generic) for entry in among}
@@ -87,7 +90,7 @@ def build_decision(
     terms: DecisionTerms = PLAIN_TERMS,
     row: int = 0,
 ) -> Decision:
-    """Build a decision from the numbers of the choice that the loop has made; `row` is its place among those of the terms."""
+    """Build a decision from the numbers of the loop's choice; `row` is its row in `terms`."""
     label, greedy, weight, note, second_note, propensity, raw, confidence, sure, *chances = choice
     classes = runtime.names.names
     among, complete = (None, False) if terms is PLAIN_TERMS else _candidates(runtime, terms, row)
@@ -129,7 +132,7 @@ def logged_decision(
     among: Among,
     complete: bool,
 ) -> Decision:
-    """Build a decision whose label another system has played, with this propensity."""
+    """Build a decision for a label that another system played with this propensity."""
     runtime.names.index(label)
     weight, rule = PROPENSITY.code("propensity", propensity), runtime.rule
     terms = parse_terms(runtime, among, complete)
@@ -146,12 +149,12 @@ def logged_decision(
             f"and {brief(label)} was played"
         )
     logged = decision._replace(label=label, propensity=weight, weight=weight, probabilities=None)
-    # How sure this learner is of its own label says nothing of another.
+    # This learner's confidence in its own label says nothing about the label played.
     return logged if label == decision.label else logged._replace(raw=None, confidence=None, sure=None)
 
 
 def _candidates(runtime: Runtime, terms: DecisionTerms, row: int) -> tuple[tuple[ClassName, ...] | None, bool]:
-    """The names of the candidates of a row, or None for all classes, and whether the right one is known to be among them."""
+    """Return the names of a row's candidates, or None for all, and whether the right class is among them."""
     if not len(terms.among):
         return None, False
     numbers = candidates_at(terms.among, row)

@@ -1,4 +1,4 @@
-"""A decision is a value: it can be kept, sent, written down, and learnt from much later by the learner that made it."""
+"""Decisions as values: they can be stored, sent, and learnt later by the learner that made them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from onebit.spaces.sparse import SparseRows
 
 
 class Decision(NamedTuple):
-    """What a learner decided for one x, with everything that learning from it needs. It is an immutable value, and can be sent as JSON.
+    """What a learner decided for one x, with everything that learning from it needs.
+
+    It is an immutable value, and can be sent as JSON.
 
     - `id`: the name of the decision, yours or the next free number
     - `label`: the class to play
@@ -26,9 +28,9 @@ class Decision(NamedTuple):
     - `greedy`: the class that the learner considers best
     - `among`: the candidates, or None if every class could be played; `complete`: whether the right class is known to be one of them
     - `confidence`: the probability that the label is right, calibrated on the feedback so far; None before there was any
-    - `sure`: the confidence that was asked for; `raw`: the rule's own measure of how sure it is
+    - `sure`: the confidence that was asked for; `raw`: the rule's own uncalibrated certainty
     - `x`: a copy of what was decided on
-    - `version`: how many feedbacks the learner had learnt by then; `learner`: which learner it was
+    - `version`: the number of feedbacks that the learner had learnt by then; `learner`: the identity of the learner
     - `weight`, `notes`: what the rule needs in order to learn from it
     """
 
@@ -50,7 +52,10 @@ class Decision(NamedTuple):
 
     @property
     def unsure(self) -> bool:
-        """Whether the learner is less sure of the label than was asked for, or cannot tell yet. Apart from that it is a decision like any other."""
+        """True if the confidence is below what was asked for, or cannot be estimated yet.
+
+        Apart from that it is a decision like any other.
+        """
         return self.sure is not None and (self.confidence is None or self.confidence < self.sure)
 
     def to_json(self) -> str:
@@ -65,13 +70,13 @@ class Decision(NamedTuple):
         for name, usual in self._field_defaults.items():
             if fields[name] == usual:
                 del fields[name]
-        if self.probabilities is not None:  # names may be numbers, which no key of an object is
+        if self.probabilities is not None:  # a list of pairs, because names may be numbers and JSON keys may not
             fields["probabilities"] = list(self.probabilities.items())
         return json.dumps(fields, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Decision:
-        """Read the decision that `to_json` wrote; anything else raises an `InputError`."""
+        """Read a decision that `to_json` wrote; raise InputError for anything else."""
         try:
             read = json.loads(text)
         except (ValueError, TypeError, RecursionError) as error:
@@ -99,7 +104,7 @@ class Decision(NamedTuple):
 
 
 def require_numbers(decision: Decision) -> None:
-    """Refuse a decision with a field that learning computes with, and that is no number or out of range."""
+    """Refuse a decision if a field that learning computes with is not a number or out of range."""
     for name in ("weight", "notes", "raw", "confidence", "sure"):
         value = getattr(decision, name)
         if value is not None or name not in Decision._field_defaults:
@@ -125,7 +130,10 @@ def _x_to_json(x: Kept) -> dict[str, Any]:
 
 
 def _read_field(name: str, value: Any) -> Any:
-    """Return a field as a decision has it; compiled code checks nothing, so that what does not fit exactly is refused."""
+    """Return a field in the type that a decision has; refuse values that do not match exactly.
+
+    Compiled code checks nothing.
+    """
     read, wanted = _FIELDS[name]
     try:
         return read(value)
@@ -212,7 +220,7 @@ def _x(value: Any) -> Kept:
     return checked_csr(values, columns, np.array([0, len(values)]), (1, _whole(value["size"])), values.dtype)
 
 
-# How each field is read, and what it must be, in words.
+# The parser of each field, and a description of what it accepts.
 _FIELDS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "id": (checked_id, "a string or a whole number from 0 up"),
     "label": (_class_name, "the name of a class"),

@@ -1,4 +1,4 @@
-"""Feedback on decisions: checked, in numbers, and learnt."""
+"""Feedback on decisions: validation, conversion to numbers, and learning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST = sys.float_info.max
 
 
 def require_feedback_kind(runtime: Runtime, feedback: object) -> None:
-    """Refuse a kind of feedback that is neither 'bandit' nor 'label', or too little for the rule."""
+    """Refuse feedback that is neither 'bandit' nor 'label', or is not enough for the rule."""
     if feedback not in KINDS:
         raise InputError(f"feedback is {brief(feedback)}, but must be 'bandit' or 'label'")
     if runtime.needs_labels and feedback == "bandit":
@@ -34,11 +34,11 @@ def require_feedback_kind(runtime: Runtime, feedback: object) -> None:
 
 
 class Answer(NamedTuple):
-    """The outcome of a decision, in numbers."""
+    """The outcome of a decision, as numbers."""
 
-    revealed: int  # the class that the loop compares with the one played; -1 for some other class
-    reward: float | None = None  # what the label was worth, where that is a number
-    corrects: bool = False  # whether the class was named to be learnt as such
+    revealed: int  # the class that the loop compares with the label played; -1 for another class
+    reward: float | None = None  # the reward of the label played, if given as a number
+    corrects: bool = False  # whether `revealed` is learnt by the step for known labels
 
 
 def learn_answer(
@@ -49,7 +49,7 @@ def learn_answer(
     reward: float | None,
     truth: ClassName | None,
 ) -> None:
-    """Learn from the outcome of one decision; where it cannot be learnt, nothing is changed."""
+    """Learn from the outcome of one decision; if that fails, nothing changes."""
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
     played = runtime.names.index(decision.label)
@@ -61,7 +61,7 @@ def learn_answer(
     if worth is not None or corrects or decision.among is not None:
         _learn_as_batch(runtime, decision, played, Answer(revealed, worth, corrects))
         return
-    # The shortcut for most answers, which takes a fifth of the time: what is revealed of one choice among all classes.
+    # A shortcut for the common case, plain right or wrong among all classes: it takes a fifth of the time.
     model, features, identity = runtime.model, runtime.features, decision.id
     if decision.learner != runtime.identity:
         raise InputError(f"decision {brief(identity)} was made by another learner")
@@ -95,7 +95,7 @@ def parse_answer(
     reward: float | None,
     truth: ClassName | None,
 ) -> Answer:
-    """Parse the outcome of a decision; `played` is the number of its label."""
+    """Parse the outcome of a decision; `played` is the index of its label."""
     if right is not None and label is None and reward is None and truth is None:
         said: object = right
         if said is not True and said is not False and not isinstance(said, np.bool_):
@@ -108,7 +108,7 @@ def parse_answer(
     if label is not None:
         return Answer(_known_class(runtime, decision, "label", label))
     if truth is not None:
-        # Of one candidate a truth says that it was right, and no more.
+        # With one candidate, a truth only says that it was right.
         alone = decision.among is not None and len(set(decision.among)) == 1
         named = _known_class(runtime, decision, "truth", truth)
         return Answer(named, corrects=runtime.corrects and not alone)
@@ -119,7 +119,7 @@ def parse_answer(
 
 
 def check_reward(reward: object) -> float:
-    """Return a reward from 0 to 1; refuse others, and say how they become one."""
+    """Return a reward from 0 to 1; for other values, raise InputError and say how to rescale them."""
     plain = reward.item() if isinstance(reward, np.generic) else reward
     if isinstance(plain, bool) or not isinstance(plain, int | float) or not 0.0 <= plain <= 1.0:
         raise InputError(
@@ -129,7 +129,7 @@ def check_reward(reward: object) -> float:
 
 
 def _known_class(runtime: Runtime, decision: Decision, name: str, given: ClassName) -> int:
-    """Return the number of a class that was named as right; it must be a candidate."""
+    """Return the index of the class named as right; it must be a candidate."""
     number = runtime.names.index(given)
     if decision.among is not None and given not in decision.among and (name == "truth" or runtime.needs_labels):
         raise InputError(
@@ -159,7 +159,10 @@ def _candidates(runtime: Runtime, decisions: Sequence[Decision]) -> Labels:
 
 
 def _choice_numbers(runtime: Runtime, decision: Decision, played: int) -> tuple[float, ...]:
-    """Return the numbers of a decision in the loop's columns, checked: they may come from outside."""
+    """Return a decision's numbers in the order of the loop's columns, validated.
+
+    Decisions may come from outside.
+    """
     greedy = played if decision.greedy == decision.label else runtime.names.index(decision.greedy)
     raw, confidence, sure = decision.raw, decision.confidence, decision.sure
     try:
@@ -174,7 +177,7 @@ def _choice_numbers(runtime: Runtime, decision: Decision, played: int) -> tuple[
     raw = math.nan if raw is None else raw
     confidence = math.nan if confidence is None else confidence
     sure = math.nan if sure is None else sure
-    # The propensity over ties and the floor is not learnt from.
+    # Learning uses the rule's own propensity, not the one over ties and the floor.
     return played, greedy, decision.weight, note, second_note, 0.0, raw, confidence, sure
 
 
@@ -201,7 +204,7 @@ def parse_answers(
     _require_own(runtime, decisions)
     played = [runtime.names.index(decision.label) for decision in decisions]
     if truths is None and set(map(type, rights)) == {bool} and not (runtime.needs_labels and False in rights):
-        return _build_batch(runtime, decisions, played, np.where(rights, played, -1))  # as mostly
+        return _build_batch(runtime, decisions, played, np.where(rights, played, -1))  # the common case
     if truths is not None:
         rights, named = _resolve_truths(decisions, rights, named)
     outcomes = zip(decisions, played, rights, names, worths, named, strict=True)
@@ -210,7 +213,7 @@ def parse_answers(
 
 
 def _split_answers(answers: Sequence[Answer]) -> tuple[Labels, NDArray[np.float64], Labels]:
-    """Return what is revealed, and the rewards and the truths, empty where there are none."""
+    """Split answers into revealed labels, rewards and truths; the latter two are empty if there are none."""
     revealed, rewards, truths = np.array([answer.revealed for answer in answers]), NO_REWARDS, NOTHING
     if any(answer.reward is not None for answer in answers):
         rewards = np.array([[answer.reward] for answer in answers], dtype=np.float64)
@@ -227,7 +230,7 @@ def _build_batch(
     rewards: NDArray[np.float64] = NO_REWARDS,
     truths: Labels = NOTHING,
 ) -> LearningBatch:
-    """Read the rows of decisions, and return them with their choices and answers; `played` are the numbers of their labels."""
+    """Build a batch from decisions and their answers; `played` has the indices of their labels."""
     rows = runtime.features.read_all([decision.x for decision in decisions])
     runtime.model.make_room(rows)
     choices = np.array([_choice_numbers(runtime, *each) for each in zip(decisions, played, strict=True)])
@@ -236,7 +239,7 @@ def _build_batch(
 
 
 def _require_own(runtime: Runtime, decisions: Sequence[Decision]) -> None:
-    """Refuse decisions of another learner, learnt ones, and duplicates."""
+    """Refuse decisions of another learner, decisions already learnt, and duplicates."""
     for decision in decisions:
         if not isinstance(decision, Decision):
             raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
@@ -252,8 +255,8 @@ def _require_own(runtime: Runtime, decisions: Sequence[Decision]) -> None:
 
 
 def _resolve_truths(decisions: Sequence[Decision], rights: list[Any], truths: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Return either a truth or right and wrong for each decision; refuse pairs that contradict each other."""
-    truths = [None if isinstance(truth, float) and math.isnan(truth) else truth for truth in truths]  # None in a frame
+    """Resolve each decision to either a truth or right/wrong; refuse pairs that contradict each other."""
+    truths = [None if isinstance(truth, float) and math.isnan(truth) else truth for truth in truths]  # a frame's None
     for decision, right, truth in zip(decisions, rights, truths, strict=True):
         if truth is not None and right is not None and right is not (decision.label == truth):
             raise InputError(
@@ -264,7 +267,7 @@ def _resolve_truths(decisions: Sequence[Decision], rights: list[Any], truths: li
 
 
 def _list_answers(given: Any, count: int) -> list[Any]:
-    """Return a list of answers, one for each decision; None for each if there are none of this kind."""
+    """Return one answer for each decision; all None if no answers of this kind were given."""
     if given is None:
         return [None] * count
     ordered = hasattr(given, "__len__") and not isinstance(given, str | bytes | Mapping | Set)
@@ -272,6 +275,6 @@ def _list_answers(given: Any, count: int) -> list[Any]:
         raise InputError("decisions and answers must be lists, one answer for each decision")
     if len(given) != count:
         raise InputError(f"there are {len(given)} answers for {count} decisions")
-    if type(given) is list and set(map(type, given)) == {bool}:  # as mostly
+    if type(given) is list and set(map(type, given)) == {bool}:  # the common case
         return given
     return [answer.item() if isinstance(answer, np.generic) else answer for answer in given]

@@ -1,8 +1,10 @@
-"""What a learner knows, and changes nothing: its settings, weights, scores and beliefs, its description of itself, and explanations.
+"""Read-only views of a learner: settings, weights, scores, beliefs, description and explanations.
 
-An explanation says which features or words of an x spoke for a class: what each adds to the lead of that class over the best of the others. The lead is
-a sum of scores (`contract.belief`): the difference of two, the score of the node of a tree at which two classes part, that of their pair, or the
-differences of the members of `auto` by their shares. A space says what each value of a row adds to such a sum, so that the parts sum up to it.
+An explanation says which features or words of an x speak for a class: how much each adds to the class's lead over
+the best of the other classes. The lead is a weighted sum of scores (`contract.belief`): the difference of two
+scores, the score of the tree node at which two classes part, the score of their pair or, for `auto`, the
+differences of its members weighted by their shares. A space attributes such a sum to the values of a row, so that
+the parts add up to the lead.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ from onebit.learner.loop_calls import decide_row, run_rows
 from onebit.learner.runtime import Runtime
 from onebit.spaces.choose import KernelChoice
 
-MOST_NAMED = 10  # classes
+MOST_NAMED = 10  # classes listed as never right
 
 
 def collect_settings(runtime: Runtime) -> dict[str, Any]:
-    """Return every parameter of the rule as it is in force: given, by default, or computed by the rule."""
+    """Return every parameter of the rule with its current value: given, default or computed."""
     params = runtime.model.params
     in_force = {name: note.show(getattr(params, name)) for name, note in runtime.rule.parameters.items()}
     given = {name: value for name, value in runtime.parameters.items() if value is not None}
@@ -42,7 +44,7 @@ def collect_settings(runtime: Runtime) -> dict[str, Any]:
 
 
 def copy_weights(runtime: Runtime) -> NDArray[Any]:
-    """Return a copy of the weights: one row for each head, one column for each feature, the bias last."""
+    """Return a copy of the weights: one row per head, one column per feature, the bias last."""
     with runtime.lock:
         if runtime.model.space is None:
             raise InputError("this learner has seen no x yet, so it has no weights")
@@ -57,7 +59,7 @@ def score_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
 
 
 def best_classes(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
-    """Return the number of the best class for each row; ties are broken alike for equal rows."""
+    """Return the index of the best class for each row; equal rows break ties alike."""
     choices = np.empty((rows.height, engine.CHOICE_COLUMNS))
     with runtime.lock:
         run_rows(runtime.model, rows, choices, engine.DECIDE, np.zeros(rows.height, dtype=np.uint64))
@@ -65,7 +67,7 @@ def best_classes(runtime: Runtime, rows: Rows) -> NDArray[np.int64]:
 
 
 def score_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
-    """Return what the space computes of each row: the scores of the heads, then variances if the rule is of second order."""
+    """Return the scores of the heads for each row, followed by variances for second-order rules."""
     model = runtime.model
     with runtime.lock:
         scores = np.empty((rows.height, model.buffers.shape[1]))
@@ -80,7 +82,10 @@ def score_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
 
 
 def believe_rows(runtime: Runtime, rows: Rows) -> NDArray[np.float64]:
-    """Return the rule's belief that each class is right, row by row; refused if it has scores alone."""
+    """Return the rule's belief that each class is right, row by row.
+
+    Raise InputError if the rule has scores only.
+    """
     with runtime.lock:
         return _compute_belief(runtime, score_rows(runtime, rows))
 
@@ -98,7 +103,7 @@ def believe_row(runtime: Runtime, x: Any) -> NDArray[np.float64]:
 
 
 def no_belief_message(title: str) -> str:
-    """Say that a rule has scores and no beliefs."""
+    """Return the message that a rule has scores but no beliefs."""
     return f"{title} has scores, and no belief in the classes: they say which is best, and not how probably it is right"
 
 
@@ -121,7 +126,7 @@ def describe_learner(runtime: Runtime) -> Description:
         return Description(
             learner=runtime.rule.title,
             learnt=runtime.ledger.moment,
-            taught_nothing=max(0, runtime.ledger.moment - int(model.memory[LEARNT])),  # whatever a stranger's file says
+            taught_nothing=max(0, runtime.ledger.moment - int(model.memory[LEARNT])),  # files may be inconsistent
             right=float(right) if runtime.rewarded else int(right),
             rewarded=runtime.rewarded,
             settings=collect_settings(runtime),
@@ -134,7 +139,7 @@ def describe_learner(runtime: Runtime) -> Description:
 
 
 def _describe_form(runtime: Runtime) -> str | None:
-    """Say in which form rows are treated, and why; None if the learner does not choose it."""
+    """Say whether rows are treated as dense or sparse, and why; None if the learner does not choose."""
     routing, features = runtime.model.routing, runtime.features
     if routing is None or features.size is None or features.space is None:
         return None
@@ -142,13 +147,13 @@ def _describe_form(runtime: Runtime) -> str | None:
 
 
 def _name_never_right(runtime: Runtime, never_right: Sequence[int]) -> NeverRight:
-    """Name the classes that were never right, without removed ones."""
+    """Name the classes that were never right, leaving out retired ones."""
     there = [runtime.classes[number] for number in never_right if number not in runtime.names.retired]
     return NeverRight(len(there), tuple(there[:MOST_NAMED]))
 
 
 def _report_certainty(runtime: Runtime) -> CertaintyReport | None:
-    """Report how often the learner was sure, where somebody asked."""
+    """Report how often the learner was sure; None if that was never asked."""
     state = runtime.model.calibration
     asked = int(state[ASKED])
     return CertaintyReport(asked, int(state[SURE]), float(state[SURE_WRONG])) if asked else None
@@ -156,12 +161,12 @@ def _report_certainty(runtime: Runtime) -> CertaintyReport | None:
 
 # --- why a class rather than another ------------------------------------------------------------------------------------
 
-FeatureName = str | int  # a column without a name is called by its number
+FeatureName = str | int  # a column without a name has its index
 
 
 @dataclass(frozen=True)
 class FeatureContribution:
-    """The contribution of one value of x. If names are hashed, names of this x that share a column count together."""
+    """The contribution of one value of x; hashed names that share a column count together."""
 
     names: tuple[FeatureName, ...]
     value: float
@@ -174,25 +179,25 @@ class FeatureContribution:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a class rather than another: the lead of the one is the sum of the parts, the constant and the rest."""
+    """An explanation of why one class is preferred to another: lead = parts + constant + rest."""
 
     label: ClassName
     rival: ClassName  # the best of the others
-    lead: float  # below 0 where the rival is ahead
-    parts: tuple[FeatureContribution, ...]  # the largest first, whatever their sign
-    constant: float  # the bias; for `auto` the constants of its views, or how much it has heard of the classes
-    rest: float  # of the parts that are not shown
-    left_out: int  # so many
+    lead: float  # negative if the rival is ahead
+    parts: tuple[FeatureContribution, ...]  # the largest absolute values first
+    constant: float  # the bias; for `auto`, constants of its views or counts of the classes
+    rest: float  # the sum of the parts that are left out
+    left_out: int  # the number of parts that are left out
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as the service sends them."""
+        """Return the explanation as plain values, as the service sends them."""
         return {**asdict(self), "parts": [{**asdict(part), "names": list(part.names)} for part in self.parts]}
 
     def __str__(self) -> str:
         return "\n".join([self._title, *(f"{amount:+9.3g}  {what}" for amount, what in self._lines)])
 
     def _repr_html_(self) -> str:
-        """Render for a notebook; names are escaped."""
+        """Render the explanation for a notebook; names are escaped."""
         cells = (f"<tr><td>{amount:+.3g}</td><td>{escape(what)}</td></tr>" for amount, what in self._lines)
         return f"<b>{escape(self._title)}</b><table>{''.join(cells)}</table>"
 
@@ -211,7 +216,7 @@ class Explanation:
 
 
 def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, among: Among = None) -> Explanation:
-    """Explain why this class, by default the best one, rather than the best of the others that can be played.
+    """Explain why this class, by default the best one, is preferred to the best playable alternative.
 
     >>> import onebit
     >>> learner = onebit.BPA(classes=["cold", "warm"])
@@ -236,7 +241,7 @@ def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, 
     parts = [
         FeatureContribution(names[place], float(values[place]), float(sums.values[place])) for place in speaking[:most]
     ]
-    constant = float(sums.constant)  # spaces add it up in NumPy's numbers, which are not JSON
+    constant = float(sums.constant)  # NumPy's numbers are not JSON
     if not (np.isfinite(sums.values).all() and math.isfinite(constant)):
         raise InputError("what a feature adds cannot be told: it is beyond the range of numbers")
     return Explanation(
@@ -251,7 +256,7 @@ def explain(runtime: Runtime, x: Any, label: ClassName | None, top: int | None, 
 
 
 def _choose_contrast(runtime: Runtime) -> Callable[[int, int], Contrast]:
-    """Return the function that compares two classes; refused if that is not a sum over features."""
+    """Return the function that compares two classes; refuse if that is not a sum over features."""
     rule, model = runtime.rule, runtime.model
     if isinstance(runtime.space_choice, KernelChoice):
         raise InputError(f"{rule.title} has a kernel: it stores rows, and no feature has a weight that could be told")
@@ -272,7 +277,7 @@ def _choose_contrast(runtime: Runtime) -> Callable[[int, int], Contrast]:
 
 
 def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
-    """Return the classes that can be played; refused if the label is none of them, or there is no other."""
+    """Return the playable classes; refuse if the label is not one of them or is the only one."""
     numbers = runtime.candidates(among)
     candidates = list(range(len(runtime.classes))) if numbers is None else numbers
     if among is not None and label is not None and label not in candidates:
@@ -283,7 +288,10 @@ def _candidates(runtime: Runtime, among: Among, label: int | None) -> list[int]:
 
 
 def _find_rival(label: int, candidates: Sequence[int], lead: Callable[[int, int], float]) -> int:
-    """Return the class over which the label leads by least; of several such, the one that leads over the others."""
+    """Return the class over which the label's lead is smallest.
+
+    Of several such classes, the one that leads over the others.
+    """
     others = [other for other in candidates if other != label]
     leads = [lead(label, other) for other in others]
     least = min(leads)

@@ -1,10 +1,10 @@
-"""What a user holds: a rule, the weights, the names of the classes, and a seed.
+"""The public `Learner`: a rule, its weights, the class names and a seed.
 
     learner = onebit.ConservativeOVA(classes=["sport", "politics", "tech"])
     decision = learner.decide(x)                  # decision.label, decision.propensity
     learner.learn(decision, right=True)           # now, later, out of order, or never
 
-`decide` changes nothing but the next free number. All chance is a function of the seed and the decision's id: the same id, the
+`decide` changes nothing but the next free number. All randomness is a function of the seed and the decision's id: the same id, the
 same x and the same weights give the same decision, in any process. Learners may be used from several threads.
 """
 
@@ -37,13 +37,14 @@ from onebit.rules import DEFAULT, registry, rule_named
 
 
 class Learner:
-    """Learns to classify from feedback that says right or wrong.
+    """A classifier that learns from feedback that says only right or wrong.
 
-    `onebit.Banditron(classes=...)` and the other learner classes are this class with the rule filled in; pass a `Rule` of your own as `rule`. The
-    default is `auto`, which needs no tuning. The further arguments are the options of any learner (`onebit.contract.options`) and the parameters of the rule.
+    `onebit.Banditron(classes=...)` and the other learner classes are this class with the rule filled in; pass a `Rule`
+    of your own as `rule`. The default is `auto`, which needs no tuning. The further arguments are the options of any
+    learner (`onebit.contract.options`) and the parameters of the rule.
     """
 
-    # Slots, so that `learner.aggressiveness = 3`, which would do nothing, is an error.
+    # Slots make `learner.aggressiveness = 3`, which would have no effect, an error.
     __slots__ = ("__weakref__", "runtime")
 
     _rule: ClassVar[Rule | None] = None
@@ -54,7 +55,7 @@ class Learner:
             raise InputError(f"rule is {brief(rule)}, but must be a Rule, or the name of one")
         require_known(chosen.title, options, {**chosen.parameters, **MEANINGS})
         common = Options(**{name: options.pop(name) for name in Options._fields if name in options}).checked()
-        # What the learner runs on, in numbers: for the service, experiments, and those who keep tables of their own.
+        # For the service, experiments and others who work with tables of numbers.
         self.runtime = Runtime(chosen, classes, options, common)
         self.runtime.allocate_early()
 
@@ -105,8 +106,9 @@ class Learner:
         sure: float | None = None,
         risk: float | None = None,
     ) -> list[Decision]:
-        """Choose a class for each row of X, all with the current weights; `among` is one list of candidates, or one list for each row.
+        """Choose a class for each row of X, all with the current weights.
 
+        `among` is one list of candidates, or one list for each row.
         Side effect: without `ids`, as many free numbers are used up as there are rows.
         """
         require_table(X)
@@ -131,7 +133,7 @@ class Learner:
         among: Among = None,
         complete: bool = False,
     ) -> Decision:
-        """A decision made by another system, which played this label with this probability, in the form that `learn` takes.
+        """Return a decision made by another system, for `learn`: the label it played and its probability.
 
         Use it to train a learner from a log, or alongside the system that it will replace. `among` and `complete` mean the same as in `decide`.
         Side effect: without an `id`, the next free number is used up.
@@ -148,7 +150,9 @@ class Learner:
             return decision
 
     def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
-        """The probability with which each class would be played for x, over all ids; 0 outside `among`. Nothing changes.
+        """Return the probability that each class would be played for x, over all ids; 0 outside `among`.
+
+        Nothing changes.
 
         >>> import onebit
         >>> onebit.Banditron(classes=["a", "b"], exploration=0.1).probabilities([1.0])
@@ -161,7 +165,10 @@ class Learner:
             return dict(zip(runtime.classes, chances.tolist(), strict=True))
 
     def best(self, x: Any, id: IdLike | None = None, *, among: Among = None) -> ClassName:  # noqa: A002
-        """The class that the learner considers best for x, without exploring; ties are broken as `decide` breaks them for this id. Nothing changes."""
+        """Return the class that the learner considers best for x, without exploring.
+
+        Ties are broken as `decide` breaks them for this id. Nothing changes.
+        """
         runtime = self.runtime
         with runtime.lock:
             terms = parse_terms(runtime, among, False)
@@ -169,7 +176,7 @@ class Learner:
             return runtime.classes[int(runtime.model.choice[0, engine.GREEDY])]
 
     def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
-        """The class that the learner considers best for each row of X, as `best` does. Nothing changes."""
+        """Return the class considered best for each row of X, as `best` does. Nothing changes."""
         require_table(X)
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
@@ -191,10 +198,11 @@ class Learner:
         reward: float | None = None,
         truth: ClassName | None = None,
     ) -> None:
-        """Learn from the outcome of a decision: whether it was `right`, or what it was worth from 0 to 1 (`reward`).
+        """Learn from the outcome of a decision: whether it was `right`, or its `reward` from 0 to 1.
 
-        `truth` is the class that would have been right, where somebody has said so; the learner then takes one full-information step in place of the bandit
-        step. A learner with full information needs `label`, the right class; other learners use only whether it equals the class played.
+        `truth` is the class that would have been right, if somebody has named it; the learner then takes one
+        full-information step in place of the bandit step. A learner with full information needs `label`, the right class;
+        other learners use only whether it equals the class played.
 
         Side effects: the weights change, and the id counts as learnt, so that the same decision cannot be learnt twice.
 
@@ -221,7 +229,7 @@ class Learner:
     ) -> None:
         """Learn from many decisions, in the given order. If one of them is refused, none is learnt.
 
-        `truths` has the class that would have been right where somebody has said so, and None elsewhere. The side effects are those of `learn`.
+        `truths` has the class that would have been right where it is known, and None elsewhere. The side effects are those of `learn`.
         """
         runtime = self.runtime
         with runtime.lock, runtime.unchanged_if_refused():
@@ -230,9 +238,9 @@ class Learner:
                 runtime.learn_batch(batch)
 
     def teach(self, X: Any, y: Iterable[ClassName]) -> None:
-        """Learn from labelled rows, with the full-information step of the rule's family; a rule without one plays, and learns from that.
+        """Learn from labelled rows, with the full-information step of the rule's family.
 
-        Side effect: the weights change.
+        A rule without such a step plays a class for each row, and learns from right and wrong. Side effect: the weights change.
 
         >>> import onebit
         >>> learner = onebit.ConservativeOVA(classes=["no", "yes"])
@@ -243,7 +251,9 @@ class Learner:
         self.runtime.teach(X, y)
 
     def add_class(self, name: ClassName) -> None:
-        """Add a class to this learner. Its weights start at 0, which beats negative scores, so that it is tried at once.
+        """Add a class to this learner.
+
+        Its weights start at 0, which beats negative scores, so that it is tried at once.
 
         >>> import onebit
         >>> learner = onebit.BPA(classes=["left", "right"])
@@ -254,7 +264,9 @@ class Learner:
         self.runtime.add_class(name)
 
     def remove_class(self, name: ClassName) -> None:
-        """Retire a class of this learner: it is never played again. Its weights and its place in `classes` are kept.
+        """Retire a class of this learner: it is never played again.
+
+        Its weights and its place in `classes` are kept.
 
         >>> import onebit
         >>> learner = onebit.BPA(classes=["left", "right", "up"])
@@ -273,7 +285,7 @@ class Learner:
 
     @property
     def learnt(self) -> int:
-        """How many feedbacks have been learnt, including those that taught nothing (`describe().taught_nothing`)."""
+        """The number of feedbacks learnt, including those that had no effect (`describe().taught_nothing`)."""
         return self.runtime.ledger.moment
 
     @property
@@ -291,7 +303,7 @@ class Learner:
     def weights(self) -> NDArray[Any]:
         """A copy of the weights: one row for each head, one column for each feature, the bias last.
 
-        Those of `auto` are in the views of its members, side by side.
+        For `auto` they are in the views of its members, side by side.
         """
         return inspection.copy_weights(self.runtime)
 
@@ -305,7 +317,7 @@ class Learner:
         return self.describe()._repr_html_()
 
     def describe(self) -> Description:
-        """A report of the learner on itself: its error so far and, for `auto`, its members and what exploring has gained.
+        """Return a report: the error so far and, for `auto`, its members and what exploring has gained.
 
         >>> import onebit
         >>> learner = onebit.Perceptron(classes=2)
@@ -316,32 +328,46 @@ class Learner:
         return inspection.describe_learner(self.runtime)
 
     def scores(self, x: Any) -> NDArray[np.float64]:
-        """The score of every head for x: one for each class, node or pair, depending on the rule; for `auto`, its belief in each class."""
+        """Return the score of every head for x.
+
+        There is one for each class, node or pair, depending on the rule; `auto` returns its belief in each class.
+        """
         return inspection.score_row(self.runtime, x)
 
     def beliefs(self, x: Any) -> dict[ClassName, float]:
-        """The probability that each class is right for x, according to the rule, removed classes included. `probabilities` has how often each is played."""
+        """Return the rule's probability that each class is right for x, removed classes included.
+
+        `probabilities` tells how often each is played.
+        """
         return dict(zip(self.classes, inspection.believe_row(self.runtime, x).tolist(), strict=True))
 
     def explain(
         self, x: Any, label: ClassName | None = None, top: int | None = 10, *, among: Among = None
     ) -> Explanation:
-        """Which features or words of x speak for a label (by default the class considered best), and against the best of the others."""
+        """Explain which features or words of x speak for a label and against the best of the others.
+
+        The label is by default the class considered best.
+        """
         return explain(self.runtime, x, label, top, among)
 
     # --- keeping ---------------------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """Write the learner to one file, atomically; an existing file is replaced. `onebit.load` reads it, and training continues as if it had never stopped."""
+        """Write the learner to one file, atomically; an existing file is replaced.
+
+        `onebit.load` reads it, and training continues as if it had never stopped.
+        """
         write(*dump_state(self.runtime), path)
 
     def to_bytes(self) -> bytes:
-        """The learner as the bytes that `save` writes."""
+        """Return the learner as the bytes that `save` writes."""
         return encode(*dump_state(self.runtime))
 
     @classmethod
     def from_bytes(cls, content: bytes, rule: Rule | str | None = None) -> Learner:
-        """The learner that `to_bytes` wrote. If it used a rule of your own, pass that as `rule`. Nothing in the bytes is executed.
+        """Load a learner from the bytes of `to_bytes`. Nothing in the bytes is executed.
+
+        If it used a rule of your own, pass that as `rule`.
 
         >>> import onebit
         >>> onebit.Learner.from_bytes(onebit.BPA(classes=2).to_bytes())
@@ -361,7 +387,10 @@ class Learner:
 
 
 def copy_learner(learner: Learner, seed: int | None = None) -> Learner:
-    """An independent copy, as if saved and loaded, perhaps with another seed: it may learn the decisions that this one made."""
+    """Return an independent copy, as if saved and loaded, optionally with another seed.
+
+    The copy may learn the decisions that the original made.
+    """
     runtime = learner.runtime
     manifest, arrays = dump_state(runtime)
     changed = manifest if seed is None else {**manifest, "seed": checked_seed(seed)}
@@ -369,14 +398,17 @@ def copy_learner(learner: Learner, seed: int | None = None) -> Learner:
 
 
 def wrap_runtime(runtime: Runtime) -> Learner:
-    """The learner that runs on a runtime."""
+    """Return a learner for an existing runtime."""
     learner: Learner = object.__new__(cast("type[Learner]", learner_class(runtime.rule)))
     learner.runtime = runtime
     return learner
 
 
 def load(path: Any, rule: Rule | str | None = None) -> Learner:
-    """Load a learner that `save` wrote. If it used a rule of your own, pass that as `rule`. Nothing in the file is executed."""
+    """Load a learner that `save` wrote. Nothing in the file is executed.
+
+    If it used a rule of your own, pass that as `rule`.
+    """
     manifest, arrays = read(path)
     with name_file_in_errors(path):
         return wrap_runtime(load_state(manifest, arrays, rule))
@@ -384,7 +416,7 @@ def load(path: Any, rule: Rule | str | None = None) -> Learner:
 
 @cache
 def learner_class(rule: Rule) -> Callable[..., Learner]:
-    """The learner class of a rule: `onebit.Banditron` is `learner_class(rule_named("banditron"))`."""
+    """Return the learner class of a rule: `onebit.Banditron` is that of `rule_named("banditron")`."""
 
     def initialise(self: Learner, classes: int | Iterable[ClassName], **options: Any) -> None:
         Learner.__init__(self, rule, classes=classes, **options)
@@ -396,5 +428,5 @@ def learner_class(rule: Rule) -> Callable[..., Learner]:
 
 
 def learner_classes() -> dict[str, Callable[..., Learner]]:
-    """Every learner class that onebit comes with, by its Python name."""
+    """Return every learner class that onebit comes with, by its Python name."""
     return {rule.title: learner_class(rule) for rule in registry().values()}

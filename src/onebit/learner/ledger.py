@@ -1,4 +1,4 @@
-"""Which decisions have been learnt, in bounded memory: nothing is learnt twice, and what is too old to tell is refused."""
+"""A bounded record of learnt decisions: nothing is learnt twice, and ids too old to check are refused."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from onebit.errors import InputError, brief
 
 LEARNT = "has been learnt already"
 NO_LOG = "a learner keeps no log, and cannot take back what it has learnt; `onebit serve` keeps one, and its feedback can be revised"
-COUNTS = ("moment", "watermark", "first_gap", "forgotten")  # what a file keeps of a ledger, beside its ids
-LIMIT = 100_000  # so many learnt ids are remembered one by one before the older half is forgotten
+COUNTS = ("moment", "watermark", "first_gap", "forgotten")  # attributes saved in files, besides the ids
+LIMIT = 100_000  # ids remembered individually before the older half is forgotten
 
 
 class Ledger:
     """The ids of learnt decisions, and the next free number.
 
-    Numbers: all below the watermark count as learnt, and those above it are remembered one by one. Where feedback comes in order
-    nothing is remembered at all; where some never comes, the watermark steps over the gap once `LIMIT` later ones have come.
+    Numbers: all below the watermark count as learnt, and those above it are remembered individually. If feedback comes in order
+    nothing is remembered at all; if some never comes, the watermark steps over the gap once `LIMIT` later ones have come.
 
     Strings have no order, so each is remembered with the moment at which it was learnt (moments are counted in feedbacks).
     Once the older half is forgotten, decisions made before that are refused, since they may be among the forgotten.
@@ -34,17 +34,17 @@ class Ledger:
     """
 
     def __init__(self) -> None:
-        self.next_id = 0  # the next free number for a decision that is given no id
+        self.next_id = 0  # for decisions without an id
         self.moment = 0  # feedbacks recorded so far
         self.watermark = 0
-        self.first_gap = 2**63  # below this, and below the watermark, every number was really learnt
+        self.first_gap = 2**63  # all numbers below this and the watermark were really learnt
         self.above: set[int] = set()
         self.strings: dict[str, int] = {}  # in the order of learning
         self.forgotten = 0  # strings learnt up to this moment may have been forgotten
-        self._stepped = False  # whether a gap was stepped over while numbers came in parts
+        self._stepped = False  # whether `record_some` stepped over a gap and expects more
 
     def next_ids(self, count: int) -> range:
-        """Return the next free numbers, without using them up; refused where there are not so many left."""
+        """Return the next free numbers without using them up; raise InputError if too few are left."""
         if self.next_id + count > ID_LIMIT:
             raise InputError(
                 f"decisions are numbered from {self.next_id} on, and there are no {count} numbers left: give ids"
@@ -52,14 +52,14 @@ class Ledger:
         return range(self.next_id, self.next_id + count)
 
     def _number_after(self, highest: int) -> None:
-        """Number decisions beyond one that was learnt."""
+        """Make `next_id` larger than a number that was learnt."""
         if self.next_id <= highest < ID_LIMIT - 1:
             self.next_id = highest + 1
 
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
-        """Refuse an id that was learnt, or that was decided so long ago (at `moment`) that nobody can tell."""
+        """Raise InputError if an id was learnt, or was decided too long ago (at `moment`) to tell."""
         if type(identity) is int and identity >= self.watermark and identity not in self.above:
-            return  # as nearly always
+            return  # the common case
         if identity in self.strings or identity in self.above:
             raise InputError(f"decision {brief(identity)} {LEARNT}: {NO_LOG}")
         if isinstance(identity, int) and identity < self.watermark:
@@ -74,14 +74,17 @@ class Ledger:
             )
 
     def knows_none(self, identities: Sequence[int | str]) -> bool:
-        """Return True if all are numbers that can be learnt, as nearly always; if not, `refuse_learnt` says why."""
+        """Return True if all ids are numbers that can still be learnt.
+
+        If False, call `refuse_learnt` for each to find out why.
+        """
         if type(identities) is not range and not set(map(type, identities)) <= {int}:
             return False
         low: Any = min(identities, default=self.watermark)
         return low >= self.watermark and self.above.isdisjoint(identities)
 
     def record(self, identity: int | str) -> None:
-        """Note that a decision has been learnt."""
+        """Record that a decision has been learnt."""
         self.moment += 1
         if type(identity) is int and identity >= self.next_id:
             self._number_after(identity)
@@ -98,7 +101,7 @@ class Ledger:
         self._settle()
 
     def record_all(self, identities: Sequence[int | str]) -> None:
-        """Note that these decisions have been learnt."""
+        """Record that these decisions have been learnt."""
         in_turn = range(self.watermark, self.watermark + len(identities))
         if identities == in_turn if type(identities) is range else list(identities) == list(in_turn):
             self.record_run(self.watermark, len(identities))
@@ -108,11 +111,11 @@ class Ledger:
             self.record(identity)
 
     def record_run(self, first: int, count: int) -> None:
-        """Note that `count` decisions from `first` on have been learnt, in order."""
+        """Record that `count` decisions from `first` on have been learnt, in order."""
         self.moment += count
         if first == self.watermark and not self.above:
             self.watermark += count
-        elif count > LIMIT:  # so many are not remembered one by one
+        elif count > LIMIT:  # too many to remember individually
             self.first_gap = min(self.first_gap, self.watermark)
             self.watermark = first + count
             self.above = {kept for kept in self.above if kept >= self.watermark}
@@ -121,20 +124,23 @@ class Ledger:
             self._settle()
 
     def record_some(self, numbers: Iterable[int], more: bool = False) -> None:
-        """Note that these decisions, none of which was learnt before, have been learnt.
+        """Record that these decisions, none of them learnt before, have been learnt.
 
-        `more` come, all of them larger. What is remembered in the end does not depend on how they are cut into parts.
+        `more` says that further, larger numbers will follow. The final state does not depend on how the numbers are split into calls.
         """
         known = len(self.above)
         self.above.update(numbers)
         self.moment += len(self.above) - known
         stepped = self._settle() or self._stepped
-        if stepped and not more and len(self.above) >= -(-LIMIT // 2):  # as if all had come at once
+        if stepped and not more and len(self.above) >= -(-LIMIT // 2):  # as if all had come in one call
             self._step_over()
         self._stepped = stepped and more
 
     def _settle(self) -> bool:
-        """Raise the watermark over what is learnt without a gap; return True if it also stepped over gaps to bound memory."""
+        """Raise the watermark past numbers learnt without a gap.
+
+        Return True if it also stepped over gaps to bound memory.
+        """
         while self.watermark in self.above:
             self.above.remove(self.watermark)
             self.watermark += 1
@@ -144,7 +150,7 @@ class Ledger:
         return False
 
     def _step_over(self) -> None:
-        """Forget all but the highest numbers: those between count as learnt."""
+        """Keep only the highest numbers, and count all below them as learnt."""
         self.first_gap = min(self.first_gap, self.watermark)
         self.watermark = sorted(self.above)[-LIMIT // 2]
         self.above = {kept for kept in self.above if kept >= self.watermark}
@@ -152,14 +158,14 @@ class Ledger:
 
 
 class CountingLedger(Ledger):
-    """A ledger that only counts, for a caller who sees to it that nothing is learnt twice."""
+    """A ledger that only counts, for callers that ensure themselves that nothing is learnt twice."""
 
     def __init__(self, moment: int, next_id: int) -> None:
         super().__init__()
         self.moment, self.next_id = moment, next_id
 
     def refuse_learnt(self, identity: int | str, moment: int) -> None:
-        """Refuse nothing."""
+        """Accept every id."""
 
     def knows_none(self, identities: Sequence[int | str]) -> bool:
         return True

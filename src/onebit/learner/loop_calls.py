@@ -1,6 +1,6 @@
-"""Calls of the compiled loop over a model: on one row or a few, on labelled rows, and on whole streams.
+"""Calls of the compiled loop on a model: for single rows, labelled rows and whole streams.
 
-Rows in, numbers out. What features and classes are called, ids and decisions are the runtime's.
+Rows go in and numbers come out; names of features and classes, ids and decisions belong to `Runtime`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from onebit.errors import InputError, OnebitError
 from onebit.features.rows import Row, Rows, as_rows, convert_stretch, filled_cells, one_row
 from onebit.learner.model import Model
 
-DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # a decision for somebody who sees it
-STEPS = 50  # taken one by one before it pays to lay out the arguments of the loop
-BLOCK = 1 << 20  # cells of rows that are turned into the form of the space at a time
+DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # the mode of a decision that is returned to a caller
+STEPS = 50  # single rows before laying out the loop's arguments pays off
+BLOCK = 1 << 20  # cells of rows converted to the form of the space at a time
 _NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
 _WRONG = np.full(1, -1, dtype=np.int64)
 NO_IDS = np.zeros(0, dtype=np.uint64)
@@ -34,9 +34,10 @@ _NO_LABELS = np.zeros(1, dtype=np.int64)
 
 
 class DecisionTerms(NamedTuple):
-    """Terms of decisions: the candidates of each row, packed; none where all classes can be played in every row.
+    """Constraints on decisions: the packed candidates of each row, and the required certainty.
 
-    And from which confidence on a decision is sure, or what share of the sure ones may be wrong; NaN where nobody asks.
+    `among` is empty if all classes can be played in every row. `sure` is the confidence from which a decision is sure,
+    `risk` the share of the sure decisions that may be wrong; NaN if not requested.
     """
 
     among: Labels = NOTHING
@@ -61,7 +62,7 @@ class LoopTerms(NamedTuple):
 
 
 def decide_row(model: Model, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING) -> None:
-    """Decide on one row: `model.choice` then has what was decided."""
+    """Decide on one row and write the choice to `model.choice`."""
     if terms is PLAIN_TERMS and type(row) is model.row_type:
         laid_out = model.laid_out or _lay_out(model, row)
         if laid_out is not None:
@@ -79,7 +80,7 @@ def decide_row(model: Model, row: Row, word: int, terms: DecisionTerms = PLAIN_T
 
 
 def learn_row(model: Model, row: Row, choice: Sequence[float], word: int, revealed: int) -> None:
-    """Learn what is revealed of the choice that was made on one row, given by its numbers; where it is refused, nothing has changed."""
+    """Learn from what was revealed about a choice on one row; if it is refused, nothing has changed."""
     if type(row) is model.row_type:
         laid_out = model.laid_out or _lay_out(model, row)
         if laid_out is not None:
@@ -104,7 +105,7 @@ def learn_row(model: Model, row: Row, choice: Sequence[float], word: int, reveal
 
 
 def single_row(model: Model, row: Row) -> Rows:
-    """Return one row for the usual way into the loop, with weights for it."""
+    """Prepare one row for the general loop call: count the step and make room for its weights."""
     if model.steps < STEPS:
         model.steps += 1
     model.make_room(row)
@@ -112,10 +113,13 @@ def single_row(model: Model, row: Row) -> Rows:
 
 
 def _lay_out(model: Model, row: Row) -> LaidOutLoop | None:
-    """Lay out the arguments of the loop, once it has turned out that rows come one by one; None where that cannot be."""
+    """Lay out the loop's arguments in memory once rows have proved to come one at a time.
+
+    Return None if it is too early, or the loop is not compiled.
+    """
     if model.steps < STEPS or model.counts_rows:
         return None
-    if not isinstance(model.loop, CompiledLoop):  # as where Numba was asked not to compile
+    if not isinstance(model.loop, CompiledLoop):  # Numba's compilation may be disabled
         return None
     arguments = {
         "params": model.params,
@@ -159,9 +163,9 @@ def run_rows(
     sure: float = math.nan,
     risk: float = math.nan,
 ) -> None:
-    """Decide on a few rows, or learn from choices on them; a row that the loop refuses is explained."""
+    """Decide on a few rows, or learn from choices on them; if the loop refuses a row, explain why."""
     count = len(choices)
-    if count > 1:  # one row was fitted when it was read
+    if count > 1:  # a single row was checked when it was read
         model.refuse_unfitting(rows)
     schedule = Schedule(labels, among=among, rewards=rewards)
     terms = LoopTerms(choices, model.tally, words, 0, mode, 0.0, sure, risk)
@@ -180,7 +184,10 @@ def _walk_few(
     learns: bool = True,
     teaches: bool = False,
 ) -> None:
-    """Walk over a few rows, in another space where they settle its form or run out of room; explain a row that the loop refuses."""
+    """Walk over a few rows, switching space when their form settles or room runs out.
+
+    Raise InputError for a row that the loop refuses, and explain why.
+    """
     done = 0
     while done < count:
         rows = model.fit_rows(rows)
@@ -188,7 +195,7 @@ def _walk_few(
         stop = done + 1 if counting else count
         done = walk(rows, done, stop)
         if done == stop:
-            # What is taught is no feedback, and is not counted as such.
+            # Lessons are not feedback and do not raise memory[LEARNT].
             if counting and (model.memory[LEARNT] > learnt or (teaches and filled_cells(rows, done - 1))):
                 model.count_row(rows, done - 1)
         elif not model.make_support_room(rows, done):
@@ -199,7 +206,7 @@ def _walk_few(
 
 
 def call_loop(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
-    """Run the compiled loop from one step to another; return where it ended."""
+    """Run the compiled loop from step `start` to `stop`; return the step where it ended."""
     return model.loop(
         model.params,
         model.space,
@@ -242,7 +249,10 @@ def walk_stream(
     steps: tuple[int, int],
     calibrate: bool,
 ) -> None:
-    """Decide and learn over some steps of a stream, counting mistakes, and unless it takes too long how sure to be of a label."""
+    """Decide and learn over the given steps of a stream, counting mistakes.
+
+    Without `calibrate`, calibration of confidence is skipped to save time.
+    """
     model.make_room()
     model.refuse_unfitting(rows)
     step, stop = steps
@@ -250,7 +260,7 @@ def walk_stream(
     ids = NO_IDS
     if len(schedule.part.waiting):
         ids = (schedule.numbers - schedule.part.first + first_id).astype(np.uint64)
-    # Without a step for known labels a correction is a "wrong", which it is anyway unless classes are worth more or less.
+    # Without a step for known labels a correction only says "wrong", which the loop does itself unless there are rewards.
     by_bit = model.rule.teach is None and not len(schedule.rewards)
     corrections = 0.0 if model.needs_labels or by_bit else schedule.corrections
     terms, order = LoopTerms(kept, tally, ids, first_id, mode, corrections), NOTHING
@@ -266,7 +276,7 @@ def walk_stream(
         if reached < until:
             row = schedule.named_row(schedule.row(reached, rows.height))
             raise InputError(f"row {row}: {model.explain_refusal(here, part.row(reached, here.height))}")
-        counted = model.routing is not routing  # as a correction
+        counted = model.routing is not routing  # a correction has already counted the row
         if model.counts_rows and model.memory[LEARNT] > learnt and not counted:
             model.count_row(rows, schedule.row(until - 1, rows.height))
         step = until
@@ -275,10 +285,10 @@ def walk_stream(
 
 
 def _walk_rows(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
-    """Walk over rows in the form of the space; return the step that was refused, or `stop`."""
+    """Walk over rows in the form of the space; return the refused step, or `stop` if there was none."""
     while True:
         start = call_loop(model, rows, schedule, terms, start, stop)
-        if start < 0:  # a label is revealed
+        if start < 0:  # the loop stopped because a label is revealed
             start = -1 - start
             _correct_round(model, rows, schedule, terms, start)
             start += 1
@@ -289,7 +299,10 @@ def _walk_rows(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, s
 
 
 def _correct_round(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, step: int) -> None:
-    """Teach the label of a round in which a wrong one was played, or where the rule cannot be taught, say that it was wrong."""
+    """Teach the right label of a round in which a wrong one was played.
+
+    If the rule has no step for known labels, learn only that the label was wrong.
+    """
     now, row = schedule.round_of(step), schedule.row(step, rows.height)
     word = terms.ids[now : now + 1] if len(terms.ids) else np.array([terms.first_id + now], dtype=np.uint64)
     here, choice, among = one_row(rows, row), terms.kept[now : now + 1], repack_list(schedule.among, now)
@@ -307,12 +320,12 @@ def correct_rows(
     words: NDArray[np.uint64],
     among: Labels = NOTHING,
 ) -> None:
-    """Take the step for a known label in answer to each choice, which counts as feedback."""
+    """Take the rule's step for a known label in answer to each choice; each counts as feedback."""
     _take_lessons(model, rows, labels, among, choices, words, 0, CORRECTING)
 
 
 def teach_rows(model: Model, rows: Rows, labels: NDArray[np.int64], first_id: int) -> None:
-    """Take the step for a known label on every row, all of them or none."""
+    """Take the rule's step for a known label on every row: on all of them, or on none."""
     model.make_room()
     with model.unchanged_if_refused(rows):
         _take_lessons(model, rows, labels, NOTHING, _NO_CHOICES, NO_IDS, first_id, TEACHING)

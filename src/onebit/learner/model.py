@@ -1,6 +1,6 @@
-"""What a learner has learnt: the record of its rule, the rule's memory, and the space that holds the weights.
+"""What a learner has learnt: its rule's record and memory, and the space that holds the weights.
 
-A model is allocated when the features are known, grows with them, and can be saved and restored. `loop_calls` runs the compiled loop over it.
+A model is allocated once the features are known, grows with them, and can be saved and restored. `loop_calls` runs the compiled loop on it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from onebit.spaces.dense import DenseRows
 from onebit.spaces.layout import refuse_unlike
 from onebit.spaces.sparse import SparseRows
 
-_WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # by the loop, between one call and the next
+_WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # attributes that the loop writes to
 
 
 class Beginning(NamedTuple):
-    """What a learner of weights of features starts from, for an engine that runs its rule elsewhere."""
+    """The starting point of a linear learner, for an engine that runs its rule elsewhere."""
 
     params: Any
     memory: Vector
-    longest: float  # squared length of the longest row allowed, with its constant feature
+    longest: float  # largest squared length of a row, constant feature included
 
 
 class Model:
@@ -89,7 +89,7 @@ class Model:
         self.rule, self.classes, self.parameters = rule, classes, parameters
         self.features, self.space_choice, self.key = features, space_choice, seed_key(options.seed)
         self.params, self.memory = rule.settle(classes, parameters)
-        self.calibration = np.array(initial_state())  # how confidence relates to being right, so far
+        self.calibration = np.array(initial_state())  # state of `contract.calibration`
         self.needs_labels = rule.has_full_information(self.params)
         self.learning = _learning_mode(rule, self.needs_labels)
         self.exploration_floor = options.exploration_floor
@@ -97,16 +97,16 @@ class Model:
             exploring = "learns from full information, and does not explore"
             why = "keeps a floor of its own" if rule.notes_the_label else exploring
             raise InputError(f"{rule.title} {why}: it takes no exploration_floor")
-        self.planned = 0  # for how many heads the space was planned; those added later do not change its kind
-        self.routing: Routing | None = None  # where the form of the rows is not given, and the rule settles on one
-        self.steps = 0  # taken one by one, before the arguments of the loop are laid out
+        self.planned = 0  # heads when the space was planned; later ones do not change its kind
+        self.routing: Routing | None = None  # set while or after the learner chose the form of rows itself
+        self.steps = 0  # single rows so far, up to `loop_calls.STEPS`
         self.space: Any = None
         self.room = 0  # columns of the space
         self.rows_type: type[Rows] | None = None
         self.row_type: type[Row] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Replace something, perhaps an argument of the loop: where these were laid out, they must be laid out anew."""
+        """Set an attribute and discard the laid-out loop arguments, which may contain it."""
         object.__setattr__(self, "laid_out", None)
         object.__setattr__(self, name, place_apart(value) if name in _WRITTEN else value)
 
@@ -116,19 +116,19 @@ class Model:
 
     @property
     def repairs(self) -> int:
-        """How often a covariance had to be repaired."""
+        """The number of times that a covariance had to be repaired."""
         return int(getattr(self.space, "repairs", (0,))[0])
 
     @property
     def beginning(self) -> Beginning:
-        """The record, the memory and the longest row of this learner as it is now."""
+        """The current record, a copy of the memory, and the longest row that this learner accepts."""
         longest = longest_row(self.rule, self.params) + self.space_choice.bias
         return Beginning(self.params, self.memory.copy(), longest)
 
     # --- the space -----------------------------------------------------------------------------------------------------
 
     def allocate(self) -> None:
-        """Make the space, now that the features are known."""
+        """Create the space; the features must be known."""
         if self.features.space is None or self.features.named is None:
             raise InputError("this learner does not know its features yet: show it a row first")
         self._make_space(self._blueprint())
@@ -136,7 +136,7 @@ class Model:
             self.routing = Routing(self.features.space)
 
     def make_room(self, rows: Row | Rows | None = None) -> None:
-        """Make room for weights of every known column, and of all that rows name."""
+        """Make room for the weights of every known column and of all columns in `rows`."""
         if self.space is None:
             self.allocate()
         needed = max(self.features.columns, rows.width if isinstance(rows, SparseRows) else 0)
@@ -144,7 +144,7 @@ class Model:
             self._hold_space(self.space.grown(self.space.room[0], max(needed, 2 * self.room)))
 
     def add_class(self) -> None:
-        """Add a class of which nothing is known."""
+        """Add a class without any knowledge of it; raise InputError if the rule cannot."""
         params, memory = self.rule.settle(self.classes + 1, self.parameters)
         if len(memory) != len(self.memory):
             raise InputError(f"{self.rule.title} keeps something for each class, so that none can be added")
@@ -155,19 +155,22 @@ class Model:
             self._prepare(self._blueprint().layout.width)
 
     def reset(self) -> None:
-        """Forget the space: the row for which it was made has been refused."""
+        """Discard the space, because the row for which it was created has been refused."""
         self.space, self.room, self.planned, self.routing = None, 0, 0, None
         self.params, _ = self.rule.settle(self.classes, self.parameters)
 
     def arrays(self) -> Arrays:
-        """Return what has been learnt, beside the memory. Room for names that were seen but never learnt is no part of it."""
+        """Return the learnt arrays, without the memory.
+
+        Room for names that were seen but never learnt is left out.
+        """
         if self.space is None:
             return {}
         arrays: Arrays = self.space.arrays(None if self.features.vocabulary is None else self.features.columns)
         return arrays
 
     def restore(self, arrays: Arrays, planned: int) -> None:
-        """Restore from `arrays`, after checking that they are all that the space would ask memory for."""
+        """Restore from `arrays`, after checking that they are exactly those that the space would allocate."""
         if self.features.space is None or self.features.named is None:
             raise InputError(
                 f"there is the array {brief(next(iter(arrays)))}, but no features are known that it could be of"
@@ -175,11 +178,11 @@ class Model:
         if planned > self.heads:
             raise InputError(f"the field 'planned' of the manifest is {planned}, but must be at most {self.heads}")
         self.planned = planned
-        refuse_unlike(arrays, self._blueprint(least=0).layout.saved)  # who has seen no name yet has none to write down
+        refuse_unlike(arrays, self._blueprint(least=0).layout.saved)  # without names there are no columns to save
         self._make_space(self._blueprint(), arrays)
 
     def make_support_room(self, rows: Rows, row: int) -> bool:
-        """Return True if the loop stopped because the space had no room for a row to store, and make that room."""
+        """Make room to store another row if the loop stopped for lack of it; return True if it did."""
         if not needs_room(self.space, rows, row):
             return False
         held = sum(part.nbytes for part in self.space if isinstance(part, np.ndarray))
@@ -191,14 +194,14 @@ class Model:
         return True
 
     def _blueprint(self, least: int = 1) -> Blueprint:
-        """Plan the space for the known features, with room for at least `least`; nothing is allocated."""
+        """Plan the space for the known features, or for `least` columns if more; allocate nothing."""
         features, heads = self.features, self.heads
         self.planned = self.planned or heads
         form = Form(features.space == "dense", max(least, features.columns), bool(features.named), features.dtype)
         return self.space_choice.blueprint(self.params, form, heads, self.planned)
 
     def _make_space(self, blueprint: Blueprint, arrays: Arrays | None = None) -> None:
-        """Make the space, from saved arrays if there are any."""
+        """Create the space, from saved arrays if given."""
         try:
             space = blueprint.make()
             self._hold_space(space if arrays is None else space.loaded(arrays))
@@ -212,11 +215,14 @@ class Model:
         self.space, self.room = space, space.room[1]
 
     def _prepare(self, width: int) -> None:
-        """Allocate scratch memory for a space that gives `width` numbers for a row, and look up what every call of the loop needs."""
+        """Allocate scratch memory and cache what every loop call needs.
+
+        `width` is the count of numbers that the space returns for a row.
+        """
         self.buffers = np.zeros((engine.BUFFERS, max(width, self.classes)))
         self.choice = np.zeros((1, engine.CHOICE_COLUMNS + self.classes))
         self.tally = engine.Tally.empty(NOTHING)
-        # Squared lengths of x, without the bias; by the kernel where there is one.
+        # Squared lengths of x, without the bias; in kernel space if there is a kernel.
         self.largest = longest_row(self.rule, self.params)
         self.limit = self.largest + self.space_choice.slack
         self.loop: Callable[..., int] = loop_for(self.rule, self.space)
@@ -228,11 +234,11 @@ class Model:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether the next rows learnt still decide on the form, dense or sparse."""
+        """True while the next learnt rows still decide between dense and sparse form."""
         return self.routing is not None and self.routing.is_open
 
     def count_row(self, rows: Rows, row: int) -> None:
-        """Count the cells of a row that was just learnt; after the last that counts, settle on a form."""
+        """Count the filled cells of a row just learnt; after the last row that counts, settle on a form."""
         assert self.routing is not None
         assert self.features.size is not None
         self.routing = self.routing.counted(filled_cells(rows, row))
@@ -241,7 +247,7 @@ class Model:
             self._change_form(form)
 
     def _change_form(self, form: str) -> None:
-        """Start again in a space for rows of another form, if there is memory for it."""
+        """Start over in a space for rows of another form, if there is memory for it."""
         before, self.features.space = self.features.space, form
         blueprint = self._blueprint()
         try:
@@ -262,7 +268,10 @@ class Model:
         return convert_rows(rows)
 
     def refuse_unfitting(self, rows: Rows) -> None:
-        """Refuse rows of another width: the last guard before compiled code, which checks no bounds."""
+        """Raise InputError for rows of another width.
+
+        This is the last check before compiled code, which checks no bounds.
+        """
         dense = isinstance(rows, DenseRows)
         width = rows.values.shape[1] if isinstance(rows, DenseRows) else rows.width
         if type(rows) is self.rows_type:
@@ -279,7 +288,7 @@ class Model:
         self._refuse_long(rows)
         memory, calibration = self.memory.copy(), self.calibration.copy()
         space, form, routing = self.space, self.features.space, self.routing
-        # One row alone is refused before any weight has moved, so that nothing need be kept of them.
+        # A single row is refused before any weight has changed, so no copy is needed.
         before = space.kept_of(self.fit_rows(rows)) if rows.height > 1 else None
         try:
             yield
@@ -296,7 +305,7 @@ class Model:
             raise
 
     def _refuse_long(self, rows: Rows) -> None:
-        """Refuse the first row that is too long, or has no length."""
+        """Raise InputError for the first row that is too long or has no finite length."""
         sq_norms = self.space_choice.sq_norms(squared_lengths(rows) + self.space_choice.bias)
         fits = sq_norms <= self.limit
         if not fits.all():
@@ -304,7 +313,7 @@ class Model:
             raise InputError(f"row {bad}: {self.explain_refusal(rows, bad)}")
 
     def explain_refusal(self, rows: Rows, row: int) -> str:
-        """Say why the loop refused a row."""
+        """Explain why the loop refused a row."""
         sq_norm = float(squared_lengths(rows)[row])
         return (
             self.features.describe_not_finite(rows, row)
@@ -313,7 +322,7 @@ class Model:
         )
 
     def warn_of_repairs(self) -> None:
-        """Warn where a covariance has been repaired, the first time; `describe` has their number."""
+        """Warn the first time that a covariance has been repaired; `describe` reports the number."""
         if self.repairs:
             warnings.warn(
                 f"{self.rule.title}: a covariance lost its positive definiteness and was repaired; rows of wildly different lengths "
@@ -326,14 +335,17 @@ class Model:
     # --- sizes ---------------------------------------------------------------------------------------------------------
 
     def size(self, classes: int, columns: int, dense: bool) -> int:
-        """Return the bytes that the arrays would take at most, with so many classes and features."""
+        """Return an upper bound of the bytes that the arrays take with this many classes and features."""
         _, memory = self.rule.settle(classes, self.parameters)
         layouts = [blueprint.layout for blueprint in self.blueprints(classes, columns, dense)]
         buffers = (engine.BUFFERS * max(layout.width, classes) * memory.itemsize for layout in layouts)
         return max(layout.nbytes + more for layout, more in zip(layouts, buffers, strict=True)) + memory.nbytes
 
     def blueprints(self, classes: int, columns: int, dense: bool) -> list[Blueprint]:
-        """Plan the spaces that this learner may have with so many classes and features: now and, if it may change form, later."""
+        """Plan the spaces that this learner may use with this many classes and features.
+
+        There is a second one if rows may later be treated as sparse.
+        """
         params, _ = self.rule.settle(classes, self.parameters)
         heads, dense_forms = self.rule.heads(params), [dense]
         if self.space_choice.routes and dense and Routing("dense").may_move(columns):
@@ -343,7 +355,7 @@ class Model:
         return [self.space_choice.blueprint(params, form, heads, self.planned or heads) for form in forms]
 
     def refuse_unstorable(self, rows: int) -> None:
-        """Refuse to learn from so many rows if a kernel without a budget may store them all, and memory is short."""
+        """Raise an error if a kernel without a budget might store more rows than fit into memory."""
         features = self.features
         form = Form(features.space == "dense", max(1, features.columns), bool(features.named), features.dtype)
         needed = self.space_choice.stored_bytes(self.params, form, self.heads, rows)
@@ -355,12 +367,12 @@ class Model:
 
 
 def longest_row(rule: Rule, params: Any) -> float:
-    """The largest squared length that a row may have."""
+    """Return the largest squared length that a row may have."""
     longest = float("inf") if rule.largest_norm is None else rule.largest_norm(params) * SLACK
     return min(longest, sys.float_info.max)
 
 
 def _learning_mode(rule: Rule, needs_labels: bool) -> int:
-    """The flags of the loop for learning by a rule."""
+    """Return the loop's flags for learning by a rule."""
     mode = engine.LEARN | engine.CALIBRATE | (engine.REVEALED if needs_labels else 0)
     return mode | (engine.ALONE if rule.learns_alone else 0) | (engine.OVER_ALL if rule.composite else 0)

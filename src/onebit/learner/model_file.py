@@ -1,8 +1,9 @@
-"""The format of a file: arrays and a JSON manifest as safetensors. No pickle, nothing is executed on loading.
+"""The file format of a learner: arrays and a JSON manifest as safetensors, without pickle.
 
-The manifest holds everything that is not an array, and a checksum over all of it and all arrays; a file that was cut or altered
-is refused. A checksum is no defence against whoever computes it anew, so whatever is read is compared with what it must be
-(`state.require_manifest`, and `layout` of every space) before anything is allocated or made of it.
+Nothing is executed on loading. The manifest holds everything that is not an array, and a checksum over all of it
+and all arrays; a truncated or altered file is refused. Anyone can compute a checksum anew, so it is no defence
+against attacks: whatever is read is also validated (`state.require_manifest`, and `layout` of every space) before
+anything is allocated or created from it.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from onebit.version import VERSION
 
 FORMAT = 4
 Arrays = dict[str, NDArray[Any]]
-# What safetensors raises of shapes and dtypes that NumPy does not have.
+# Errors that safetensors raises for shapes and dtypes that NumPy does not support.
 _NO_FILE = (TypeError, ValueError, LookupError, AttributeError, MemoryError)
 
 
 def encode(manifest: dict[str, Any], arrays: Arrays) -> bytes:
-    """Return a manifest and arrays as the bytes of a file."""
+    """Encode a manifest and arrays as the bytes of a file."""
     import safetensors.numpy
 
     whole = {**manifest, "checksum": _checksum(manifest, arrays)}
@@ -46,7 +47,7 @@ def write(manifest: dict[str, Any], arrays: Arrays, path: Any) -> None:
 
 @contextmanager
 def name_file_in_errors(path: Any) -> Iterator[None]:
-    """Name the file in errors raised inside."""
+    """Add the file's name to errors raised inside."""
     try:
         yield
     except OnebitError as error:
@@ -54,7 +55,7 @@ def name_file_in_errors(path: Any) -> Iterator[None]:
 
 
 def read(path: Any) -> tuple[dict[str, Any], Arrays]:
-    """Read the manifest and the arrays of a file, and check them against the checksum."""
+    """Read the manifest and the arrays of a file, and verify the checksum."""
     path = Path(path)
     if not path.is_file():
         raise InputError(f"{path} is a folder, and not a file" if path.is_dir() else f"there is no file {path}")
@@ -66,7 +67,7 @@ def read(path: Any) -> tuple[dict[str, Any], Arrays]:
 
 
 def decode(content: bytes, source: str = "what was given") -> tuple[dict[str, Any], Arrays]:
-    """Read the manifest and the arrays in the bytes of `encode`, and check them against the checksum; errors name the source."""
+    """Decode the bytes of `encode` and verify the checksum; errors name `source`."""
     import safetensors
     import safetensors.numpy
 
@@ -80,7 +81,7 @@ def decode(content: bytes, source: str = "what was given") -> tuple[dict[str, An
 
 
 def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any], Arrays]:
-    """Parse the manifest, check format and checksum, and warn if it was written on another machine."""
+    """Parse the manifest and check format and checksum; warn if it was written on another machine."""
     if text is None:
         raise InputError(f"{path} is not a learner: it has no onebit manifest")
     try:
@@ -117,14 +118,14 @@ def _checked(text: str | None, arrays: Arrays, path: str) -> tuple[dict[str, Any
 
 
 def _require_finite(name: str, array: NDArray[Any]) -> None:
-    """Refuse an array with NaN or infinity in it, which would be in every score that comes of it."""
+    """Raise InputError for an array with NaN or infinity, which would spread to every score."""
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         number = array[~np.isfinite(array)].flat[0]
         raise InputError(f"the array {brief(name)} has {number} in it, but numbers must be finite")
 
 
 def platform_info() -> dict[str, str]:
-    """Return what bit-for-bit equality depends on: the kind of CPU and the versions of what computes."""
+    """Return what bit-for-bit equality depends on: the kind of CPU and the library versions."""
     import llvmlite
     import llvmlite.binding
     import numba

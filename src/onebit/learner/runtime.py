@@ -1,7 +1,7 @@
-"""What a learner runs on: features, model, learnt ids and the names of the classes.
+"""The machinery of a learner: features, model, learnt ids and class names.
 
-`Learner` is what a user holds. The service, experiments and whoever else keeps rows, choices and ids in tables of their own use
-its runtime, in numbers: rows in, one choice for each out, and back again with what was right.
+`Learner` is the user's interface. The service, experiments and other code that keeps rows, choices and ids in its own tables use
+the runtime directly, with numbers: rows in, one choice for each out, and later back in with whether it was right.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from onebit.spaces.support import Support
 
 
 class Runtime:
-    """Features, model, ledger and the names of the classes."""
+    """Features, model, ledger and class names of a learner."""
 
-    # Slots, so that what is misspelt is an error.
+    # Slots make assignment to a misspelt attribute an error.
     __slots__ = (
         "features",
         "identity",
@@ -73,14 +73,14 @@ class Runtime:
         self.space_choice: SpaceChoice = choose(rule, options)
         self.features = Features(options)
         self.model = Model(rule, len(self.classes), self.parameters, self.features, self.space_choice, options)
-        self.identity = uuid.uuid4().hex  # which learner this is: it learns its own decisions
+        self.identity = uuid.uuid4().hex  # a learner accepts feedback only on its own decisions
         self.ledger = Ledger()
-        self.rewarded = False  # whether a reward between right and wrong was ever learnt
+        self.rewarded = False  # whether a reward strictly between 0 and 1 was ever learnt
         self.taught = 0
         self.lock = threading.RLock()
 
     def allocate_early(self) -> None:
-        """Allocate the weights where the options say all that is to be known of the features."""
+        """Allocate the weights if the options already determine the features."""
         if self.features.size is not None and self.features.space is not None:
             self.model.allocate()
 
@@ -92,22 +92,25 @@ class Runtime:
 
     @property
     def needs_labels(self) -> bool:
-        """Whether the class must be revealed (full information)."""
+        """True if the right class must be revealed (full information)."""
         return self.model.needs_labels
 
     @property
     def seed(self) -> int:
-        """What decides all chance, together with the ids of the decisions."""
+        """The seed that determines all randomness, together with the ids of the decisions."""
         return self.options.seed
 
     @property
     def feature_names(self) -> Names | None:
-        """The names of the columns of the first frame that it was shown, in the order that the weights have."""
+        """The column names of the first frame seen, in the order of the weights."""
         return self.features.feature_names
 
     @property
     def support(self) -> Support:
-        """With a kernel: the rows that are stored, and their coefficients."""
+        """The rows stored by the kernel, and their coefficients.
+
+        Raise InputError without a kernel, or before the first x.
+        """
         with self.lock:
             if not isinstance(self.space_choice, KernelChoice):
                 raise InputError("this learner has no kernel, so it stores no rows: learner.weights has its weights")
@@ -116,14 +119,14 @@ class Runtime:
             return self.model.space.support()  # type: ignore[no-any-return]
 
     def add_class(self, name: ClassName) -> None:
-        """Add a class of which nothing is known."""
+        """Add a class without any knowledge of it."""
         with self.lock:
             names = self.names.with_class(name)
             self.model.add_class()
             self.names = names
 
     def remove_class(self, name: ClassName) -> None:
-        """Never play a class again; what is known of it stays."""
+        """Retire a class, which is never played again; what was learnt about it is kept."""
         with self.lock:
             self.names.index(name)
             self._refuse_candidates()
@@ -134,7 +137,7 @@ class Runtime:
             raise InputError(f"{self.rule.title} does not say how it plays among some of its classes (Rule.narrowing)")
 
     def candidates(self, among: Iterable[ClassName] | None) -> list[int] | None:
-        """Return the numbers of the classes that can be played, in rising order; None if all can."""
+        """Return the indices of the playable classes in ascending order; None if all are playable."""
         if among is not None:
             self._refuse_candidates()
         return self.names.candidates(among)
@@ -143,7 +146,7 @@ class Runtime:
 
     @contextmanager
     def unchanged_if_refused(self) -> Iterator[None]:
-        """Forget what was learnt about features inside, if it is refused."""
+        """Undo what the block found out about features if it raises an error."""
         is_first, known = self.model.space is None, self.features.known
         try:
             yield
@@ -152,7 +155,10 @@ class Runtime:
             raise
 
     def forget_features(self, is_first: bool, known: tuple[int, Names | None]) -> None:
-        """Forget what a refused row brought: the form of the features where it was the first, names beyond the known ones."""
+        """Undo what a refused row brought: the form of the features if it was the first, and new names.
+
+        `known` is `Features.known` from before the row.
+        """
         if is_first:
             self.features.reset()
             self.model.reset()
@@ -160,33 +166,36 @@ class Runtime:
             self.features.forget_after(known)
 
     def fix_features(self, X: Any) -> None:
-        """Take the number and the form of the features from rows, without reading them."""
+        """Take the number and the form of the features from rows, without reading their values."""
         self.features.settle(X)
         if self.model.space is None:
             self.model.allocate()
 
     def table(self, X: Any) -> Rows:
-        """Return rows in a form that `walk` takes, cast once and shared by all runs."""
+        """Return rows in a form that `walk` accepts, cast once and shared by all runs."""
         self.fix_features(X)
         return self.features.table(X, self.table_form(X))
 
     def table_form(self, X: Any) -> str | None:
-        """Return the form to read a table in: that of the space, or its own while rows learnt decide; `walk` converts as it goes."""
+        """Return the form to read a table in: that of the space, or the table's own while still open.
+
+        `walk` converts rows as it goes.
+        """
         if self.model.routing is None:
             return self.features.space
         return "sparse" if is_sparse(X) else "dense"
 
     def read_many(self, X: Any) -> tuple[list[Kept], Rows]:
-        """Read many x, with weights for them: the copies that decisions keep, and the rows."""
+        """Read many x and make room for them: the copies that decisions keep, and the rows."""
         if isinstance(X, list | tuple) and len(X) == 0:
-            return [], DenseRows(np.zeros((0, 0)))  # which says nothing of features
+            return [], DenseRows(np.zeros((0, 0)))  # an empty list says nothing about features
         self.features.settle(X)
         kept, rows = self.features.read_many(X)
         self.model.make_room(rows)
         return kept, rows
 
     def read_rows(self, X: Any, grow: bool = False) -> Rows:
-        """Read the rows of X alone, for those who keep them elsewhere; `grow` adds their names to the vocabulary."""
+        """Read the rows of X without copies for decisions; `grow` adds their names to the vocabulary."""
         self.features.settle(X)
         rows = self.features.read_many(X, grow)[1] if self.features.named else self.features.table(X)
         self.model.make_room(rows)
@@ -195,21 +204,21 @@ class Runtime:
     # --- deciding and learning in numbers ------------------------------------------------------------------------------
 
     def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Row]:
-        """Decide on one x; `model.choice` then has the choice. Return x as it was read."""
+        """Decide on one x and write the choice to `model.choice`; return the kept copy of x and its row."""
         model, word = self.model, identity if type(identity) is int else hash_id(identity)
         is_first, names, row = model.space is None, self.features.feature_names, None
         try:
             kept, row = self.features.read(x)
             decide_row(model, row, word, terms)
         except OnebitError as error:
-            # A number that is too large is named as it was given, which the loop does not know.
+            # Quote a number that is too large as it was given: the loop sees only infinity.
             flaw = None if row is None else self.features.describe_not_finite(as_rows(row), 0, x)
             self.forget_features(is_first, (self.features.columns, names))
             raise (error if flaw is None else InputError(flaw)) from None
         return kept, row
 
     def variances(self, x: Any) -> NDArray[np.float64]:
-        """For second-order learners: the variance x'Px of the score of every head for x.
+        """Return the variance x'Px of every head's score for x; second-order learners only.
 
         >>> import onebit
         >>> onebit.LinUCB(classes=2, ridge=0.5).runtime.variances([1.0, 1.0])
@@ -230,11 +239,12 @@ class Runtime:
         sure: float = math.nan,
         risk: float = math.nan,
     ) -> NDArray[np.float64]:
-        """Decide on a class for each row of X, in numbers: one line of choices for each, which `learn_rows` takes back.
+        """Choose a class for each row of X; return one line of numbers per row, for `learn_rows`.
 
-        Its columns are the numbers of the label and of the greedy class in `classes`, the propensity of the rule, two notes, the propensity, how sure the
-        rule is, the confidence in the label and the one from which it is sure, and the probability of every class. `among` has the candidates of each row (`contract.candidates.packed`). For those who keep decisions in tables
-        of their own, as the service does.
+        The columns are the indices of the label and of the greedy class in `classes`, the rule's propensity, two notes, the
+        propensity, the rule's raw certainty, the confidence in the label, the confidence from which it counts as sure, and
+        the probability of every class. `among` has the candidates of each row (`contract.candidates.pack_candidates`). It
+        is for callers that keep decisions in their own tables, as the service does.
 
         >>> import onebit
         >>> runtime = onebit.Banditron(classes=["no", "yes"], exploration=0.1).runtime
@@ -248,7 +258,7 @@ class Runtime:
             return self.choices(self.read_rows(X), ids, columns, terms)
 
     def choices(self, rows: Rows, ids: Sequence[int | str], columns: int, terms: DecisionTerms) -> NDArray[np.float64]:
-        """Decide on rows that were read: one line of choices for each, cut after so many columns."""
+        """Decide on rows already read; return one line of choices per row, cut after `columns` columns."""
         if rows.height != len(ids):
             raise InputError(f"there are {len(ids)} ids for {rows.height} rows")
         choices = np.empty((rows.height, columns))
@@ -256,7 +266,7 @@ class Runtime:
         return choices
 
     def _checked_among(self, among: Labels | None, rows: int) -> Labels:
-        """Return lists of candidates, one for each row, checked."""
+        """Return the packed candidates, checked: one list for each row, or none at all."""
         if among is None or len(among) == 0:
             return NOTHING
         self._refuse_candidates()
@@ -270,7 +280,9 @@ class Runtime:
         right: Sequence[bool] | NDArray[np.bool_],
         **more: Any,
     ) -> None:
-        """Learn from choices that `decide_rows` made, in this order. If one cannot be learnt, none is. What `batch` takes more, this does too.
+        """Learn from choices that `decide_rows` made, in this order; if one is refused, none is learnt.
+
+        Further keywords are those of `batch`.
 
         >>> import onebit
         >>> learner = onebit.Banditron(classes=["no", "yes"])
@@ -293,10 +305,10 @@ class Runtime:
         rewards: Sequence[float] | NDArray[np.float64] | None = None,
         truths: Labels | None = None,
     ) -> LearningBatch:
-        """Read what `learn_rows` learns, once: `learn_batch` takes it, also that of copies of this learner.
+        """Read the arguments of `learn_rows` once, for `learn_batch` of this learner or of its copies.
 
-        `among` are the candidates that the choices were made from; `rewards` are numbers from 0 to 1 in place of `right`; `truths` are the numbers of the
-        classes that were right, -1 where that is not known.
+        `among` packs the candidates that the choices were made from; `rewards` are numbers from 0 to 1 in place of `right`;
+        `truths` are the indices of the right classes, -1 where unknown.
         """
         with self.lock:
             if self.needs_labels:
@@ -306,7 +318,7 @@ class Runtime:
             return checked_batch(rows, ids, choices, right, sets, rewards, truths, len(self.classes))
 
     def learn_batch(self, batch: LearningBatch) -> None:
-        """Learn a batch, all of it or, where something in it cannot be learnt, nothing."""
+        """Learn a whole batch, or nothing if something in it cannot be learnt."""
         with self.lock:
             if not self.ledger.knows_none(batch.ids):
                 for identity in batch.ids:
@@ -320,21 +332,21 @@ class Runtime:
 
     @property
     def corrects(self) -> bool:
-        """Whether a given truth is learnt by the rule's step for known labels; if not, one bit of it is."""
+        """True if a given truth is learnt by the rule's step for known labels, not just as one bit."""
         return self.rule.teach is not None and not self.needs_labels
 
     def note_rewards(self, rewards: NDArray[np.float64]) -> None:
-        """Note whether a reward was between right and wrong: then their sum is no count."""
+        """Remember if any reward was strictly between 0 and 1; their sum is then no longer a count."""
         if len(rewards) and not self.rewarded:
             self.rewarded = bool(((rewards > 0.0) & (rewards < 1.0)).any())
 
     def disable_ledger(self) -> None:
-        """Stop remembering learnt ids: the caller sees to it that nothing is learnt twice, however late it comes."""
+        """Stop remembering learnt ids: the caller ensures that nothing is learnt twice, however late."""
         with self.lock:
             self.ledger = CountingLedger(self.ledger.moment, self.ledger.next_id)
 
     def teach(self, X: Any, y: Iterable[ClassName]) -> None:
-        """Learn from labelled rows, all of them or none."""
+        """Learn from labelled rows: from all of them, or from none."""
         with self.lock, self.unchanged_if_refused():
             labels = self.names.indices(y)
             require_table(X)
@@ -361,8 +373,8 @@ class Runtime:
     ) -> None:
         """Decide and learn from step `start` to `stop` of a stream, counting mistakes.
 
-        `kept` holds the choice of every round where feedback comes late, and has no rows otherwise. Who does not ask how sure the learner is
-        saves time (`calibrate`).
+        `kept` holds the choice of every round if feedback is delayed, and has no rows otherwise. Without `calibrate`,
+        calibration of confidence is skipped to save time.
         """
         with self.lock:
             if len(schedule.among):
@@ -372,7 +384,7 @@ class Runtime:
             walk_stream(self.model, rows, schedule, kept, tally, self.ledger.next_id, (start, stop), calibrate)
 
     def finish_walk(self, schedule: Schedule) -> None:
-        """Note which rounds of the stream, or of the piece of it that was walked, have been learnt."""
+        """Record which rounds of the stream, or of the part of it that was walked, have been learnt."""
         with self.lock:
             ledger = self.ledger
             if len(schedule.events):

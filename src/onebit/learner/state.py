@@ -1,4 +1,7 @@
-"""All that a learner is, as a manifest of plain values and named arrays: what a file holds, and what a copy is made of."""
+"""The complete state of a learner as a manifest of plain values and named arrays.
+
+Files and copies of learners are made from it.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,13 @@ from onebit.spaces.choose import ROWS, KernelChoice, Routing
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, ArraySpec, refuse_unlike
 from onebit.version import VERSION, is_version
 
-# The options that a manifest has under their own names. Those of a kernel have an object of their own, and those of features too, as they turned out.
+# Options at the top level of a manifest. Those of kernels and features are in objects of their own.
 STORED = ("seed", "bias", "exploration_floor")
 STORED_OF_FEATURES = ("dtype", "text", "hash_bits")
 STORED_OF_KERNEL = ("kernel", "max_support")
 
 _JSON = ArraySpec((ANY,), np.uint8)
-# What is no part of the weights.
+# The arrays that are not part of the weights.
 BESIDE = {
     "memory": ArraySpec((ANY,), NUMBERS),
     "calibration": ArraySpec((calibration.NUMBERS,), NUMBERS),
@@ -42,7 +45,7 @@ BESIDE = {
 
 
 def dump_state(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
-    """Return a learner as a manifest and arrays."""
+    """Return a learner's state as a manifest and arrays."""
     with runtime.lock:
         features, ledger, model = runtime.features, runtime.ledger, runtime.model
         manifest: dict[str, Any] = {
@@ -78,16 +81,16 @@ def dump_state(runtime: Runtime) -> tuple[dict[str, Any], Arrays]:
         if features.vocabulary is not None:
             arrays["vocabulary"] = _encode_list(list(features.vocabulary))
             if model.space is not None:
-                model.make_room()  # names may have been read of which nothing was learnt yet
+                model.make_room()  # the vocabulary may have names that were never learnt
         if features.feature_names is not None:
             arrays["feature_names"] = _encode_list(list(features.feature_names))
         return manifest, arrays | model.arrays()
 
 
 def load_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None = None) -> Runtime:
-    """Rebuild a learner from a manifest and arrays, which may come from anybody and are checked first.
+    """Rebuild a learner from a manifest and arrays, which are validated first: they may be hostile.
 
-    `rule` is needed where it learnt by one that onebit does not come with.
+    `rule` is needed if the learner used a rule that onebit does not come with.
     """
     require_manifest(manifest)
     rule = _choose_rule(manifest, rule)
@@ -101,7 +104,7 @@ def load_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
     features.named, features.space = read["named"], read["space"]
     has_vocabulary = read["named"] and options.hash_bits is None
     absent = set() if has_vocabulary else {"vocabulary"}
-    absent |= set() if "feature_names" in arrays else {"feature_names"}  # no frame was shown
+    absent |= set() if "feature_names" in arrays else {"feature_names"}  # no frame has been seen
     beside = {name: spec for name, spec in BESIDE.items() if name not in absent}
     refuse_unlike({name: arrays[name] for name in BESIDE if name in arrays}, beside)
     if has_vocabulary:
@@ -126,7 +129,7 @@ def load_state(manifest: dict[str, Any], arrays: Arrays, rule: Rule | str | None
 
 
 def _kernel_fields(runtime: Runtime) -> dict[str, Any]:
-    """Return the options of a kernel for the manifest, with the budget that was chosen; empty without a kernel."""
+    """Return the kernel options for the manifest, with the chosen budget; empty without a kernel."""
     choice = runtime.space_choice
     if not isinstance(choice, KernelChoice):
         return {}
@@ -134,7 +137,7 @@ def _kernel_fields(runtime: Runtime) -> dict[str, Any]:
 
 
 def _read_options(manifest: dict[str, Any], space: str | None) -> Options:
-    """Return the options of a learner, checked; names of features leave their number and form open."""
+    """Return the options of a learner, checked; named features leave number and form open."""
     read = manifest["features"]
     counted = read["hash_bits"] is None and not read["named"]
     stored = {name: manifest[name] for name in STORED} | {name: read[name] for name in STORED_OF_FEATURES}
@@ -149,12 +152,12 @@ def _read_options(manifest: dict[str, Any], space: str | None) -> Options:
 
 
 def _choose_rule(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
-    """Return the rule that the manifest names, or the one given if it has that name."""
+    """Return the rule that the manifest names, or the given one if it has that name."""
     if isinstance(rule, str):
         rule = rule_named(rule)
     name = manifest["rule"]
     if rule is None:
-        if name not in chosen_rules():  # a file must not have code of a package run
+        if name not in chosen_rules():  # a file must not make onebit import an installed package
             raise InputError(f"it learnt by the rule {brief(name)}, which onebit does not come with: load(path, rule)")
         return chosen_rules()[name]
     if rule.name != name:
@@ -163,7 +166,7 @@ def _choose_rule(manifest: dict[str, Any], rule: Rule | str | None) -> Rule:
 
 
 def _read_routing(manifest: dict[str, Any]) -> Routing | None:
-    """Return what was counted of the rows learnt; None if their form is not open to choice."""
+    """Return the counts of filled cells in learnt rows; None if the form is not open to choice."""
     if "routing" not in manifest:
         return None
     routing, features = Routing(**manifest["routing"]), manifest["features"]
@@ -178,7 +181,7 @@ def _read_routing(manifest: dict[str, Any]) -> Routing | None:
 
 
 def _read_retired(manifest: dict[str, Any], classes: int) -> frozenset[int]:
-    """Return the retired classes; at least two others must be left."""
+    """Return the retired classes; at least two others must remain."""
     retired = frozenset(manifest.get("retired", ()))
     if retired and (max(retired) >= classes or classes - len(retired) < 2):
         raise InputError(
@@ -188,7 +191,7 @@ def _read_retired(manifest: dict[str, Any], classes: int) -> frozenset[int]:
 
 
 def _check_memory(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray[np.float64]:
-    """Return a copy of the rule's memory, checked."""
+    """Return a validated copy of the rule's memory."""
     refuse_unlike({"memory": memory}, {"memory": ArraySpec((size,), NUMBERS)})
     _refuse_count(memory, LEARNT, float(MOST_COUNTED))
     if memory[NORM] < 0.0:
@@ -203,7 +206,7 @@ def _check_memory(memory: NDArray[np.float64], rule: Rule, size: int) -> NDArray
 
 
 def _check_calibration(state: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a copy of the calibration, checked, since compiled code takes it as it is."""
+    """Return a validated copy of the calibration state, because compiled code does not check it."""
     flaw = calibration.find_flaw(state)
     if flaw:
         raise InputError(f"the array 'calibration' {flaw}")
@@ -211,7 +214,10 @@ def _check_calibration(state: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
-    """Refuse a count that is not a whole number up to `most`: rules take roots of it, and shares by it."""
+    """Raise InputError unless a count is a whole number up to `most`.
+
+    Rules take its square root and divide by it.
+    """
     number = float(memory[index])
     if not (0.0 <= number <= most and number.is_integer()):
         raise InputError(
@@ -220,12 +226,12 @@ def _refuse_count(memory: NDArray[np.float64], index: int, most: float) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a parameter as JSON has it."""
+    """Return a parameter as a value that JSON can represent."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _encode_list(things: list[Any]) -> NDArray[np.uint8]:
-    """Return JSON as an array of bytes: there may be millions of names, too many for a manifest."""
+    """Encode a list as JSON in a byte array: millions of names are too many for a manifest."""
     return np.frombuffer(json.dumps(things).encode(), dtype=np.uint8).copy()
 
 
@@ -240,7 +246,7 @@ def _decode_list(name: str, array: NDArray[np.uint8]) -> list[Any]:
 
 
 def _read_columns(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
-    """Return the column of each name."""
+    """Decode a list of unique names; return the column of each."""
     names = _decode_list(array_name, array)
     for name in names:
         if not isinstance(name, str) or not is_encodable(name):
@@ -254,7 +260,7 @@ def _read_columns(array_name: str, array: NDArray[np.uint8]) -> dict[str, int]:
 
 
 def _read_feature_names(array: NDArray[np.uint8], features: Features) -> Names:
-    """Return the names of the columns of the first frame, as many as there are features."""
+    """Return the column names of the first frame; there must be as many as features."""
     names = tuple(_read_columns("feature_names", array))
     if features.named is not False or len(names) != features.size:
         counted = "none" if features.named is not False else features.size
@@ -293,7 +299,7 @@ def _or_none(check: Check) -> Check:
 
 
 def _keys(*names: str) -> tuple[Check, str]:
-    """Return the check of an object of just these fields, in code and in words."""
+    """Return a check for an object with exactly these fields, and its description."""
     return (
         lambda value: isinstance(value, dict) and value.keys() == set(names),
         f"an object of the fields {', '.join(names)}",
@@ -301,7 +307,7 @@ def _keys(*names: str) -> tuple[Check, str]:
 
 
 def _option(name: str) -> tuple[Check, str]:
-    """Return that an option must be there; `Options.checked` says what it must be."""
+    """Return a check that an option is present; `Options.checked` validates its value."""
     return lambda value: True, RANGES[name].range
 
 
@@ -310,7 +316,7 @@ _WORDS: tuple[Check, str] = (_is_words, "a text")
 _WHOLE: tuple[Check, str] = (is_whole_number, "a whole number from 0 to 2^63")
 _FLAG: tuple[Check, str] = (_is_flag, "true or false")
 
-# The fields of every manifest, with their checks in code and in words. Fields that nobody reads are left alone.
+# The required fields of a manifest: a check for each, and its description. Unknown fields are ignored.
 FIELDS: dict[str, tuple[Check, str]] = {
     "version": (is_version, "a version such as 1.0.0"),
     "machine": _OBJECT,
@@ -330,7 +336,7 @@ FIELDS: dict[str, tuple[Check, str]] = {
     "ledger": _OBJECT,
     **{f"ledger.{name}": _WHOLE for name in COUNTS},
 }
-# Those of some.
+# The optional fields.
 OPTIONAL: dict[str, tuple[Check, str]] = {
     "retired": (lambda value: isinstance(value, list) and all(map(is_whole_number, value)), "a list of whole numbers"),
     "rewarded": _FLAG,
@@ -343,7 +349,10 @@ OPTIONAL: dict[str, tuple[Check, str]] = {
 
 
 def require_manifest(manifest: dict[str, Any]) -> None:
-    """Refuse a manifest with a field that is missing, or is not what it must be: a checksum finds accidents, not attacks."""
+    """Raise InputError if a field of the manifest is missing or invalid.
+
+    A checksum detects accidents, not attacks.
+    """
     for field, (check, wanted) in FIELDS.items():
         _require_field(manifest, field, check, wanted)
     for field, (check, wanted) in OPTIONAL.items():
@@ -362,7 +371,10 @@ def _require_field(manifest: dict[str, Any], field: str, check: Check, wanted: s
 
 
 def _refuse_contradictions(features: dict[str, Any], options: Options) -> None:
-    """Refuse fields about features that do not go together: names are sparse and count themselves, columns are counted."""
+    """Raise InputError if the fields about features contradict each other.
+
+    Named features are sparse and have no fixed number; columns are counted.
+    """
     named, size, bits = features["named"], features["size"], options.hash_bits
     if named:
         fits = features["space"] == "sparse" and (size is None if bits is None else size == 1 << bits)
