@@ -70,7 +70,7 @@ def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> No
 
 
 def refuse_kept(info: TaskInfo, first: int) -> None:
-    """Raise ConflictError if the rows to unlearn are part of a state kept from an earlier forgetting."""
+    """Raise ConflictError if row `first` is part of a learner state that an earlier forgetting kept."""
     if first <= info.base:
         raise ConflictError(
             f"row {first} cannot be unlearnt: rows up to {info.base} were forgotten before and what was learnt from them was kept, so that it "
@@ -136,7 +136,7 @@ def _forgotten(
 
 
 def refuse_training(info: TaskInfo) -> None:
-    """Raise ConflictError while another learner is being trained from the rows."""
+    """Raise ConflictError while another learner is being trained from the log."""
     if info.training is not None:
         raise ConflictError(f"{info.training['learner']} is being trained from the log: wait until it has taken over")
 

@@ -228,7 +228,7 @@ class OpenFolder:
                 continue
 
     def _checked(self, plan: Plan[T]) -> Plan[T]:
-        """Run a plan unless promised rows cannot be written: what it promises might be stale by then."""
+        """Run a plan, unless earlier rows could not be written: its result might be stale."""
         self.commits.refuse_failing()
         return (yield from plan)
 

@@ -113,7 +113,7 @@ class OpenNode:
                 self._end()
 
     def forked(self) -> None:
-        """Do nothing: psycopg leaves connections of another process alone, too."""
+        """Do nothing: psycopg does not touch connections that another process has opened."""
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the thread of the node and wait for its result."""

@@ -125,7 +125,7 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
 
 
 def _refuse_unusable(path: object, text: object, parameters: object, durable: object) -> None:
-    """Raise InputError for a path or an option that can never be valid."""
+    """Raise InputError for a path or an option that is never valid."""
     name = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(name, str) or not name or not is_encodable(name) or "\0" in name:
         raise InputError(f"the path is {brief(name)}, but must be that of a folder, or the address postgresql://...")
@@ -140,7 +140,7 @@ def _refuse_unusable(path: object, text: object, parameters: object, durable: ob
 
 
 def _refuse_for_nothing(settings: Settings, name: str | None, given: dict[str, Any]) -> None:
-    """Check a task before its folder is created, so that no folder is left if it is invalid."""
+    """Check a new task before its folder is created; raise InputError if it is invalid."""
     if settings.data.is_file():
         raise InputError(f"{settings.data} is a file, but must be a folder, or the name of a new one")
     if not settings.data.exists():

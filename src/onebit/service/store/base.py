@@ -130,7 +130,7 @@ class Store(Protocol):
         """
 
     def start(self) -> None:
-        """Start to announce rows that other nodes write."""
+        """Start announcing rows that other nodes write."""
 
     def clock(self, reader: Reader, last: int) -> Clock:
         """Return the clock for a log whose last row is `last`."""

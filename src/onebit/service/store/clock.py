@@ -69,7 +69,7 @@ class Clock:
 
 
 class DatabaseClock(Clock):
-    """The time of a database, shared by all nodes, as this node last read it.
+    """The time of a database, shared by all nodes, and advanced locally between readings.
 
     The clock of the node's own machine plays no part.
     """

@@ -1,4 +1,4 @@
-"""Whether the log can be read, from failed requests and from probes over a connection of their own."""
+"""Tracks whether the log can be read, from failed requests and from probes over new connections."""
 
 from __future__ import annotations
 

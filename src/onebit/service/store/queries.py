@@ -62,7 +62,7 @@ def read_with_decision(kind: Callable[..., T], decision: type[Any], row: Row) ->
 
 
 class StoredChange(NamedTuple):
-    """A change as it is stored; its texts are bytes, which may not be valid UTF-8."""
+    """A change as it is stored; its texts are bytes, as they may be invalid UTF-8."""
 
     seq: int
     task: int
@@ -114,7 +114,10 @@ class Event(NamedTuple):
 
     @property
     def candidates(self) -> NDArray[np.int64] | None:
-        """Classes to learn among: those of the decision; None (all) if the played class is not one of them."""
+        """Classes to learn among: those of the decision, or None for all.
+
+        None also if the played class is not one of those of the decision.
+        """
         if self.decision.among is None:
             return None
         found = decode_indices(self.decision.among)
@@ -259,9 +262,9 @@ def check_events(of: Expected, events: Sequence[Event], classes: int | None = No
 
 
 def check_pairs(of: Expected, events: Sequence[Event]) -> None:
-    """Raise BadRecordError if an event has a foreign decision, or only half of what was shown.
+    """Raise BadRecordError if an event refers to a decision of another task, or is incomplete.
 
-    The same if it was withdrawn without a revision.
+    It is incomplete if only one of `shown` and `shown_propensity` is given, or if it is withdrawn without a revision.
     """
     for event in events:
         wrong = None
@@ -276,7 +279,10 @@ def check_pairs(of: Expected, events: Sequence[Event]) -> None:
 
 
 def check_revisions(of: Expected, rows: Sequence[RevisionRow]) -> None:
-    """Raise BadRecordError if a revision has no earlier feedback of the task, or half of what was shown."""
+    """Raise BadRecordError if a revision has no earlier feedback of the task, or is incomplete.
+
+    It is incomplete if only one of `shown` and `shown_propensity` is given.
+    """
     for row in rows:
         if row.task != of.task or row.feedback >= row.seq:
             wrong = f"it is of row {row.feedback}, which is no feedback of this task before it"

@@ -1,4 +1,4 @@
-"""Saved learners, each with the log position it has learnt up to; a start continues from them."""
+"""Saved learners, each with the log position it has learnt up to; a service starts from them."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ class SnapshotStore(Protocol):
         """Remove snapshots by name."""
 
     def put_aside(self, name: str) -> None:
-        """Move a snapshot that cannot be read out of the way."""
+        """Move an unreadable snapshot out of the way of later ones."""
 
     def where(self, name: str) -> str:
         """Return the place of a snapshot, for messages."""

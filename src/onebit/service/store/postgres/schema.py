@@ -187,7 +187,7 @@ def connect(address: str) -> psycopg.Connection:
 
 
 def create_tables(address: str) -> None:
-    """Create missing tables; raise InputError for a database that is not a log, or is a newer one."""
+    """Create missing tables; raise InputError if the log is newer or the encoding is not UTF8."""
     with connect(address) as connection, as_log_errors():
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != "UTF8":

@@ -57,7 +57,7 @@ CONTRADICTIONS = (  # table, message, and a query that finds the fault
 
 
 class PostgresSnapshots:
-    """The snapshots of one task, stored in parts, as one may exceed the size PostgreSQL handles well.
+    """The snapshots of one task, stored in parts, since one may be too large for a single value.
 
     Each use opens a connection of its own: uses are rare.
     """
@@ -152,7 +152,7 @@ class PostgresStore:
             raise
 
     def _join(self, connection: psycopg.Connection) -> None:
-        """Register this node for as long as the connection lasts; refuse to join nodes of another kind."""
+        """Register this node as long as the connection lasts; raise InputError beside nodes of another kind."""
         mine = Fence.of_this()
         with as_log_errors(), connection.transaction():
             row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()

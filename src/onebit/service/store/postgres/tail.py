@@ -48,7 +48,7 @@ _TAKE = (
 
 
 class Lease:
-    """The claim of this node to lead the nodes of a log.
+    """The claim of this node to be the leader of a log's nodes.
 
     The leader writes snapshots, records silence and trains. A lease expires unless it is renewed, so a node that hangs loses it, and another
     node takes over. Everything the leader writes names its lease, which is compared under the ordering lock: a node that recovers finds out
@@ -114,7 +114,7 @@ class Tail:
         self._thread = threading.Thread(target=self._run, name="onebit-tail", daemon=True)
 
     def start(self) -> None:
-        """Start to follow; return once the present rows are announced, or after `FIRST_S` seconds."""
+        """Start the thread; return once the rows in the log are announced, or after `FIRST_S` seconds."""
         self._thread.start()
         self._begun.wait(FIRST_S)
 

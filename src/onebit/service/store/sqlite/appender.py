@@ -1,7 +1,7 @@
 """Writes rows to the SQLite file of a log.
 
-This service is the only writer. Each transaction checks whether another connection has written all the same, and if so whether the log still
-belongs to this service and ends where it left it. If not, nothing more is written: every number would be used twice, and memory would
+This service should be the only writer. Each transaction checks whether another connection has written nevertheless, and if so whether the log
+still belongs to this service and ends where it left it. If not, nothing more is written: every number would be used twice, and memory would
 belong to another log. If the disk fails during a commit, the next transaction finds out whether the rows are there.
 """
 
@@ -132,7 +132,7 @@ class SqliteAppender:
             self._committed(doubt.last, doubt.keys)
 
     def relax(self) -> None:
-        """From now on, let `append` return before rows are on disk; `sync` then flushes them."""
+        """Let `append` return before rows are on disk from now on; `sync` then flushes them."""
         self.connection.execute("PRAGMA synchronous = NORMAL")
 
     def sync(self) -> None:

@@ -28,7 +28,10 @@ class _Wal(NamedTuple):
 
 
 def check_files(path: Path, snapshots: Path) -> None:
-    """Raise if the database is incomplete or a file beside it belongs to another; nothing is changed."""
+    """Raise DamagedLogError if the database is incomplete or a file beside it belongs to another.
+
+    Nothing is changed.
+    """
     wal, journal = _beside(path)
     try:
         if path.exists() and not path.is_file():
@@ -66,7 +69,7 @@ def _beside(path: Path) -> list[Path]:
 
 
 def refuse_remains(path: Path, snapshots: Path) -> None:
-    """Raise if a log without its database remains in the folder: a new one must not begin there."""
+    """Raise DamagedLogError if a log without its database remains: a new one must not begin there."""
     if path.exists() and path.stat().st_size:
         return
     remains = [one for one in _beside(path) if one.exists() and one.stat().st_size]

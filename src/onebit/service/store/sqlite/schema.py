@@ -168,7 +168,10 @@ def _connected(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise if the file is no log of this version, or its tables, views or triggers are not as expected."""
+    """Raise InputError if the file is no log of this version, DamagedLogError if its schema was altered.
+
+    An altered schema lacks a table, or has an additional view or another trigger.
+    """
     application, version = (
         int(connection.execute(f"PRAGMA {one}").fetchone()[0]) for one in ("application_id", "user_version")
     )

@@ -29,7 +29,7 @@ STRAY = "is in a folder that has not the number of a task"
 
 
 class InlineInquiry:
-    """Reads directly on the caller's thread: handing over to another would take longer than the answer."""
+    """Reads directly on the caller's thread: handing over to another thread would take longer."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -38,7 +38,7 @@ class InlineInquiry:
         return query(self._reader)
 
     def close(self) -> None:
-        """Do nothing: the reader belongs to somebody else."""
+        """Do nothing: the reader belongs to the caller."""
 
 
 class SqliteStore:
@@ -109,7 +109,7 @@ class SqliteStore:
         """Do nothing: no other process writes."""
 
     def clock(self, reader: Reader, last: int) -> Clock:
-        """Return this machine's clock, which continues from the log's last time if slightly behind it."""
+        """Return this machine's clock, which continues from the log's last time if that is slightly ahead."""
         return Clock(reader.last_time(), last)
 
     def reader(self) -> Reader:
