@@ -100,7 +100,7 @@ def regressed(params: Any, given: RuleInput, label: int) -> float:
 
 
 def surety_of(rule: Rule) -> Callable[..., float]:
-    """Return the function that says how sure a rule is of a label."""
+    """Return the surety function of a rule: its own, or the margin of its scores."""
     return rule.surety or margin
 
 

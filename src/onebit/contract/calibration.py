@@ -93,7 +93,7 @@ def sigmoid(logit: float) -> float:
 
 
 def place(logit: float) -> float:
-    """Return the position of a logit on the scale of cells: between two whole numbers, its nearest cells."""
+    """Return the position of a logit on the scale of cell indices; it lies between two cells."""
     return (logit + WIDEST) / (2.0 * WIDEST) * (CELLS - 1)
 
 

@@ -28,10 +28,10 @@ class Covariance(IntEnum):
 
     DIAGONAL = 0  # a variance for each weight
     FULL = 1  # a matrix for each class
-    FIT = 2  # full where it fits into the budget, and diagonal elsewhere
+    FIT = 2  # full if that fits into the budget, diagonal otherwise
 
 
-# Numbers in the matrices of a learner that has full ones where they fit: a round then takes about a millisecond.
+# With `fit`, matrices are full up to this many numbers in total: a round then takes about a millisecond.
 FITTING_MATRICES = 10**6
 
 MATRIX = OneOf(Covariance, "the covariance; fit is full for dense rows if that is small enough")
@@ -52,12 +52,12 @@ Forms = Annotated[int, FORM]
 class Order(NamedTuple):
     """The second-order space of a rule: its initial covariance and its update."""
 
-    start: float  # the variance of every weight before anything is learnt
+    start: float  # initial variance of every weight
     sums: bool = False  # coefficients move the sums b, not the weights P b
     shared: bool = False  # one covariance for all heads
-    joint: bool = False  # where it is full: one matrix over all heads and features
+    joint: bool = False  # if full: one matrix over all heads and features
     root: bool = False  # steps along P^(1/2), taken after P has moved (AdaGrad)
-    radius: float = math.inf  # weights are projected on the ball of this radius
+    radius: float = math.inf  # weights are projected onto the ball of this radius
 
 
 def spread(scores: NDArray[np.float64], classes: int, joint: bool, first: int, second: int) -> float:

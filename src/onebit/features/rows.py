@@ -310,5 +310,5 @@ def slice_sparse(rows: SparseRows, number: int) -> SparseRows:
 
 
 def one_row(rows: Rows, number: int) -> Rows:
-    """Return the row with this index, as rows."""
+    """Return the row with index `number` as rows of height 1."""
     return as_rows(slice_row(rows, number))

@@ -14,7 +14,7 @@ from onebit.errors import InputError, OnebitError, brief
 def to_class_name(label: object) -> ClassName:
     """Return the class name for a label of another library.
 
-    Whole numbers and strings are unchanged; other labels become strings, as Python prints them.
+    Strings are unchanged and whole numbers become ints; other labels become strings, as Python prints them.
 
     >>> [to_class_name(label) for label in ("no", np.int64(3), True, 2.0, 0.5)]
     ['no', 3, 'True', 2, '0.5']

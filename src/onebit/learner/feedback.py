@@ -255,8 +255,8 @@ def _require_own(runtime: Runtime, decisions: Sequence[Decision]) -> None:
 
 
 def _resolve_truths(decisions: Sequence[Decision], rights: list[Any], truths: list[Any]) -> tuple[list[Any], list[Any]]:
-    """Resolve each decision to either a truth or right/wrong; refuse pairs that contradict each other."""
-    truths = [None if isinstance(truth, float) and math.isnan(truth) else truth for truth in truths]  # a frame's None
+    """Return `rights`, cleared where a truth is given, and `truths`; refuse contradictory pairs."""
+    truths = [None if isinstance(truth, float) and math.isnan(truth) else truth for truth in truths]  # None in a frame
     for decision, right, truth in zip(decisions, rights, truths, strict=True):
         if truth is not None and right is not None and right is not (decision.label == truth):
             raise InputError(
