@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     import pandas
     from matplotlib.figure import Figure
 
-AGGRESSIVENESS = (0.001, 1.0)  # tried beside the default where nothing is said
+AGGRESSIVENESS = (0.001, 1.0)  # values tried besides the default when no learners are given
 RUNS = 5
-MOST_NAMED = 4  # learners in one sentence
+MOST_NAMED = 4  # most learners named in a sentence
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,10 @@ class DataResult:
 
     @property
     def rivals(self) -> list[Summary]:
-        """The learners not distinguishable from the best: the interval of the paired difference has 0."""
+        """The learners that are not significantly worse than the best one.
+
+        The interval of their difference from it, paired run by run, contains 0.
+        """
         return [one for one in self.others if self.difference(one).low <= 0.0]
 
     def difference(self, one: Summary) -> MeanEstimate:
@@ -100,7 +103,7 @@ class Comparison:
     command: str
     folder: Path | None = field(repr=False)
     cost: Cost
-    entries: Sequence[ComparisonEntry] = field(repr=False, default=())  # all that were to run
+    entries: Sequence[ComparisonEntry] = field(repr=False, default=())  # all entries, including those not finished
 
     def __getitem__(self, key: int | str) -> DataResult:
         """Return the result at a position, or the one for the data set of this name."""
@@ -125,7 +128,7 @@ class Comparison:
 
     @property
     def finding(self) -> str:
-        """The result in a sentence or two: the best learner per stream, and those as good as it."""
+        """The result in a sentence or two: the best learner per stream, and those not distinguishable from it."""
         return describe_finding(self.results)
 
     def save(self, folder: str | Path | None = None) -> Path:
@@ -177,7 +180,8 @@ def usual_entries() -> list[ComparisonEntry]:
     for name, rule in chosen_rules().items():
         entries.append(make_entry(name))
         default = rule.defaults.get("aggressiveness")
-        if default is not None and "variant" in rule.parameters:  # PAB's caps nothing: with 1 it seldom settles
+        # Not PAB, which has no variants: its aggressiveness is not a cap, and with 1 it rarely converges.
+        if default is not None and "variant" in rule.parameters:
             entries += [make_entry(name, {"aggressiveness": tried}) for tried in AGGRESSIVENESS if tried != default]
     return entries
 
@@ -328,7 +332,7 @@ def _describe_wins(decided: Sequence[tuple[DataResult, Summary]], count: int) ->
 
 
 def _describe_rivals(near: Sequence[Summary]) -> str:
-    """Return a sentence naming the learners that the paired test cannot tell from the best one."""
+    """Return a clause naming the learners that the paired test cannot tell from the best one."""
     names = [
         f"`{one.entry.rule.name}`" + (f" ({one.entry.options_text})" if one.entry.options_text else "") for one in near
     ]

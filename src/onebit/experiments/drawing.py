@@ -33,7 +33,10 @@ MEASURES = ("played", "greedy")
 
 
 def band(values: NDArray[np.float64], whole: float = 100.0) -> Band:
-    """Return the mean over runs (rows) with its interval, as percent of `whole`."""
+    """Return the mean over runs (rows) with its interval, scaled by `whole` (100 gives percent).
+
+    The interval is clipped to [0, whole].
+    """
     mean, half = means_and_halves(whole * values)
     if len(values) < 2:
         return Band(mean.tolist())
@@ -77,7 +80,7 @@ def number(
 ) -> Number:
     """Return a table cell with an error in percent, or a mean reward from 0 to 1, and its interval.
 
-    With `bar` the interval is drawn as a bar; `best` marks the cell as the best of its column.
+    With `bar` the cell also draws a bar with the interval; `best` marks the cell as the best of its column.
     """
     whole, digits = (1.0, 4) if rewarded else (100.0, 2)
     mean, half = whole * found.mean, whole * (found.high - found.mean)

@@ -18,7 +18,7 @@ from onebit.experiments.trials import OPTIONS, ComparisonEntry, make_entry
 from onebit.learner.learner import Learner
 
 MOST_SETTINGS = 100_000
-DIGITS = 4  # of the inner values of a range, if that is enough to tell them apart: 0.005086, not 0.005086237...
+DIGITS = 4  # significant digits of inner range values, if they stay distinct: 0.005086
 
 
 def parse_axis(name: str, given: object) -> list[Any]:
@@ -104,7 +104,7 @@ class Grid:
         size = math.prod(len(values) for values in self.axes.values())
         if size > MOST_SETTINGS:
             raise InputError(f"the grid has {size:,} settings, but may have at most {MOST_SETTINGS:,}")
-        # A value out of range is found here, before anything has run.
+        # Check the range of all values before anything is run.
         self.entries: list[ComparisonEntry] = [
             make_entry(rule, {**options, **dict(zip(self.axes, point, strict=True))}) for point in self.points
         ]

@@ -46,8 +46,8 @@ from onebit.version import VERSION
 if TYPE_CHECKING:
     from onebit.experiments.run import Result
 
-MOST_ROWS = 500  # of settings in the table of a page
-NOTEBOOK_ROWS = 20  # of settings in a notebook
+MOST_ROWS = 500  # most settings in the table of a page
+NOTEBOOK_ROWS = 20  # most settings shown in a notebook
 
 
 def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
@@ -56,7 +56,7 @@ def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
     for package in ("numpy", "numba"):
         try:
             versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:  # installed in a way that leaves no record
+        except PackageNotFoundError:  # installed without package metadata
             continue
     found = {"versions": ", ".join(versions), "machine": f"{processor()}, {cores()} cores, {sys.platform}"}
     if cost is not None and cost.text:

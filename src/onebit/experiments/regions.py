@@ -14,7 +14,7 @@ from onebit.experiments.report import Regions, Scatter
 from onebit.experiments.report.figures import figure
 from onebit.learner.learner import Learner
 
-ACROSS = 160  # points of the grid in each direction
+ACROSS = 160  # grid points in each direction
 MOST_POINTS = 3000
 
 
@@ -57,7 +57,7 @@ def compute_regions(
     grid[:, features[0]], grid[:, features[1]] = np.tile(x, ACROSS), np.repeat(down, ACROSS)
     inside = np.ones(len(grid), dtype=bool)
     if (learner.runtime.options.kernel or "") == "rational":
-        inside = np.square(grid).sum(axis=1) <= 1.0  # elsewhere it has no opinion
+        inside = np.square(grid).sum(axis=1) <= 1.0  # the rational kernel needs rows of length at most 1
     index = {name: number for number, name in enumerate(learner.classes)}
     labels = np.full(len(grid), np.nan)
     labels[inside] = [index[one.greedy] for one in learner.decide_many(grid[inside], ids=range(int(inside.sum())))]

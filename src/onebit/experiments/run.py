@@ -58,7 +58,7 @@ class Result:
     curve: ErrorCurve = field(repr=False)
     rounds_per_second: float
     learner: Learner = field(repr=False)
-    caveat: str = ""  # what makes the errors or rewards mean less than they seem to
+    caveat: str = ""  # a caution on how to read the errors or rewards
     rewards: NDArray[np.float64] | None = None  # the mean reward of each run, where the stream has rewards
     greedy_rewards: NDArray[np.float64] | None = None
 
@@ -191,7 +191,7 @@ def run(
     settings = {name: options.pop(name) for name in asked}
     if isinstance(settings.get("text"), bool) and "ngrams" not in settings and "vectorizer" not in settings:
         if not isinstance(learner, Learner):
-            options["text"] = settings["text"]  # rows that are texts are for a learner that reads such
+            options["text"] = settings["text"]  # text rows need a learner that reads text
         if isinstance(X, Stream):
             del settings["text"]
     if isinstance(learner, Learner):
@@ -241,7 +241,7 @@ def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Resul
                 if outcome.why is not None:
                     raise outcome.why
                 first = min(done, default=outcome.trial.seed)
-                if outcome.trial.seed > first:  # the learners of the others are not kept
+                if outcome.trial.seed > first:  # only the first seed's learner is kept
                     done[outcome.trial.seed] = replace(outcome, learner=None)
                     continue
                 if done:

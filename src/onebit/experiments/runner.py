@@ -18,7 +18,7 @@ from onebit.experiments.trials import ComparisonEntry, Progress, Trial, format_o
 from onebit.experiments.trials.cost import Cost, format_count
 from onebit.experiments.trials.records import Record, Records
 
-MOST_CAUSES = 3  # in one sentence, and learners of each; the page has all
+MOST_CAUSES = 3  # most causes in a sentence, and most learners per cause; the page has all
 
 
 class FailedRunsWarning(OnebitWarning):
@@ -69,7 +69,7 @@ def _join_first(words: Sequence[str], rest: str, between: str = ", ") -> str:
     return between.join(words[:MOST_CAUSES]) + (f"{between}and {left} {rest}" if left > 0 else "")
 
 
-Callback = Callable[[Record], object]  # told of each run once it is kept; what it returns does not matter
+Callback = Callable[[Record], object]  # called with each record once it is stored; the result is ignored
 
 
 class TrialCollector:
@@ -101,7 +101,7 @@ class TrialCollector:
             if record is not None:
                 found.append(record)
                 self._progress(trial.stream.rounds)
-            elif trial.identity not in missing or trial.curve:  # where two ask for the same, the one that wants more
+            elif trial.identity not in missing or trial.curve:  # of two equal trials, keep the one with a curve
                 missing[trial.identity] = trial
         found = list({record.id: record for record in found}.values())
         self._records |= {record.id: record for record in found}
@@ -112,9 +112,7 @@ class TrialCollector:
         try:
             with closing(self._executor.run(list(missing.values()), self._progress)) as come:
                 for record in come:
-                    if (
-                        missing.pop(record.id, None) is not None
-                    ):  # an executor may give what was lost and done again twice
+                    if missing.pop(record.id, None) is not None:  # an executor may yield a repeated trial twice
                         self._records[record.id] = self._kept.add(record)
                         self._rounds += 0 if record.failed else record.rounds
                         self._callback(record)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 TUNING_RUNS, FRESH_RUNS = 3, 10
-FRESH = 1_000_000  # the fresh seeds begin so far above the tuning seeds
+FRESH = 1_000_000  # distance of the fresh seeds from the tuning seeds
 
 
 @dataclass(frozen=True)

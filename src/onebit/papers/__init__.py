@@ -26,9 +26,9 @@ KINDS = (
     "adversary",
     "separability",
 )
-LEARNER_FIELDS = {"set": "options", "set_for": "options_for"}  # what a file calls otherwise
+LEARNER_FIELDS = {"set": "options", "set_for": "options_for"}  # key in the file: field of PaperLearner
 SCALES = ("rounds", "classes", "features")
-LIKE = ("data", "learners", "runs", "rounds", "measure")  # what an item that is like another has from it
+LIKE = ("data", "learners", "runs", "rounds", "measure")  # fields that an item takes from the item named by `like`
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class PaperLearner:
 class Claim:
     """A claim of the paper: one learner errs less than another, or at most `within` points more.
 
-    With `since`, it compares how much each error rises from that data set on. `among` and `gain` are for items of kind "claims".
+    With `since`, it compares how much higher each error is than on that data set. `among` and `gain` are for items of kind "claims".
     """
 
     text: str
@@ -132,7 +132,7 @@ class Paper:
     results: Sequence[PaperResult] = ()
 
     def chosen(self, names: Sequence[str]) -> list[PaperItem]:
-        """Return the items with these names; without names, all that are not on request only."""
+        """Return the items with these names; without names, all but those that run only on request."""
         known = {item.name: item for item in self.items}
         for name in names:
             if name not in known:

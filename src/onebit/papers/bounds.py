@@ -89,7 +89,7 @@ class BoundsPlan(ItemPlan):
                     verdicts.append(self.unmeasured(name, learner.name, Status.FAILED if first else Status.NOT_RUN))
                     continue
                 found = Promises.from_dict(records[0].measured)
-                runs = Summary(trials[0].entry, records)  # fewer after Ctrl-C
+                runs = Summary(trials[0].entry, records)  # has fewer runs after Ctrl-C
                 kept = check_bounds(runs.errors, fixed.rounds, found.bounds)
                 verdicts += [self._verdict(name, learner, one, fixed.rounds) for one in kept]
                 if any(one.line is not None for one in found.bounds):

@@ -19,7 +19,7 @@ from onebit.papers import PaperData, PaperItem, PaperLearner
 from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import ItemResult, Status, Verdict, explain_verdict, judge_at_most
 
-IDLE = 0.75  # a parameter of which so many of the other values on a grid do as well makes no difference there
+IDLE = 0.75  # share of a parameter's other values that do as well, from which on it makes no difference
 
 
 class GridPlan(ItemPlan):
@@ -87,7 +87,7 @@ class GridPlan(ItemPlan):
         found = Sweep(grid, streamed, summaries, means.index(min(means)), None, [], self.runs, 0, 0, "", None)
         assert found.best is not None
         said = f"{format_estimate(lowest.error)} at {format_options(found.best)}"
-        if lacking:  # the best of some is not the best of the grid
+        if lacking:  # the best of some settings may not be the best of the grid
             return replace(failed, said=said), found
         if not chosen:
             return replace(failed, measured=lowest.error, said=said, verdict=Status.SHOWN, why=""), found

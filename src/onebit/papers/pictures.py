@@ -26,8 +26,8 @@ from onebit.theory.margins import KINDS, margin
 from onebit.theory.rounds import read_rounds
 from onebit.theory.theorems.hoeven2020 import figure1
 
-POINTS = 3000  # of a scatter
-CARRIER = "perceptron"  # margins need no learner, but what is measured is kept in the record of a run
+POINTS = 3000  # points in a scatter plot
+CARRIER = "perceptron"  # margins need no learner, but measurements are stored in the record of a run
 
 
 class ScatterPlan(ItemPlan):

@@ -24,7 +24,7 @@ from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.timing import TimePlan
 from onebit.papers.verdicts import Reproduction
 
-MEASURED = "measured.json"  # in a result folder: a folder is measured in one place, and may be shown in another
+MEASURED = "measured.json"  # in a result folder, which may be shown on another machine
 PLANS: dict[str, type[ItemPlan]] = {
     "errors": ErrorsPlan,
     "claims": ClaimsPlan,
@@ -80,7 +80,7 @@ def reproduce(
     with (
         closing(make_executor(on, threads)) as executor,
         closing(Records(out)) as records,
-    ):  # before data are fetched for nothing
+    ):  # opened first, so that errors come before downloads
         plans += [PLANS[item.kind](item, streams, quick) for item in chosen]
         wanted += [trial for plan in plans for trial in plan.trials()]
         trials += [trial for trial in wanted if measure or records.get(trial) is not None]

@@ -30,7 +30,7 @@ from onebit.papers.plans import ItemPlan, PaperStreams
 from onebit.papers.verdicts import ItemResult, Status, Verdict, judge_between
 
 REPEATS = 3
-TOLERANCE = 0.1  # by which a measured exponent may exceed the published 1
+TOLERANCE = 0.1  # by how much a measured exponent may exceed the published 1
 SYMBOLS = dict(zip(SCALES, ("T", "K", "d"), strict=True))
 
 
@@ -133,7 +133,7 @@ class TimePlan(ItemPlan):
             Series(f"fitted: {law}", {"time": Band(fitted)}),
         ]
         curves = Curves(title, values, scale, "milliseconds of one core", series)
-        # Linear in the rounds; classes and features cost at most as much, since a round has a part that neither adds to.
+        # Time is linear in the rounds, and at most linear in classes and features, as part of a round's cost is fixed.
         low = 1.0 - TOLERANCE if scale == "rounds" else -math.inf
         said = f"{found.mean:.3f} ± {found.high - found.mean:.3f}"
         verdict = replace(told, said=said, verdict=judge_between(found, low, 1.0 + TOLERANCE))

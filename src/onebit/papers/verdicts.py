@@ -31,7 +31,7 @@ class Status(StrEnum):
     FAILED = "failed"
 
 
-UNMEASURED = (Status.MISSING, Status.NOT_RUN, Status.FAILED)  # of these nothing is known
+UNMEASURED = (Status.MISSING, Status.NOT_RUN, Status.FAILED)  # nothing is known about these
 STATED = "All that the paper states"
 HOW_JUDGED = (
     "Errors are in percent of the rounds: the mean over runs with its 95 % interval. A verdict is based on the whole interval. A number is *reproduced* "
@@ -225,7 +225,7 @@ class Reproduction:
         lines = [f"## {self.paper.name}", "", self.paper.title, ""]
         if self.paper.note:
             lines += [self.paper.note, ""]
-        command = self.command.partition(" --out ")[0]  # the folder is of no interest on another machine
+        command = self.command.partition(" --out ")[0]  # the folder means nothing on another machine
         lines += [f"`{command}`: {self.summary}", ""]
         if self.unmeasured:
             lines += [self.lacking()[0], ""]
@@ -243,7 +243,7 @@ class Reproduction:
                 lines += ["| data | what | published | measured | verdict |", "|---|---|---:|---:|---|"]
             notes: dict[str, int] = {}
             for one in result.verdicts:
-                # Where a data set was looked for is of no interest on another machine.
+                # The path where a data set was expected means nothing on another machine.
                 why = "The data set was not available." if one.verdict == Status.MISSING else one.why
                 mark = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
                 lines.append(f"| {one.data} | {one.what} | {one.published} | {one.said} | {one.verdict}{mark} |")

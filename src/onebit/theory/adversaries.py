@@ -38,7 +38,7 @@ from onebit.learner.learner import Learner
 
 FEEDBACKS = ("full", "bandit")
 KINDS = ("weak", "strong")
-MOST_VALUES = 20_000_000  # of all rows together
+MOST_VALUES = 20_000_000  # most values in all rows together
 
 RUNS = 20
 SURE = 0.999
@@ -80,11 +80,11 @@ class Adversary:
     def blocks(self) -> int:
         """M, the number of distinct rows."""
         room = self.ratio if self.kind == "weak" else self.ratio - math.sqrt(self.classes) / 2.0
-        return math.floor(room * room * (1.0 + 1e-12))  # (1/0.1)^2 is 100
+        return math.floor(room * room * (1.0 + 1e-12))  # so that (1/0.1)^2 gives 100
 
     @property
     def length(self) -> int:
-        """The number of rounds in a block, in all of which the same row comes."""
+        """The number of rounds in a block, in each of which the same row is shown."""
         return 1 if self.feedback == "full" else self.classes - 1
 
     @property
@@ -148,7 +148,7 @@ class Adversary:
         others = scores.max(axis=1)
         return float((mine - others).min() if self.kind == "weak" else 2.0 * min(mine.min(), -others.max()))
 
-    # --- oblivious: a stream like any other ---------------------------------------------------------------------------------
+    # --- oblivious: a stream ------------------------------------------------------------------------------------------------
 
     def stream(self) -> Stream:
         """Return the rounds of the oblivious adversary as a stream; each seed draws other classes."""
@@ -162,7 +162,7 @@ class Adversary:
     def _describe(self) -> dict[str, Any]:
         return {"classes": self.classes, "ratio": self.ratio}
 
-    # --- adaptive: it looks at what is played ---------------------------------------------------------------------------------
+    # --- adaptive: answers what is played ----------------------------------------------------------------------------------
 
     def fits(self, learner: Learner) -> bool:
         """Return True if the lower bound applies to this learner.

@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-# proved: and it says something. vacuous: proved, but no run could break it. false: there is a counterexample. unproved: the proof
+# proved: proved and not vacuous. vacuous: proved, but no run could break it. false: there is a counterexample. unproved: the proof
 # has a gap. unread: our text of the paper is damaged.
 Holds = Literal["proved", "vacuous", "false", "unproved", "unread"]
 When = Literal["every run", "in expectation"]
-LOOKED_AT = "rounds looked at"  # the assumption of a bound on the beginning of runs
+LOOKED_AT = "rounds looked at"  # assumption of a bound on the first rounds of runs
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Bound:
     log_value: float | None = None
     of: str = "mistakes"
     left: tuple[float, ...] | None = None
-    applies: bool = True  # False where the theorem is about another learner than the one that was run
+    applies: bool = True  # False if the theorem is about a different learner than the one run
     equal: bool = False
     line: NDArray[np.float64] | None = field(default=None, repr=False, compare=False)
 

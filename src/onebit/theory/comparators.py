@@ -25,10 +25,10 @@ from onebit.theory.rounds import Rounds
 
 ComparatorLoss = Literal["hinge", "squared", "smooth", "logistic"]
 
-TEMPERATURES = (0.3, 0.03)  # of the soft maximum, one after the other; from a good start the last alone
-ITERATIONS = 100  # at each temperature; what is not the best by then is used as it is
-HALVINGS = 5  # of a factor of ten between penalties: a tenth in the length of U, which is then made up for
-PENALTIES = (1e4, 1e3, 1e2, 1e1, 1.0, 0.1)  # of a path, in units of the longest row's squared length
+TEMPERATURES = (0.3, 0.03)  # of the soft maximum, in turn; only the last from a good start
+ITERATIONS = 100  # at each temperature; the result is used even if not converged
+HALVINGS = 5  # of a factor of ten between penalties; the remaining tenth in the length of U is corrected
+PENALTIES = (1e4, 1e3, 1e2, 1e1, 1.0, 0.1)  # penalties of a path, in units of the longest row's squared length
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from onebit.spaces.sparse import SparseRows
 if TYPE_CHECKING:
     from onebit.theory.programs import Solution
 
-MOST_KERNEL_ROWS = 3_000  # the matrix of their kernel values is taken apart
+MOST_KERNEL_ROWS = 3_000  # limited by the eigendecomposition of the kernel matrix
 
 Numbers = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -46,7 +46,7 @@ class MarginRows:
 
     values: Any
     bias: bool
-    longest: float  # the length of the longest row
+    longest: float  # length of the longest row
 
     @classmethod
     def read(cls, X: Any, bias: bool) -> MarginRows:

@@ -17,9 +17,9 @@ import numpy as np
 from onebit.theory.constraints import Labels, Leading, MarginRows, Numbers, Ordered
 from onebit.theory.programs import Solution, Told, largest_margin, leading_margin, softly
 
-LARGEST_GROUP = 5  # classes in one group, whose orders are all tried: 60 of them
+LARGEST_GROUP = 5  # classes in a group; all their orders are tried, 60 for five classes
 
-Group = tuple[int, ...]  # classes, in an order
+Group = tuple[int, ...]  # ordered classes
 Partition = tuple[Group, ...]
 
 
@@ -28,8 +28,8 @@ class Grouped:
     """A partition with the classes of every group in order, and the vectors that separate them."""
 
     groups: Partition
-    between: Solution | None  # none where there is one group
-    within: tuple[Solution | None, ...]  # none where a group has one class
+    between: Solution | None  # None if there is one group
+    within: tuple[Solution | None, ...]  # None for a group with one class
 
     @property
     def lower(self) -> tuple[float, float]:

@@ -30,10 +30,10 @@ from onebit.theory.groups import LARGEST_GROUP, Partition, Programs, shared_marg
 from onebit.theory.programs import NOTHING, Told, largest_margin, leading_margin, softly
 
 KINDS = ("strong", "weak", "group")
-WORST = 10  # rows that are named where there is no margin
-EXACT = 1e-6  # the relative distance of margin and upper bound, at which both are called certified
+WORST = 10  # rows reported if there is no margin
+EXACT = 1e-6  # largest relative gap between margin and upper bound to call them certified
 
-_SAMPLE = 23  # what is drawn from the seed: which rows
+_SAMPLE = 23  # stream of random numbers for sampling rows
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def margin(
     return _make_margin(found, kind, table, numbers, given.classes)
 
 
-# --- what is given -------------------------------------------------------------------------------------------------------
+# --- input ---------------------------------------------------------------------------------------------------------------
 
 
 def _sample_rows(X: Any, height: int, rounds: int | None, seed: int) -> tuple[Any, NDArray[np.int64]]:
@@ -130,7 +130,7 @@ def _sample_rows(X: Any, height: int, rounds: int | None, seed: int) -> tuple[An
 def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, ...]) -> Partition:
     """Return the groups as class indices; raise InputError for missing, unknown or repeated classes."""
     position = {name: number for number, name in enumerate(classes)}
-    spelt = {str(name): number for name, number in position.items()}  # 0 may be said as "0"
+    spelt = {str(name): number for name, number in position.items()}  # accept "0" for 0
     found: list[tuple[int, ...]] = []
     seen: set[int] = set()
     if isinstance(groups, str) or not all(isinstance(one, Iterable) and not isinstance(one, str) for one in groups):
@@ -198,7 +198,7 @@ def _make_margin(
     )
 
 
-# --- the three kinds of separability as programs, and each answer checked against its definition ----------------------------
+# --- the three kinds of separability as programs; every answer is checked against its definition ----------------------------
 
 
 @dataclass(frozen=True)

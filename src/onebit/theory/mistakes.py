@@ -29,10 +29,9 @@ from onebit.theory.setting import Setting
 from onebit.theory.theorems import check_theorems, compute_promises
 
 RUNS = 5
-FEW = 10.0  # a promise of less than this, and not of mistakes, is compared to three decimals
-EQUAL_WITHIN = (
-    2.0  # halves of the 95 % interval: about four standard errors, so that what is equal fails once in 20,000 times
-)
+FEW = 10.0  # smaller bounds on other things than mistakes are shown with three decimals
+# In half widths of the 95 % interval: about four standard errors, so that a true equality fails once in 20,000 times.
+EQUAL_WITHIN = 2.0
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class CheckedBound:
             return max(self.measured) <= limit
         mean = self.mean
         if self.bound.equal:
-            if math.isnan(mean.low):  # one number is never equal to anything, and says nothing
+            if math.isnan(mean.low):  # a single run cannot confirm equality
                 return None
             return abs(mean.mean - self.bound.value) <= EQUAL_WITHIN * (mean.high - mean.mean) + 1e-9
         return (mean.mean if math.isnan(mean.low) else min(mean.mean, mean.low)) <= limit
@@ -229,7 +228,7 @@ def bounds(
         entry.rule,
         rounds.X,
         rounds.labels,
-        order="file",  # that of the stream already
+        order="file",  # the rounds are in the stream's order already
         runs=runs,
         seed=first_seed,
         classes=rounds.classes,

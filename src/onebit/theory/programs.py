@@ -25,18 +25,18 @@ from numpy.typing import NDArray
 from onebit.errors import InputError
 from onebit.theory.constraints import Against, Constraints, Leading, MarginRows, Numbers, import_extra
 
-Told = Callable[[str], None]  # hears how it goes
+Told = Callable[[str], None]  # receives texts on the progress
 
-TOLERANCE = 1e-8  # by which a constraint may be broken, relative to the margin
-NOTHING = 1e-7  # a margin below this share of the longest row is none: float64 cannot tell it from 0
-MOST = 4_000  # constraints that are solved for at once
-MOST_SOFT = 1_000  # the same where rows may be on the wrong side: all of those count, and an answer is wanted soon
-SOFTNESS = 1e-3  # what a violation may add to a squared length, relative to that of the longest row
-_PAIRS = 20_000  # rows of a table that is large
-_START = 200  # constraints to begin with
-_ROUNDS = 200  # of cutting planes
-_AGAIN = 2  # times that the last constraints are solved for once more
-_LARGE = 1e-6  # a margin whose square is above this share of the longest row's may well be there
+TOLERANCE = 1e-8  # by how much a constraint may be violated, relative to the margin
+NOTHING = 1e-7  # smaller margins, relative to the longest row, cannot be told from 0 in float64
+MOST = 4_000  # most constraints in one program
+MOST_SOFT = 1_000  # the same for `softly`, where all violated constraints count and speed matters
+SOFTNESS = 1e-3  # weight of violations, relative to the longest row's squared length
+_PAIRS = 20_000  # rows from which on a table counts as large
+_START = 200  # number of initial constraints
+_ROUNDS = 200  # most rounds of cutting planes
+_AGAIN = 2  # extra solves of the last constraints
+_LARGE = 1e-6  # above this squared margin, relative to the longest row's, a margin is likely
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Solution:
     thresholds: Numbers
     lower: float
     upper: float
-    rows: NDArray[np.int64]  # the vectors are sums of these rows, `weights` (rows, heads) times
+    rows: NDArray[np.int64]  # the vectors are sums of these rows, weighted by `weights` (rows, heads)
     weights: Numbers
 
     @property
@@ -133,7 +133,7 @@ class _Answer:
         if length == 0.0:
             return Solution(self.vectors, self.thresholds, 0.0, 0.0, self.rows, 0.0 * self.heads)
         vectors, thresholds, values = self.vectors / length, self.thresholds, self.values / length
-        if len(thresholds):  # those in the middle are the best for these vectors
+        if len(thresholds):  # midpoints are the best thresholds for these vectors
             scores = rows.scores(vectors)
             thresholds = constraints.middles(scores)
             values = constraints.values(scores, thresholds)
@@ -206,9 +206,9 @@ def nearest(gram: Numbers, cuts: Numbers, square: float) -> tuple[Numbers, Numbe
     cones = [clarabel.ZeroConeT(len(equal)), clarabel.NonnegativeConeT(count)]
     settings = clarabel.DefaultSettings()
     settings.verbose = False
-    settings.equilibrate_enable = False  # it costs digits where the margin is small
-    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11  # smaller ones get in its way
-    for scale in (max(square, NOTHING**2 * largest), largest):  # where digits run out: a few less
+    settings.equilibrate_enable = False  # equilibration loses precision if the margin is small
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11  # the solver fails with smaller tolerances
+    for scale in (max(square, NOTHING**2 * largest), largest):  # retry with less precision if the first scale fails
         half = sparse.csc_matrix(np.triu(gram / scale))
         answer = clarabel.DefaultSolver(half, np.zeros(count), rules, sides, cones, settings).solve()
         alpha, multipliers = np.array(answer.x), -scale * np.array(answer.z[: len(equal)])

@@ -16,8 +16,8 @@ from onebit.learner.learner import learner_class
 from onebit.theory.comparators import Comparator, make_comparator, path
 from onebit.theory.rounds import Rounds
 
-TRACED_ROUNDS = 20_000  # of a run, from its start: theorems on a learner's own scores hold on any beginning of a stream
-TRACED = 60_000  # in all runs together
+TRACED_ROUNDS = 20_000  # traced from a run's start: theorems on the learner's scores hold for any prefix
+TRACED = 60_000  # traced rounds in all runs together
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Setting:
             return []
         one = make_comparator(np.asarray(found.vectors), self.rounds)
         least = float((1.0 - one.scaled(0.5 / found.margin).losses("hinge")).min()) * 2.0 * found.margin
-        return [one.scaled((1.0 + 1e-12) / least)]  # by the least lead itself, so that its loss is 0 and not 1e-9
+        return [one.scaled((1.0 + 1e-12) / least)]  # dividing by the smallest lead gives loss 0, not 1e-9
 
     @cached_property
     def hinge_path(self) -> list[Comparator]:
@@ -127,6 +127,6 @@ class Setting:
             x = rows[[number]] if hasattr(rows, "indptr") else rows[number]
             scores[number] = learner.scores(x)
             decision = learner.decide(x)
-            learner.learn(decision, label=labels[number])  # bandit feedback is made of it
+            learner.learn(decision, label=labels[number])  # the learner derives bandit feedback from the label
             played[number], greedy[number] = position[decision.label], position[decision.greedy]
         return Trace(scores, played, greedy)

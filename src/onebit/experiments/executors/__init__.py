@@ -64,7 +64,7 @@ def parse_place(on: object) -> tuple[str, str | None]:
     try:
         parts = urlsplit(on)
         whole = bool(parts.hostname and parts.port and address == parts.netloc and "@" not in address)
-    except ValueError:  # a port that is no number, or too large
+    except ValueError:  # the port is not a number or too large
         whole = False
     if not whole:
         raise InputError(f"on is {brief(on)}, but the address of a cluster is {kind}://host:port")

@@ -27,10 +27,9 @@ from onebit.experiments.trials.execution import run_trials
 from onebit.experiments.trials.records import Record, make_record
 from onebit.experiments.trials.shared_data import SharedData, Tables, group_by_data, require_room
 
-PATIENCE_S = 1.5  # so long a thread that was stopped is waited for
-SIDE_BY_SIDE = (
-    8  # trials, at most, that go through the pieces of a stream together, which are drawn once for all of them
-)
+PATIENCE_S = 1.5  # longest wait for a stopped thread
+# Most trials that walk the pieces of a stream together, so that each piece is drawn once for all of them.
+SIDE_BY_SIDE = 8
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ class _Share(NamedTuple):
 
     data: SharedData
     left: deque[Trial]
-    together: int  # so many are run side by side
+    together: int  # number of trials run side by side
 
 
 class _Work:
@@ -87,8 +86,8 @@ class _Work:
         self._lock = threading.Lock()
         self._threads = threads
         self._groups = (group for group in groups if group)
-        self._ahead: Sequence[Trial] | None = None  # the group that comes next, where it has been looked at
-        self._fixed: dict[tuple[Source, int], Tables] = {}  # the rows that all seeds share
+        self._ahead: Sequence[Trial] | None = None  # the next group, if it has been peeked at
+        self._fixed: dict[tuple[Source, int], Tables] = {}  # rows that all seeds share
         self._begun: list[_Share] = []
         self._groups_begun = 0
 
@@ -101,7 +100,7 @@ class _Work:
                     data = SharedData(group[0], self._fixed)
                     mine = _Share(data, self._apart(group), self._together(len(group)) if data.in_pieces else 1)
                     self._begun.append(mine)
-                elif self._begun:  # help where most is left
+                elif self._begun:  # help with the share that has most trials left
                     mine = max(self._begun, key=lambda share: len(share.left))
                 else:
                     return None
@@ -161,7 +160,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
             worker.start()
         while working:
             try:
-                found = outcomes.get(timeout=0.2)  # in short breaths, so that Ctrl-C is heard
+                found = outcomes.get(timeout=0.2)  # short waits, so that Ctrl-C is noticed
             except queue.Empty:
                 continue
             if found is None:
@@ -174,7 +173,7 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
         stop.set()
         if helpers is not None:
             helpers.close()
-        # One that draws rows does not hear of it: it ends by itself, later, and is not waited for.
+        # A thread that draws rows cannot be interrupted: it ends later by itself and is not waited for.
         deadline = time.monotonic() + PATIENCE_S
         for worker in workers:
             if worker.ident is not None:

@@ -46,7 +46,7 @@ class Curves:
     y_name: str
     series: Sequence[Series]
     logarithmic: bool = False
-    highest_first: bool = False  # whether high is good, as of rewards, and the best curve ends highest
+    highest_first: bool = False  # True if high values are good, such as rewards
 
     @property
     def measures(self) -> list[str]:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 MOST_CURVES = 12
 SUFFIXES = (".png", ".svg")
-_LEGEND_INSIDE = 4  # more entries, or longer names, stand beside the axes
+_LEGEND_INSIDE = 4  # a longer legend, or one with long names, is placed beside the axes
 _LONGEST_INSIDE = 24
 _LONGEST_NAME = 48
-_LONGEST_LINE = 56  # of a title
+_LONGEST_LINE = 56  # characters in a line of a title
 
 Looks = dict[tuple[str, str], style.Look]
 
@@ -88,7 +88,7 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
         named = replace(part, title=": ".join((*above[-1:], part.title)))
         measures = part.measures if isinstance(part, Curves) else [""]
         for measure in measures:
-            # The title may be cut, the measure not.
+            # Only the title may be shortened, not the measure.
             name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
             drawing = figure(named, measure, looks=looks)
             for suffix in SUFFIXES:

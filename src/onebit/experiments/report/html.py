@@ -34,11 +34,11 @@ from onebit.experiments.report import (
 )
 from onebit.experiments.report.tables import heat_map_html, rich, table_html
 
-SHOWN_AT_FIRST = 8  # more curves than this and a chart is hard to read; the others are one click away
-PAGE, FIGURES = "page", "figures"  # the names of what is written
-HEAD = 1000  # bytes of a page that have its mark, if it has one
-MARK = "onebit-asked"  # the name of what a page answers, in its head
-DIGITS = 4  # of the largest value in a chart: values up to 100 % are kept to 0.01 %
+SHOWN_AT_FIRST = 8  # more curves are hard to read; the reader can switch the others on
+PAGE, FIGURES = "page", "figures"  # names of the page and of the folder of figures
+HEAD = 1000  # the mark, if any, is within these first bytes of a page
+MARK = "onebit-asked"  # name of the mark in the page's head
+DIGITS = 4  # digits of a chart's largest value: values up to 100 % are kept to 0.01 %
 
 _MEASURES = {"played": "errors of the labels that were played", "greedy": "errors of the greedy labels"}
 _ICON = (
@@ -90,7 +90,7 @@ def page_html(page: Page) -> str:
 </body>
 </html>
 """
-    # A file name may hold bytes that are no text (lone surrogates), which no UTF-8 file can.
+    # A file name may contain undecodable bytes (lone surrogates), which cannot be encoded in UTF-8.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -109,7 +109,7 @@ def save_page(page: Page, folder: str | Path | None) -> Path:
         with open_atomically(path) as file:
             file.write(page_html(page).encode(errors="replace"))
         if importlib.util.find_spec("matplotlib") is not None:
-            for old in figures.glob("*.[ps][nv]g"):  # of an earlier page
+            for old in figures.glob("*.[ps][nv]g"):  # figures of an earlier page
                 old.unlink()
             from onebit.experiments.report.figures import save_figures
 

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from onebit.experiments.report import FULL_INFORMATION, Band, Curves, Figure, Part, Section, Series
 
-# Okabe and Ito's colours, which the colour-blind can tell apart. Their yellow is lost on white and their black on a dark
-# ground, so each ground has its own eight, in the same order of hues.
+# Okabe and Ito's colours, which colour-blind readers can tell apart. Their yellow is hard to see on white and their black on a
+# dark background, so each background has its own eight colours, in the same order of hues.
 LIGHT = ("#0072b2", "#d55e00", "#009e73", "#c4629a", "#e69f00", "#56b4e9", "#882255", "#555555")
 DARK = ("#4ba6e6", "#f5803e", "#2cc79b", "#e39ac6", "#f2b840", "#9ad7fb", "#f0e442", "#c9ccd1")
 
-# Dashes, one after the other as colours are used up. Learners are solid or mostly so, references are broken.
+# Dashes, used in turn when colours run out. Learners are solid or nearly so, references dashed.
 LEARNERS: tuple[tuple[int, ...], ...] = ((), (14, 3, 2, 3), (14, 3, 2, 3, 2, 3), (22, 3))
 REFERENCES: tuple[tuple[int, ...], ...] = ((6, 4), (2, 3), (6, 3, 2, 3), (3, 6))
 
@@ -114,7 +114,7 @@ def figures_of(parts: Sequence[Part]) -> list[tuple[tuple[str, ...], Figure]]:
     return [(above, part) for above, part in walk(parts) if isinstance(part, Figure)]
 
 
-LONGEST_SLUG = 80  # characters
+LONGEST_SLUG = 80  # in characters
 
 
 class Slugs:
@@ -131,7 +131,7 @@ class Slugs:
     def new(self, title: str, ending: str = "") -> str:
         """Return a unique name for this title, cut to a sensible length, with `ending` appended."""
         words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-        if len(words) > LONGEST_SLUG:  # cut between words, if there are several
+        if len(words) > LONGEST_SLUG:  # cut at a word boundary if there is one
             words = words[:LONGEST_SLUG].rpartition("-")[0] or words[:LONGEST_SLUG]
         base = words or "part"
         base += f"-{ending}" if ending else ""

@@ -8,9 +8,9 @@ from html import escape
 
 from onebit.experiments.report import Badge, Cell, Column, HeatMap, Number, Table, style
 
-_LONG = 60  # characters in a cell that must not be squeezed on a narrow screen
-_WIDE = 10  # columns of a heat map from which on they are narrow
-_LONG_NUMBER = 30  # a cell of numbers that may be broken into lines
+_LONG = 60  # characters; longer cells are not narrowed on small screens
+_WIDE = 10  # heat maps with at least this many columns have narrow ones
+_LONG_NUMBER = 30  # longer cells of numbers may be wrapped
 
 
 def rich(text: str) -> str:
@@ -80,7 +80,7 @@ def _spans(table: Table) -> list[tuple[float, float] | None]:
 
 def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
     numeric = column.numeric
-    head = f' data-head="{escape(column.title.replace("`", ""))}"'  # shown beside it where the screen is narrow
+    head = f' data-head="{escape(column.title.replace("`", ""))}"'  # shown beside the cell on a narrow screen
     if isinstance(cell, Number):
         value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""

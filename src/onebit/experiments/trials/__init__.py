@@ -27,13 +27,13 @@ from onebit.rules import rule_named
 from onebit.spaces.kernels import Kernel
 from onebit.version import VERSION
 
-LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # of a curve, which is looked at both ways
+LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # curve points, for linear and logarithmic axes
 
-CPU = "CPU"  # what a trial ran on; for a GPU it is the name of the device
+CPU = "CPU"  # device name of trials run on a CPU; for GPUs it is the model
 
-Progress = Callable[[int], None]  # told how many rounds have been done since the last call
+Progress = Callable[[int], None]  # called with the number of rounds done since the last call
 
-# What any learner takes besides the parameters of its rule. Trials have seeds, and data have classes.
+# Options of all learners, besides their rule's parameters. The seed comes from the trial, the classes from the data.
 OPTIONS = {name: meaning for name, meaning in MEANINGS.items() if name not in ("seed", "classes")}
 
 
@@ -116,7 +116,7 @@ def make_entry(learner: object, options: dict[str, Any] | None = None) -> Compar
     entry = ComparisonEntry(learner, options)
     _ = entry.settings
     planned = learner.plan(options, 1, 1.0) if learner.plan is not None else {}
-    learner_class(learner)(2, **{**options, **planned, "features": None})  # bad options are found now
+    learner_class(learner)(2, **{**options, **planned, "features": None})  # raises for invalid options
     return entry
 
 
@@ -143,7 +143,7 @@ class Measurement(ABC):
     """
 
     kind: ClassVar[str]
-    what: ClassVar[str]  # for people: "its boundary"
+    what: ClassVar[str]  # shown in messages: "its boundary"
     modules: ClassVar[tuple[str, ...]]
 
     @property

@@ -18,7 +18,7 @@ from onebit.experiments.trials import Outcome, Progress, Trial, choose_marks
 from onebit.experiments.trials.shared_data import Piece, SharedData
 from onebit.learner.learner import Learner
 
-TARGET_S = 0.05  # the loop comes up for air about this often, to report and to be stopped
+TARGET_S = 0.05  # about how often the loop pauses to report progress and check for a stop
 
 
 def run_trials(
@@ -34,7 +34,7 @@ def run_trials(
                 return None
             if all(walk.why is not None for walk in walks):
                 break
-    except OnebitError as error:  # of the data
+    except OnebitError as error:  # error in the data
         for walk in walks:
             walk.fail(error, progress)
     return [walk.outcome(progress) for walk in walks]
@@ -49,7 +49,7 @@ class _TrialWalk:
         self._learner: Learner | None = None
         self._tally = Tally.empty(choose_marks(trial.stream.rounds))
         self._seconds, self._told, self._chunk = 0.0, 0, 500
-        self._before = NOTHING, np.zeros((0, 0))  # the rounds of the part before, and their choices
+        self._before = NOTHING, np.zeros((0, 0))  # the previous piece's rounds and their choices
 
     def go(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
         """Run one piece, unless the trial is stopped or has failed."""

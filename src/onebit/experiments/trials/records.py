@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas
 
 FILE = "rows.jsonl"
-REWARDS = ("reward", "greedy_reward")  # fields of a record whose stream has rewards, and of its curve
+REWARDS = ("reward", "greedy_reward")  # fields of records and curves of streams with rewards
 HEADER = {"onebit": "rows", "format": 1}
 
 
@@ -36,27 +36,27 @@ HEADER = {"onebit": "rows", "format": 1}
 class Record:
     """A finished trial with all that is needed to repeat it: one line of a result folder."""
 
-    id: str  # a hash of what was run
+    id: str  # identity of the trial
     learner: str
     options: dict[str, Any]
     params: dict[str, Any]
     stream: dict[str, Any]
     seed: int
     feedback: str | None
-    why: str | None  # why it failed
-    error: float  # the share of rounds in which the label played was wrong; NaN where it failed
-    greedy_error: float  # the share of rounds in which the label thought best was wrong
-    curve: dict[str, NDArray[Any]] | None  # `rounds`, and up to each of them the mistakes `played` and `greedy`
+    why: str | None  # cause of the failure, None if the run succeeded
+    error: float  # share of rounds in which the label played was wrong; NaN if the run failed
+    greedy_error: float  # share of rounds in which the greedy label was wrong
+    curve: dict[str, NDArray[Any]] | None  # `rounds`, and the mistakes up to each: `played`, `greedy`
     seconds: float
-    on: str  # `CPU`, or the name of a GPU
+    on: str  # `CPU` or the name of the GPU
     version: str
     code: str
     written: str
-    reward: float | None = None  # the mean reward of the labels played, where the stream has rewards
+    reward: float | None = None  # mean reward of the labels played, if there are rewards
     greedy_reward: float | None = None
     measured: dict[str, Any] = field(
         default_factory=dict
-    )  # on the learner in the end, where the trial has a measurement
+    )  # measured on the final learner, if the trial has a measurement
 
     @property
     def failed(self) -> str | None:
@@ -177,7 +177,7 @@ class Records:
             if path.stat().st_size == 0:
                 self._write(HEADER)
             elif not _ends_a_line(path):
-                self._file.write(b"\n")  # what a crash has cut stays a line of its own
+                self._file.write(b"\n")  # end a line that was cut by a crash
         except OSError as error:
             raise InputError(f"the results cannot be written to {self.folder}: {error.strerror or error}") from None
 
@@ -203,15 +203,15 @@ class Records:
         return record
 
     def _write(self, fields: dict[str, Any]) -> None:
-        # One write of one line: two processes that write to the same folder do not cut each other's lines.
+        # A line is written at once, so that two processes writing to one folder do not mix their lines.
         text = _ENCODER.encode(fields)
-        self._file.write(f"{text}\n".encode(errors="backslashreplace"))  # a file's name may be no Unicode
+        self._file.write(f"{text}\n".encode(errors="backslashreplace"))  # a file name may not be valid Unicode
         self._file.flush()
 
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
-            with contextlib.suppress(OSError):  # what could not be written was said when it was added
+            with contextlib.suppress(OSError):  # failures to write were reported by `add`
                 self._file.close()
             self._file = None
 
@@ -230,7 +230,10 @@ def _ends_a_line(path: Path) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the records of a file; skip lines cut by a crash, raise InputError for other content."""
+    """Yield the records of a file, skipping lines cut by a crash.
+
+    Raise InputError if it is not a file of records, or one of another format.
+    """
     with path.open("rb") as file:
         first = file.readline()
         try:
@@ -270,7 +273,9 @@ def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
         path = Path(source) / FILE
         if not path.is_file():
             raise InputError(f"there are no results in {source}: it has no {FILE}")
-        source = list({record.id: record for record in read_records(path)}.values())  # of a trial run again, the last
+        source = list(
+            {record.id: record for record in read_records(path)}.values()
+        )  # the last record of a repeated trial
     flat = []
     for record in source:
         found = record.to_dict()

@@ -26,9 +26,8 @@ from onebit.features.features import Features
 from onebit.features.rows import Rows, is_sparse, squared_lengths
 from onebit.learner.learner import Learner
 
-HELD_BYTES = (
-    48_000_000  # of a stream that its trials share: 100,000 rounds of 100 numbers, and one stream for every thread
-)
+# Largest stream that is held in memory for its trials, 100,000 rounds of 100 numbers; each thread may hold one.
+HELD_BYTES = 48_000_000
 
 
 class Tables:
@@ -42,7 +41,7 @@ class Tables:
 
     def rows(self, learner: Learner) -> Rows:
         """Return the rows in the form that this learner reads."""
-        if learner.runtime.features.named:  # a learner's vocabulary is its own
+        if learner.runtime.features.named:  # each learner has its own vocabulary
             return learner.runtime.table(self.data.given)
         space = learner.runtime.table_form(self.data.given)
         form = (learner.runtime.features.dtype, learner.runtime.features.size, space, learner.runtime.feature_names)
@@ -75,7 +74,7 @@ class Tables:
         with self._lock:
             if self._longest is None:
                 values = self.data.X.data if is_sparse(self.data.X) else self.data.X
-                held = str(getattr(values, "dtype", "float64"))  # of what may be larger than memory no copy is made
+                held = str(getattr(values, "dtype", "float64"))  # avoid copying data that may be larger than memory
                 texts = isinstance(self.data.X, list) and isinstance(self.data.X[0], str)
                 features = Features(Options(dtype=held if held == "float32" else "float64", text=texts))
                 features.settle(self.data.X)

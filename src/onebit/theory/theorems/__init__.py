@@ -33,7 +33,7 @@ THEOREMS: dict[str, Callable[[Setting], list[Bound]]] = {
     "gaptron": hoeven2020.gaptron,
     "bandit-perceptron": prompak2017.bandit_perceptron,
 }
-IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # whose theorems need nothing but a margin
+IN_A_KERNEL = ("perceptron", "bandit-perceptron")  # rules whose theorems need only a margin
 
 
 @dataclass(frozen=True)

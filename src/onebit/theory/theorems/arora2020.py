@@ -165,7 +165,10 @@ def read_constraints(params: EPABF, trace: Trace, y: NDArray[np.int64], squared:
 
 
 def progress(params: EPABF, program: RunConstraints, scores: Numbers) -> float:
-    """Return the left side: a lower bound on how much nearer the steps came to any u without loss."""
+    """Return the left side of Theorem A, measured on a run.
+
+    It is a lower bound on how much nearer the steps came to any u without loss.
+    """
     losses, n, a = program.losses(scores), program.squared, program.a
     if params.variant == Variant.PA_I:
         parts = np.minimum(params.aggressiveness * losses, losses**2 / (n * (1.0 + a**2))[:, None])
@@ -175,7 +178,7 @@ def progress(params: EPABF, program: RunConstraints, scores: Numbers) -> float:
 
 
 def allowed(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers) -> float:
-    """Return the right side for a classifier U with these scores."""
+    """Return the right side of Theorem A for a classifier U with these scores."""
     losses, norm, C = program.losses(scores), float(np.linalg.norm(U)), params.aggressiveness
     if params.variant == Variant.PA_I:
         return norm**2 + 2.0 * C * float(losses.sum())
@@ -188,7 +191,10 @@ def allowed(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers)
 
 
 def losses_of_a_run(setting: Setting) -> Bound:
-    """Return the bound on the losses in the first rounds of the first run, with the best U of some."""
+    """Return Theorem A, the bound on the losses, for the first rounds of the first run.
+
+    The best of several U is used.
+    """
     params, trace = setting.record, setting.traces[0]
     count = len(trace.played)
     X, y, squared = setting.rounds.X[:count], setting.rounds.y[:count], setting.rounds.squared[:count]
@@ -253,7 +259,7 @@ def expected_losses(scores: Numbers, y: NDArray[np.int64], chance: float, power:
 def balance(params: EPABF, U: Numbers, scores: Numbers, y: NDArray[np.int64], squared: Numbers) -> Balance:
     """Return costs less progress, for EPABF-II (printed or stated) and EPABF-I (stated)."""
     C, gamma, K = params.aggressiveness, params.exploration, params.classes
-    likely, rare = 1.0 - gamma + gamma / K, gamma / K  # the chances of the true label: it is the greedy one, or not
+    likely, rare = 1.0 - gamma + gamma / K, gamma / K  # chance of the true label if it is greedy, or not
     linear, exact = params.variant == Variant.PA_I, params.update == Update.STATED
     power, cap, damping = (1, C, 0.0) if linear else (2, math.inf, 0.5 / C)
     one = squared * ((1.0 - likely) / likely if exact else 1.0 + 1.0 / likely) + damping
@@ -297,7 +303,7 @@ def leading(rounds: Rounds) -> list[Comparator]:
 
 
 def mistakes(setting: Setting) -> Bound:
-    """Return the bound on the mistakes, with the best U of some."""
+    """Return Theorem B, the bound on the mistakes, with the best of several U."""
     params, rounds = setting.record, setting.rounds
     variant = Variant(params.variant)
     name = f"Theorem B ({SUFFIX[variant]})"
@@ -331,7 +337,7 @@ def mistakes(setting: Setting) -> Bound:
 
 
 def unbounded(params: EPABF) -> str:
-    """Return why there is no bound on the mistakes; empty if there is one."""
+    """Return why Theorem B gives no bound on the mistakes; empty if it gives one."""
     if params.update == Update.OTHERS:
         return "without the constraint of the class played after right answers its losses after wrong ones do not cancel, and they grow with T"
     if params.variant == Variant.PA:

@@ -33,7 +33,7 @@ FALSE = (
     "a column is not updated in every round, so the bounds of its learner do not add up: with x = (1, 0), y = 0 once and x = (2, 1), "
     "y = 1 for ever the rule locks in on class 0, if the first tie goes to it, and errs in all rounds but one, while the bound stays as it is"
 )
-PENALTIES = (100.0, 1.0, 0.01)  # of the comparators of columns, in units of the longest row's squared length
+PENALTIES = (100.0, 1.0, 0.01)  # of column comparators, in units of the longest row's squared length
 
 
 def coding_distance(matrix: Numbers) -> float:
@@ -53,7 +53,7 @@ def coding_matrix(params: ConservativeOVA, memory: Numbers) -> tuple[Numbers, Nu
     unmoved = RuleInput(memory, np.zeros(params.columns), 1.0, Draws(np.uint64(0), 0, LEARNING), np.zeros((2, 0)))
     for signs, is_right in ((right, True), (wrong, False)):
         for label in range(params.classes):
-            # With all scores 0 every column that is wanted somewhere takes a step there.
+            # With all scores 0, every column that has a target takes a step towards it.
             move_columns(params, unmoved, label, is_right, signs[label])
         np.sign(signs, out=signs)
     return right, wrong

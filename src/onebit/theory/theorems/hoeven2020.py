@@ -55,7 +55,7 @@ NOTES = {
 
 
 def gaptron(setting: Setting) -> list[Bound]:
-    """Return Lemma 1 and, if rate and exploration are planned, the theorem for this loss and setting."""
+    """Return the bounds of Lemma 1 and, with planned rates, of the theorem for this loss and setting."""
     params: Gaptron = setting.record
     penalty, loss = 1.0 / params.rate, LOSSES[int(params.loss)]
     radius = math.inf if math.isnan(params.radius) else params.radius
@@ -85,7 +85,7 @@ def has_planned_rates(params: Gaptron) -> bool:
 
 
 def regret(params: Gaptron) -> float:
-    """Return the regret of Theorems 4-6.
+    """Return the regret term of Theorems 4-6.
 
     >>> round(regret(Gaptron(2, loss=Loss.SMOOTH, radius=1.0, max_norm=1.0, horizon=200.0)), 9)
     80.0
@@ -211,7 +211,7 @@ def gap_map(loss: int, scores: Numbers) -> Numbers:
     best = scores.argmax(axis=1)
     top = shares[np.arange(len(scores)), best]
     shares[np.arange(len(scores)), best] = 0.0
-    return np.where(top >= 0.5, shares.sum(axis=1), 1.0)  # 1 - top, by summing small numbers
+    return np.where(top >= 0.5, shares.sum(axis=1), 1.0)  # 1 - top, without cancellation
 
 
 def surrogate_loss(
@@ -288,7 +288,7 @@ def binary_curves(loss: int, z: Numbers, rate: float) -> tuple[Numbers, Numbers,
     label = np.zeros(len(z), dtype=np.int64)
     greedy = np.where(z > 0.0, 0, 1)
     value, slope = surrogate_loss(loss, scores, label, greedy)
-    gradient = 0.5 * rate * slope / 2.0  # one vector in place of two rows that mirror each other
+    gradient = 0.5 * rate * slope / 2.0  # one vector replaces two opposite ones
     explored = gap_map(loss, scores)
     wrong = greedy != label
     return (1.0 - explored) * wrong + 0.5 * explored + gradient, wrong + gradient, value

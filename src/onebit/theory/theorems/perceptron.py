@@ -59,7 +59,7 @@ def perceptron(setting: Setting) -> list[Bound]:
 
 
 def separable(setting: Setting) -> list[Bound]:
-    """Return Theorems 1 and 2 of the thesis, in the kernel's space if there is a kernel."""
+    """Return the bounds of Theorems 1 and 2 of the thesis, in the kernel's space if there is one."""
     separated = setting.margin("weak", setting.kernel)
     value = floor_value(2.0 * (separated.R / separated.margin) ** 2) if separated.separable else math.inf
     why = "" if separated.separable else "the rows are not separable: nothing is promised"

@@ -29,11 +29,11 @@ RATIONAL = ("rational", "rational:shorten")
 
 
 def bandit_perceptron(setting: Setting) -> list[Bound]:
-    """Return Theorem 3 in the learner's space, and Theorems 4 and 6 for the rational kernel."""
+    """Return Theorem 3 in the learner's own space, and Theorems 4 and 6 for the rational kernel."""
     found = [_theorem3(setting)]
     rounds = setting.given
     if rounds.longest > 1.0 + 1e-5 or setting.options.get("bias"):
-        return found  # the margin transformations are for rows no longer than one
+        return found  # the margin transformations need rows of length at most 1
     kinds, applies = rounds.kinds, setting.kernel in RATIONAL
     weak = setting.margin("weak")
     log_margin = log_margin_weak(kinds, weak.margin) if weak.separable else -math.inf

@@ -29,9 +29,9 @@ from onebit.theory.constraints import Numbers
 from onebit.theory.setting import Setting
 
 PAPER = "Zhong et al. 2015"
-ROUNDS = 100  # of each sort, with the greedy label right and wrong
-DRAWS = 20_000  # in the rounds of a sort together, and more where the rule seldom explores:
-FOUND = 400  # so often at least each label is to be drawn by that
+ROUNDS = 100  # of each sort: greedy label right, greedy label wrong
+DRAWS = 20_000  # in all rounds of a sort; more if the rule rarely explores,
+FOUND = 400  # so that each label is drawn at least about this often
 MOST_DRAWS = 400_000
 FALSE = "where the greedy label is right, l is 0 and U2 adds (1 - P)/P ||x||^2 rho^2/D^2 to the second moment"
 
@@ -44,7 +44,7 @@ class Draw:
     second: Numbers
     aim: Numbers
     divisor: float
-    propensity: float  # of the true label
+    propensity: float  # probability of playing the true label
 
 
 def draw_step(params: PAB, scores: Numbers, squared: float, truth: int, key: np.uint64, number: int) -> Draw:

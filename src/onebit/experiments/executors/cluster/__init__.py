@@ -21,10 +21,10 @@ from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
 from onebit.experiments.trials.shared_data import group_by_data
 
-AHEAD = 2  # tasks under way per thread: one that runs, one that waits
-BATCH_S = 1.0  # about how long a batch takes; it has at least one trial
-TRIAL_S = 0.001  # how long the shortest trial takes, with what is done before and after it
-WAIT_S = 0.2  # Ctrl-C is noticed about this often
+AHEAD = 2  # submitted tasks per thread: one running, one queued
+BATCH_S = 1.0  # target duration of a batch, which has at least one trial
+TRIAL_S = 0.001  # duration of the shortest trial with its overhead
+WAIT_S = 0.2  # longest wait before Ctrl-C is noticed
 CONNECT_S = 8.0
 
 
@@ -36,7 +36,7 @@ class ClusterExecutor(ABC):
     """Runs trials on the workers of a cluster; subclasses for Dask and Ray implement the task calls."""
 
     kind: str
-    at: str  # "at tcp://host:8786", "on this machine"
+    at: str  # e.g. "at tcp://host:8786" or "on this machine"
     _seen = (0, "")  # the largest size during any run
 
     @abstractmethod
@@ -82,10 +82,10 @@ class ClusterExecutor(ABC):
     def _run_batches(
         self, groups: Sequence[Sequence[Trial]]
     ) -> Generator[tuple[list[Trial], list[Record]], None, None]:
-        self._seconds = BATCH_S  # of a trial of the last batch
+        self._seconds = BATCH_S  # duration of a trial, as measured in the last batch
         run, futures, waiting = uuid.uuid4().hex, dict[Any, list[Trial]](), self._cut_batches(groups)
         lost, is_retry = list[Trial](), False
-        source, reference = None, None  # the data sent last; batches under way keep theirs
+        source, reference = None, None  # the data sent last; submitted batches keep their own reference
         try:
             while True:
                 size = self._size()
@@ -107,7 +107,7 @@ class ClusterExecutor(ABC):
                             why = "every worker that had it was lost; perhaps it needs more memory than they have"
                             raise InputError(f"{batch[0].title}: {why}")
                         lost += batch
-                        source = None  # what a worker had may be lost with it
+                        source = None  # data held by a lost worker may be lost too
                     else:
                         records, self._seconds = result
                         yield batch, records

@@ -13,8 +13,8 @@ from onebit.experiments.executors.cluster import CONNECT_S, WAIT_S, ClusterExecu
 from onebit.experiments.executors.cluster.worker import PackedValue, end_run, run_batch
 from onebit.experiments.trials.cost import format_count
 
-NO_WORKERS_S = 60.0  # how long a cluster may be without workers: they start, or start again
-SENDS = 5  # of data, to workers that may be lost meanwhile
+NO_WORKERS_S = 60.0  # longest wait for workers to start or restart
+SENDS = 5  # attempts to send data, as workers may be lost meanwhile
 
 
 def dask_executor(address: str | None) -> ClusterExecutor:
@@ -23,13 +23,13 @@ def dask_executor(address: str | None) -> ClusterExecutor:
         import distributed
     except ModuleNotFoundError:
         raise MissingExtraError(f"Dask is not installed here: {install_command('dask')}") from None
-    if address is None:  # threads, which need no copies of the data and do not hear of Ctrl-C
+    if address is None:  # threads share the data and do not receive Ctrl-C
         options = {"n_workers": 1, "threads_per_worker": cores(), "memory_limit": 0, "dashboard_address": "127.0.0.1:0"}
         return DaskExecutor(distributed.Client(processes=False, set_as_default=False, **options), "on this machine")
     try:
         require_server(address)
         client = distributed.Client(f"tcp://{address}", timeout=CONNECT_S, set_as_default=False, name="onebit")
-    except Exception as error:  # at what is no scheduler Dask may fail in any way
+    except Exception as error:  # Dask may fail in any way if the address is not a scheduler's
         raise NetworkError(f"there is no Dask scheduler at {address}: {error}") from None
     return DaskExecutor(client, f"at tcp://{address}")
 
@@ -49,8 +49,8 @@ class DaskExecutor(ClusterExecutor):
     def _put(self, source: PackedValue, sends: int = SENDS) -> Any:
         self._client.wait_for_workers(1, timeout=NO_WORKERS_S)
         try:
-            return self._client.scatter([source], hash=False)[0]  # the parts of what is no list would be sent apart
-        except OSError:  # a worker was lost while it got the data
+            return self._client.scatter([source], hash=False)[0]  # without a list its parts would be sent separately
+        except OSError:  # a worker was lost while it received the data
             if sends == 1:
                 raise
             return self._put(source, sends - 1)
@@ -68,7 +68,7 @@ class DaskExecutor(ClusterExecutor):
                 result = future.result()
             except (CancelledError, KilledWorker):
                 result = WorkerLostError()
-            future.release()  # here, since `wait` may leave it in a cycle, and the cluster would keep the result
+            future.release()  # `wait` may leave it in a reference cycle, which keeps the result
             yield future, result
 
     def _end_run(self, run: str, futures: Sequence[Any]) -> None:
@@ -78,4 +78,4 @@ class DaskExecutor(ClusterExecutor):
 
     def close(self) -> None:
         with suppress(OSError):
-            self._client.close()  # and with it the cluster that it has started
+            self._client.close()  # also stops a cluster that the client has started

@@ -16,7 +16,7 @@ from onebit.experiments.executors.cluster import WAIT_S, ClusterExecutor, Worker
 from onebit.experiments.executors.cluster.worker import PackedValue, run_batch
 from onebit.experiments.trials.cost import format_count
 
-RETRIES = 2  # of a task whose worker dies
+RETRIES = 2  # attempts to repeat a task whose worker died
 QUIET: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
 
 
@@ -25,12 +25,12 @@ def ray_executor(address: str | None) -> ClusterExecutor:
 
     Without an address, use the cluster that this machine belongs to, or start one on its cores.
     """
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # or Ray tells its makers of every start
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # otherwise Ray reports every start to its makers
     try:
         import ray
     except ModuleNotFoundError:
         raise MissingExtraError(f"Ray is not installed here: {install_command('ray')}") from None
-    if ray.is_initialized():  # one that the user has joined is theirs to leave
+    if ray.is_initialized():  # the user has connected, and disconnects
         if address is not None:
             raise InputError("this process has joined a Ray cluster already: say on='ray', or ray.shutdown() before")
         return RayExecutor(ray, "that this process has joined", is_owner=False)
@@ -47,14 +47,14 @@ def _join(ray: Any, address: str | None) -> str:
             if address is not None:
                 ray.init(f"ray://{address}", **QUIET)
                 return f"at ray://{address}"
-            ray.init(include_dashboard=False, **QUIET)  # joins the cluster of this machine, or starts one
+            ray.init(include_dashboard=False, **QUIET)  # connects to this machine's cluster or starts one
         return f"at {ray.get_runtime_context().gcs_address}"
     except ValueError:
         raise InputError(f"the address of Ray's cluster is {brief(named)}, but must be host:port") from None
-    except Exception as error:  # Ray may fail in any way, at other versions of it or of Python and at what is no Ray
+    except Exception as error:  # wrong versions or addresses make Ray fail in any way
         lines = clean_lines(error) or [type(error).__name__]
         why = lines[-1 if "Traceback" in str(error) else 0]
-        if named and "RAY_AUTH_TOKEN" not in os.environ:  # Ray itself does not say so here
+        if named and "RAY_AUTH_TOKEN" not in os.environ:  # Ray's own error does not say this
             why += "; where it asks for a token, set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN as for `ray start`"
         what = f"there is no Ray cluster at {named}" if named else "Ray cannot be started on this machine"
         raise NetworkError(f"{what}: {why}") from None
@@ -64,8 +64,8 @@ def _join(ray: Any, address: str | None) -> str:
 def _without_code_from_here() -> Iterator[None]:
     """Keep processes started in this context from importing code from the current folder.
 
-    Anybody may have put code there, and Ray makes all workers search the folder in which it was started. If this process itself imports from
-    the current folder, as a notebook does, its workers may too.
+    Anybody may have put code there, and Ray makes all workers search for code in the folder from which the cluster was joined. If this
+    process itself imports from the current folder, as a notebook does, its workers may too.
     """
     looks_here = any(Path(folder).absolute() == Path.cwd() for folder in sys.path)  # '' is the current folder
     before = os.environ.get("PYTHONSAFEPATH")

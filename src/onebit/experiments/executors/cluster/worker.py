@@ -32,7 +32,7 @@ from onebit.experiments.trials.shared_data import SharedData, Tables
 from onebit.rules import registry, rule_named
 from onebit.version import VERSION
 
-LIBRARIES = ("onebit", "numpy", "numba", "math")  # every worker has them
+LIBRARIES = ("onebit", "numpy", "numba", "math")  # installed on every worker
 
 
 class PackedValue(NamedTuple):
@@ -58,7 +58,7 @@ def pack(value: object, with_source: bool = False) -> PackedValue:
             if isinstance(part, Rule):
                 is_ours = registry().get(part.name) is part
                 return (rule_named, (part.name,)) if is_ours else (unpack_rule, (pack_rule(part),))
-            is_whole = isinstance(getattr(part, "base", None), mmap.mmap)  # and no part of what is mapped
+            is_whole = isinstance(getattr(part, "base", None), mmap.mmap)  # not a slice of a mapped array
             if is_whole and isinstance(part, np.memmap) and part.flags.c_contiguous:
                 return np.memmap, (str(part.filename), part.dtype, "r", part.offset, part.shape)
             return super().reducer_override(part)
@@ -75,7 +75,7 @@ def pack_rule(rule: Rule) -> bytes:
     """Pack a user-defined rule with all user code that it reaches."""
     import cloudpickle
 
-    _ = rule.parameters, rule.defaults, rule.kinds  # read here: a worker may lack what annotations name
+    _ = rule.parameters, rule.defaults, rule.kinds  # evaluate annotations now: a worker may lack the names in them
     functions = [value for value in vars(rule).values() if callable(value)]
     names = {rule.record.__module__, *(function.__module__ for function in reach(functions))}
     own = [sys.modules[name] for name in names if name in sys.modules and name.split(".")[0] not in LIBRARIES]
@@ -105,7 +105,7 @@ class OpenSource:
 
     def __init__(self, packed: PackedValue) -> None:
         self.source: Source = _unpack("the data", packed)
-        self._tables: dict[tuple[Source, int], Tables] = {}  # the same for all seeds
+        self._tables: dict[tuple[Source, int], Tables] = {}  # rows shared by all seeds
         self._shared: SharedData | None = None
 
     def share_data(self, trial: Trial) -> SharedData:
@@ -117,8 +117,8 @@ class OpenSource:
 
 
 _lock = threading.Lock()
-_stops: dict[str, threading.Event] = {}  # by run
-_sources: dict[str, OpenSource] = {}  # by token, the one used last
+_stops: dict[str, threading.Event] = {}  # stop events by run
+_sources: dict[str, OpenSource] = {}  # by token; holds only the source used last
 
 
 def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -> tuple[list[Record], float]:
@@ -133,7 +133,7 @@ def run_batch(run: str, version: str, batch: PackedValue, packed: PackedValue) -
         )
     with _lock:
         if packed.token not in _sources:
-            _sources.clear()  # batches under way keep theirs
+            _sources.clear()  # running batches keep their reference
             _sources[packed.token] = OpenSource(packed)
         opened = _sources[packed.token]
     trials: list[Trial] = _unpack("the code of a learner", batch, opened.source)
@@ -168,7 +168,7 @@ def _unpack(what: str, packed: PackedValue, source: Source | None = None) -> Any
     except FileNotFoundError as error:
         why = "large files are not sent, so let ONEBIT_CACHE name a folder that all machines share"
         raise InputError(f"{error.filename} is missing on {platform.node()}: {why}") from error
-    except Exception as error:  # it has a user's code, which may need what is missing here
+    except Exception as error:  # user code may import modules that are missing here
         raise InputError(f"{what} cannot be opened on {platform.node()}: {error}") from error
 
 

@@ -22,20 +22,20 @@ from onebit.learner.learner import Learner
 
 LOG = logging.getLogger("onebit.experiments")
 
-ALLOWED = {"bias", "dtype", "features", "space"}  # what is said of a learner besides the parameters of its rule
-KERNEL_S = 4.0  # seconds in which a kernel is built: 2 to 8 were measured
+ALLOWED = {"bias", "dtype", "features", "space"}  # learner options that the GPU supports besides rule parameters
+KERNEL_S = 4.0  # seconds to build a kernel; measured: 2 to 8
 
 
 class Speeds(NamedTuple):
     """Rounds per second of one family of rules on a GPU and on a CPU core; `--on auto` uses them."""
 
-    replicate: float  # of one replicate on the GPU, beside all that run at the same time
-    together: int  # replicates that do
-    core: float  # of one core
+    replicate: float  # speed of one replicate while the GPU is full
+    together: int  # replicates that run at the same time
+    core: float  # speed of one CPU core
 
 
-# Geometric means of what was measured with 10 classes and 100 features on an H200 and a core of its host (18 November 2026);
-# `python -m benchmarks gpu` prints them below its table.
+# Geometric means of measurements with 10 classes and 100 features on an H200 and a core of its host (18 November 2026);
+# `python -m benchmarks gpu` prints these numbers below its table.
 FITTED = {
     "first-order": Speeds(309_000, 4050, 2_150_000),
     "second-order": Speeds(294_000, 2250, 1_180_000),
@@ -53,7 +53,7 @@ def gpu_executor(threads: int | None = None, only_if_it_pays: bool = False) -> G
 def why_not(trial: Trial) -> str | None:
     """Return why a trial cannot run on the GPU, or None if nothing known so far prevents it.
 
-    The text continues "runs on threads: ".
+    The text is a continuation of "runs on threads: ".
     """
     rule, options, stream = trial.entry.rule, trial.entry.options, trial.stream
     if isinstance(trial.entry.template, Learner):
@@ -81,9 +81,9 @@ class GpuExecutor:
 
     def __init__(self, threads: ThreadsExecutor, only_if_it_pays: bool) -> None:
         self._threads, self._only_if_it_pays = threads, only_if_it_pays
-        self._used = False  # whether the GPU was
+        self._used = False  # True once the GPU has run a trial
         self._built: set[Hashable] = set()
-        self._left: list[Trial] = []  # for threads, and the reasons why
+        self._left: list[Trial] = []  # trials left to threads; `_reasons` says why
         self._reasons: dict[str, None] = {}
 
     @property
@@ -122,7 +122,7 @@ class GpuExecutor:
     def _leave(self, trials: Sequence[Trial], reason: str, announce: bool = True) -> None:
         """Leave trials to the threads; announce each reason once.
 
-        The reason continues "runs on threads: ".
+        The reason is a continuation of "runs on threads: ".
         """
         self._left.extend(trials)
         is_new = reason not in self._reasons
@@ -163,5 +163,5 @@ def pays(trials: Sequence[Trial], threads: int, built: Container[Hashable] = ())
         on_gpu += -(-count // FITTED[family].together) * rounds / FITTED[family].replicate
     families = Counter(cost_family(trial.entry.rule) for trial in trials)
     on_threads = sum(count * rounds / FITTED[family].core for family, count in families.items()) / threads
-    alone = rounds / max(FITTED[family].core for family in families)  # a run has one thread, however many there are
+    alone = rounds / max(FITTED[family].core for family in families)  # a run uses only one thread
     return on_gpu < max(on_threads, alone)

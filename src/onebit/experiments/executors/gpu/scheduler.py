@@ -41,11 +41,11 @@ from onebit.learner.learner import Learner
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.sparse import SparseRows
 
-MOST_BYTES = 3 * 2**29  # bytes drawn for the seeds that are run at once; the host has as many for the next ones
+MOST_BYTES = 3 * 2**29  # row bytes of the seeds run at once; the host holds as many for the next ones
 REFUSED = "rows have names, or are refused"
 LEARNER = "a learner is refused"
 
-Leave = Callable[[Sequence[Trial], str], None]  # told of trials that are to be run elsewhere, and why
+Leave = Callable[[Sequence[Trial], str], None]  # called with trials to run elsewhere and the reason
 
 
 class _Seed(NamedTuple):
@@ -80,7 +80,7 @@ class StreamScheduler:
         self._by_seed: dict[int, list[Trial]] = {}
         for trial in trials:
             self._by_seed.setdefault(trial.seed, []).append(trial)
-        self._strides: dict[bool, int] = {}  # numbers of a row on the device, without and with bias
+        self._strides: dict[bool, int] = {}  # length of a row on the device, by bias
         self._beginnings: dict[tuple[int, int | None], tuple[Learner, Shape, Layout | None]] = {}
         # Rows that all seeds share are made and cast once, and sent once for each bias.
         self._fixed: dict[tuple[Source, int], Tables] = {}
@@ -205,7 +205,7 @@ class StreamScheduler:
                 continue
             try:
                 learner, shape, layout = self._begin(trial, of)
-            except OnebitError:  # of which threads say more
+            except OnebitError:  # threads report the error
                 leave([trial], LEARNER)
                 continue
             if layout is None:
@@ -243,7 +243,7 @@ class StreamScheduler:
             for case in self._cases(self._by_seed[seed], one.seed, self._leave):
                 if case.layout.padded(case.shape) <= self._strides.get(case.learner.runtime.options.bias, 0):
                     cases.append(case)
-                else:  # it was refused with the first seed, when room was made
+                else:  # rejected for the first seed, from which strides were computed
                     self._leave([case.trial], LEARNER)
         positions = {seed: position for position, seed in enumerate(there)}
         for bias in self._strides:
@@ -277,7 +277,7 @@ class StreamScheduler:
         positions: Mapping[int, int],
         progress: Progress,
     ) -> Iterator[Record]:
-        """Run all waves and yield their records; each wave's are made while the GPU runs the next one."""
+        """Run all waves and yield their records, made for one wave while the GPU runs the next."""
         stopping = threading.Event()
 
         def report(count: int) -> None:
