@@ -1,9 +1,10 @@
 """`auto`, the default learner: its rule, and a space with several members for each form of rows.
 
-In place of the step of other rules, the rule hands its space the feedback: first a number for every class, `ABOUT` where the feedback is
-about it, which it is not where it was no candidate; then the label, whether it was right, and what it was worth.
+Instead of a step, as other rules do, the rule hands its space the feedback: first a number for every class, which is
+`ABOUT` if the feedback concerns the class (it does not if the class was no candidate); then the label, whether it was
+right, and its reward.
 """
 
 ABOUT = 1.0
-LABEL, RIGHT, REWARD = range(3)  # behind the classes
-HEARD = 3  # how many numbers are behind the classes
+LABEL, RIGHT, REWARD = range(3)  # positions behind the classes
+HEARD = 3  # count of the numbers behind the classes

@@ -1,14 +1,15 @@
-"""A change detector: more mistakes than the learner used to make, and enough of them that beginning anew pays.
+"""A change detector for streams: it reports when mistakes increase so much that restarting pays off.
 
-It sees only whether answers were right. The error that the learner is used to, `usual`, is the upper bound of its error in the last
-bucket of rounds; buckets double, so that it falls as the learner improves. Page's sum counts the mistakes in excess of a level a
-little above that (Page 1954). A change is detected where this sum is
+It sees only whether answers were right. The error that the learner is used to, `usual`, is the upper bound of its
+error in the last bucket of rounds; buckets double in length, so `usual` falls as the learner improves. Page's sum
+counts the mistakes in excess of a level slightly above that (Page 1954). A change is detected when this sum is
 
     so large that by chance it comes once in e^16 rounds,
     more than a class that arrives costs (10 + 2K mistakes), and
-    more than a quarter of what learning has cost since the last beginning.
+    more than a quarter of what learning has cost since the last restart.
 
-The last is a ski rental's: what a beginning anew costs is about what learning cost, so a false alarm cannot be ruinous.
+The last condition is that of a ski rental: a restart costs about as much as learning did, so a false alarm cannot be
+ruinous.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ import math
 
 from onebit.contract.rule import Vector
 
-# The positions in the memory, from where the detector's part of it begins.
+# Positions in the detector's part of the memory.
 ROUNDS, MISTAKES, BUCKET, BUCKET_MISTAKES, BUCKET_LENGTH, USUAL, SUM = 0, 1, 2, 3, 4, 5, 6
 NUMBERS = 7
 
 FIRST_BUCKET = 100.0
-SENSITIVITY = 0.125  # how far between the usual error and chance the level of Page's sum lies
-RARITY = 16.0  # the logarithm of the rounds between false alarms
-SHARE = 0.25  # of what learning cost
+SENSITIVITY = 0.125  # how far the level of Page's sum lies from the usual error towards chance
+RARITY = 16.0  # logarithm of the rounds between false alarms
+SHARE = 0.25  # share of what learning has cost
 
 
 def initial(classes: int) -> tuple[float, ...]:
-    """The memory of a detector at a beginning."""
+    """Return the initial memory of a detector."""
     return 0.0, 0.0, 0.0, 0.0, FIRST_BUCKET, 1.0 - 1.0 / classes, 0.0
 
 
 def reset(memory: Vector, begin: int, classes: int) -> None:
-    """Forget everything but how to go on."""
+    """Reset the detector to its initial memory."""
     for index in range(NUMBERS):
         memory[begin + index] = 0.0
     memory[begin + BUCKET_LENGTH] = FIRST_BUCKET
@@ -41,7 +42,7 @@ def reset(memory: Vector, begin: int, classes: int) -> None:
 
 
 def detects(memory: Vector, begin: int, classes: int, wrong: bool) -> bool:
-    """Take in one more answer; whether it shows a change, after which the detector has forgotten everything."""
+    """Add one answer; return True if it reveals a change, and then reset the detector."""
     chance, mistake = 1.0 - 1.0 / classes, 1.0 if wrong else 0.0
     memory[begin + ROUNDS] += 1.0
     memory[begin + MISTAKES] += mistake

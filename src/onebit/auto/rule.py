@@ -28,33 +28,33 @@ from onebit.contract.description import ExplorationReport
 from onebit.contract.rule import LEARNT, OWN, Choice, Composite, Contrast, Matrix, Rule, RuleInput, Vector
 from onebit.spaces.layout import SpaceLayout
 
-# The positions in the memory.
-EXPLORED = OWN  # rounds in which another class was played than the one thought best
-RECENTLY = EXPLORED + 1  # their share lately
+# Positions in the memory.
+EXPLORED = OWN  # rounds in which another class was played than the one with the highest belief
+RECENTLY = EXPLORED + 1  # their recent share
 EXPLORED_RIGHT = EXPLORED + 2  # how many of them were right
-HOPED = EXPLORED + 3  # what was expected of the class thought best, summed over them
+HOPED = EXPLORED + 3  # the sum over them of the belief in the best class
 RESTARTS = EXPLORED + 4
 DETECTOR = EXPLORED + 5
 
-LATELY = 200.0  # rounds
-NO_CHANCE = 1e-12  # what is added to both sides of odds
+LATELY = 200.0  # rounds that the recent share averages over
+NO_CHANCE = 1e-12  # added to both sides of odds to avoid division by 0
 
 
 class Auto(NamedTuple):
-    """Auto has no parameters."""
+    """The parameters of Auto; none of them can be set by the user."""
 
     classes: int
-    all_classes: int = 0  # how many there are, also where few can be played
+    all_classes: int = 0  # number of all classes, even if only few are candidates
 
 
 def prepare(params: Auto, options: Mapping[str, object]) -> tuple[Auto, tuple[float, ...]]:
-    """Room for what it remembers."""
+    """Return the parameters and the initial memory, with room for counts and the change detector."""
     first = (*(0.0,) * (DETECTOR - OWN), *change_detector.initial(params.classes))
     return params._replace(all_classes=params.classes), first
 
 
 def decide(params: Auto, given: RuleInput) -> Choice:
-    """Play what may be best."""
+    """Play the class with the highest hope."""
     classes, scores = params.classes, given.scores
     label = greedy_label(scores[classes : 2 * classes], classes, given.draws)
     greedy = greedy_label(scores[:classes], classes, given.draws)
@@ -62,11 +62,11 @@ def decide(params: Auto, given: RuleInput) -> Choice:
 
 
 def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Hand on what was heard; 0 says that everything learnt so far is forgotten."""
+    """Pass the feedback on to the space; return 0 if a change was detected and it must forget, else 1."""
     memory, right = given.memory, revealed == choice.label
     count_exploration(memory, choice, right)
     write_feedback(params, choice.label, right, given.reward, step)
-    # By all classes: sets of different sizes would make one error look like several.
+    # Based on all classes: with sets of different sizes, one error rate would look like several.
     if change_detector.detects(memory, DETECTOR, params.all_classes, not right):
         memory[RESTARTS] += 1.0
         return 0.0
@@ -74,7 +74,7 @@ def learn(params: Auto, given: RuleInput, choice: Choice, revealed: int, step: V
 
 
 def count_exploration(memory: Vector, choice: Choice, right: bool) -> None:
-    """Keep account of exploration, for `describe`."""
+    """Update the statistics of exploration, for `describe`."""
     explores = 1.0 if choice.label != choice.greedy else 0.0
     memory[EXPLORED] += explores
     memory[RECENTLY] += (explores - memory[RECENTLY]) / min(LATELY, memory[LEARNT] + 1.0)
@@ -84,10 +84,10 @@ def count_exploration(memory: Vector, choice: Choice, right: bool) -> None:
 
 
 def write_feedback(params: Auto, label: int, right: bool, reward: float, step: Vector) -> None:
-    """Write down what was heard for the space: of which classes, about which label, and what.
+    """Write the feedback for the space: which classes it concerns, the label, and the outcome.
 
-    A reward between right and wrong is what members are weighed by and regressions aim at; `right`, which is true with that probability, is what
-    all else hears.
+    For a reward between right and wrong, the members' shares and the regressions use the reward itself; everything
+    else uses `right`, which is true with that probability.
     """
     classes = params.classes
     fill(step, classes, ABOUT)
@@ -97,19 +97,22 @@ def write_feedback(params: Auto, label: int, right: bool, reward: float, step: V
 
 
 def probabilities(params: Auto, given: RuleInput, out: Vector) -> None:
-    """The tied share alike."""
+    """Share the probability equally among the classes that tie for the highest hope."""
     classes = params.classes
     share_greedy(given.scores[classes : 2 * classes], classes, 0.0, out)
 
 
 def teach(params: Auto, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known: as if it had been played."""
+    """Learn a known label as if it had been played."""
     write_feedback(params, label, True, 1.0, step)
     return 1.0
 
 
 def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """Beliefs and hopes, given that the right class is a candidate; of one candidate alone what is believed of it among all classes."""
+    """Write beliefs and hopes given that the right class is a candidate.
+
+    For a single candidate they stay what they are among all classes.
+    """
     classes, count, total = params.classes, candidates.shape[0], 0.0
     for place in range(count):
         total += scores[candidates[place]]
@@ -124,7 +127,7 @@ def gather(params: Auto, scores: Vector, candidates: Labels, out: Vector) -> Non
 
 
 def raise_alike(among: float, belief: float, hope: float) -> float:
-    """A belief among few classes, its odds raised as much as those among all are."""
+    """Return a belief among few classes, with its odds raised by the same factor as among all classes."""
     odds, before = hope * (1.0 - belief), belief * (1.0 - hope)
     if not odds > before:
         return among
@@ -132,7 +135,7 @@ def raise_alike(among: float, belief: float, hope: float) -> float:
 
 
 def scatter(params: Auto, step: Vector, candidates: Labels, out: Vector) -> None:
-    """What was heard is about the candidates, and the label one of all classes."""
+    """Write the feedback on the candidates as feedback on all classes, with the label as one of all."""
     classes, count = params.classes, candidates.shape[0]
     fill(out, classes, 0.0)
     for place in range(count):
@@ -143,18 +146,18 @@ def scatter(params: Auto, step: Vector, candidates: Labels, out: Vector) -> None
 
 
 def belief(params: Auto, memory: Vector, scores: Matrix) -> Matrix:
-    """The first block."""
+    """Return the beliefs, which are the first block of the scores."""
     return scores[:, : params.classes].copy()
 
 
 def contrast(params: Auto, memory: Vector, label: int, rival: int) -> Contrast:
-    """The difference of two logits."""
+    """Return the difference of two logits."""
     begin = 2 * params.classes
     return (begin + label, 1.0), (begin + rival, -1.0)
 
 
 def surety(params: Auto, given: RuleInput, label: int) -> float:
-    """The log-odds of what is believed of the label."""
+    """Return the log-odds of the belief in the label."""
     chance, rest = given.scores[label], 0.0
     for other in range(params.classes):
         if other != label:
@@ -165,7 +168,7 @@ def surety(params: Auto, given: RuleInput, label: int) -> float:
 
 
 def describe(params: Auto, memory: Vector, space: Any) -> Mapping[str, Any]:
-    """The members and their shares, the classes that were never right, and what exploring brought."""
+    """Return the members and their shares, the classes never right, and what exploration gained."""
     explored, report = int(memory[EXPLORED]), space.report()
     return {
         "composition": report,
@@ -181,7 +184,7 @@ def describe(params: Auto, memory: Vector, space: Any) -> Mapping[str, Any]:
 
 
 def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], SpaceLayout]:
-    """What makes the members for rows of this form, and what their arrays will be."""
+    """Return a function that creates the space for rows of this form, and the layout of its arrays."""
     rows = (heads, form.columns, form.dtype)
     if form.dense:
         return partial(AutoDense.planned, *rows, seed, planned), AutoDense.layout(*rows, planned)

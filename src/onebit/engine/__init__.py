@@ -1,1 +1,1 @@
-"""Joins rules and spaces: one loop, compiled once for each pair, its cache, and replicates on threads."""
+"""The loop that joins rules and spaces, compiled once for each pair and cached; and its GPU version."""

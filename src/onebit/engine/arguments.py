@@ -1,12 +1,14 @@
-"""The arguments of a loop: handed over as words, with arrays that lie apart in memory.
+"""Pack the arguments of a compiled loop into machine words, with arrays placed apart in memory.
 
-A number is a word, an array the address of NumPy's own record of it, whose first fields (the data, the number of axes, the lengths and the
-strides) have been where they are since NumPy 1.0, and a tuple the words of its parts. So machine code needs nothing of Python to take them apart. Behind
-the last there are two words for what is kept from call to call (`engine.native_entry`).
+A number is one word, an array is the address of NumPy's own record of it, and a tuple is the words of its parts. The
+first fields of NumPy's record (the data, the number of axes, the lengths and the strides) have not moved since NumPy
+1.0, so machine code can unpack arguments without calling Python. Two more words follow the last argument; they hold
+what is kept from call to call (`engine.native_entry`).
 
-A loop that sums along with what it writes has two forms, in vectors and one number after the other, which sum in another order. Addresses decide
-which of them runs: an array right behind another counts as one that may overlap it. With a gap around every array that is written to it
-is always the same form, so that learners that have learnt the same do not differ in their last bits.
+LLVM compiles a loop that sums while it writes in two forms, vectorised and scalar, which sum in different orders. It
+picks one at run time by comparing addresses: an array directly behind another counts as one that may overlap it. With
+a gap around every array that is written to, the same form always runs, so learners that have learnt the same do not
+differ in their last bits.
 """
 
 from __future__ import annotations
@@ -24,41 +26,44 @@ from onebit.engine.stream import CHOICE_COLUMNS
 if TYPE_CHECKING:
     from onebit.engine.machine_code import CompiledLoop
 
-# NumPy's record of an array, behind what every object of Python begins with.
+# Offsets of the fields of NumPy's record of an array; every Python object begins with a header.
 DATA = object.__basicsize__
 AXES, LENGTHS, STRIDES = DATA + 8, DATA + 16, DATA + 24
 NOTHING_KEPT = bytes(16)
 _CHOICE = struct.Struct(f"{CHOICE_COLUMNS}d")
 
-LINE = 64  # bytes of a line of the cache, at which an array begins
-GAP = 256  # bytes on either side: four vectors of the widest kind, which is as far as a loop looks ahead
-LARGE = 2**20  # bytes from which on an array has pages of its own
+LINE = 64  # bytes of a cache line, at which arrays begin
+GAP = 256  # bytes on either side: four of the widest vectors, the most that a loop reads ahead
+LARGE = 2**20  # bytes from which on an array has memory pages of its own
 
 
 def packer(names: Sequence[str], prototype: Sequence[Any]) -> Callable[..., bytes]:
-    """Return a function that packs arguments like these into words."""
+    """Return a function that packs arguments of these types into words."""
     leaves = [leaf for name, value in zip(names, prototype, strict=True) for leaf in _leaves(name, value)]
     pack = struct.Struct("".join(letter for _, letter in leaves)).pack
-    # Written out, since walking through the arguments of every call would take three times as long.
+    # As generated source, since a walk through the arguments of every call would take three times as long.
     source = f"lambda {', '.join(names)}: pack({', '.join(expression for expression, _ in leaves)})"
     return eval(source, {"pack": pack, "id": id})  # type: ignore[no-any-return]
 
 
 def room_of(value: Any) -> int:
-    """Return how many words compiled code needs at most to keep an argument: of an array five, and two for each axis."""
+    """Return the most words that compiled code needs to keep an argument.
+
+    An array takes five words, and two more for each axis.
+    """
     if isinstance(value, tuple):
         return sum(map(room_of, value))
     return 5 + 2 * value.ndim if isinstance(value, np.ndarray) else 1
 
 
 def word_of(name: str, names: Sequence[str], prototype: Sequence[Any]) -> int:
-    """Return the number of the word that an argument is, or begins with."""
+    """Return the index of the word at which an argument begins."""
     before = zip(names[: names.index(name)], prototype, strict=False)
     return sum(1 for earlier, value in before for _ in _leaves(earlier, value))
 
 
 def _leaves(expression: str, value: Any) -> Iterator[tuple[str, str]]:
-    """Yield for each word of an argument how it is reached, and its letter in the language of `struct`."""
+    """Yield, for each word of an argument, an expression for its value and its `struct` format letter."""
     if isinstance(value, tuple):
         for place, part in enumerate(value):
             yield from _leaves(f"{expression}[{place}]", part)
@@ -69,12 +74,13 @@ def _leaves(expression: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 class LaidOutLoop:
-    """A loop over one row whose arguments are laid out as words once; a call sets the few that differ from row to row.
+    """A loop over one row whose arguments are packed once; each call sets only the few that change.
 
-    A row is the addresses of its values and, if it is sparse, of its columns and starts, else two zeros. `decide` leaves what was decided in `kept` of
-    the arguments, and `learn` learns what is told of a choice, given by its numbers. Both return 1 where the loop did it; if not, nothing has changed.
+    A row is given by the addresses of its values and, if it is sparse, of its columns and starts (two zeros if it is
+    dense). `decide` writes the decision to the `kept` argument, and `learn` learns from the feedback on a choice,
+    which is given by its numbers. Both return 1 on success; otherwise nothing has changed.
 
-    Words hold addresses: whoever replaces an array among the arguments lays them out anew.
+    The words hold addresses: whoever replaces an array among the arguments must create a new object.
     """
 
     __slots__ = ("_at", "_choice", "_enter", "_first_id", "_mode", "_referred", "_row", "_state", "_told", "_words")
@@ -91,8 +97,8 @@ class LaidOutLoop:
         self._state = (
             arguments["memory"],
             arguments["calibration"],
-        )  # which the loop may have changed where it refuses a step
-        self._referred = loop, arguments, room  # they live as long as there are addresses of them
+        )  # the loop may have changed these before it refuses a step
+        self._referred = loop, arguments, room  # keep alive what the words point to
 
     def decide(self, values: int, columns: int, starts: int, identity: int, mode: int) -> int:
         words, row = self._words, self._row
@@ -106,7 +112,7 @@ class LaidOutLoop:
     def learn(
         self, values: int, columns: int, starts: int, made: Sequence[float], identity: int, mode: int, told: int
     ) -> int:
-        """Learn what is told of a choice on a row; where the loop refuses the step, put back what it has changed."""
+        """Learn from the feedback on a choice; if the loop refuses the step, restore the state it changed."""
         memory, calibration = self._state
         before = memory.tobytes(), calibration.tobytes()
         _CHOICE.pack_into(self._choice, 0, *made)
@@ -119,7 +125,7 @@ class LaidOutLoop:
 
 
 def described(value: Any) -> Any:
-    """Return all that decides what machine code an argument needs: types, and how arrays lie in memory."""
+    """Describe everything about an argument that affects its machine code: types and memory layout."""
     if isinstance(value, tuple):
         kind = type(value)
         parts = [described(part) for part in value]
@@ -131,7 +137,10 @@ def described(value: Any) -> Any:
 
 
 def place_apart(value: Any) -> Any:
-    """Return an array, or a tuple of arrays, tuples and numbers, with arrays that lie apart; one that is there twice stays one."""
+    """Return an array, or a nested tuple of arrays and numbers, with all small arrays placed apart.
+
+    An array that occurs twice stays one array.
+    """
     return _place_apart(value, {})
 
 
@@ -149,7 +158,7 @@ def _place_apart(value: Any, done: dict[int, NDArray[Any]]) -> Any:
 
 
 def _stays(array: NDArray[Any]) -> bool:
-    """Return True if an array lies apart already, or is large, empty, or a part of something else."""
+    """Return True if an array need not be copied: placed apart already, large, empty or not contiguous."""
     if array.nbytes == 0 or array.nbytes > LARGE or not array.flags.c_contiguous:
         return True
     around = array.base

@@ -1,7 +1,7 @@
-"""The folders in which machine code is kept between processes: one for each hash of the code that it was made of.
+"""The on-disk cache of machine code: one folder for each hash of the code it was compiled from.
 
-Code that has changed gets another folder, and the one it had is never looked into again. So whoever compiles removes the folders that
-nobody has used for long.
+Changed code gets a new folder, and its old one is never read again. So whoever compiles also removes the folders that
+have not been used for a long time.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import platformdirs
 from onebit.contract.files import write_atomically
 from onebit.errors import InputError
 
-UNUSED_S = 60 * 24 * 3600.0  # 60 days without a process that looked for code there
-_MARK_BYTES = 32  # of the hash of the code, in front of it
+UNUSED_S = 60 * 24 * 3600.0  # 60 days without use
+_MARK_BYTES = 32  # length of the checksum in front of the code
 LOOP = "loop.o"  # the object file of a loop
-_NAME = re.compile(r"[0-9a-f]{24}")  # as `fingerprint` makes them; nothing else in the cache is touched
+_NAME = re.compile(r"[0-9a-f]{24}")  # as `fingerprint` makes them; no other folder is touched
 
 
 def root() -> Path:
-    """Return the folder of all folders of machine code."""
+    """Return the folder that holds all folders of machine code."""
     return Path(os.environ.get("ONEBIT_CACHE") or platformdirs.user_cache_dir("onebit"))
 
 
 def folder_for(name: str, inner: str) -> Path | None:
-    """Return a folder that can be written to, or None. Asking for it counts as using it."""
+    """Return a writable folder in the cache, or None if there is none; this counts as using it."""
     folder = root() / name / inner
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -46,12 +46,12 @@ def folder_for(name: str, inner: str) -> Path | None:
 
 
 def holds_code(folder: Path | None) -> bool:
-    """Return True if machine code is in a folder: an object file, or what Numba keeps itself (`PlainLoop`)."""
+    """Return True if a folder holds machine code: an object file, or Numba's own cache (`PlainLoop`)."""
     return folder is not None and ((folder / LOOP).is_file() or any(folder.glob("**/*.nbi")))
 
 
 def kept_code(folder: Path | None, file: str = LOOP) -> bytes | None:
-    """Return the machine code in a folder; None where there is none, or where the file is not what was written."""
+    """Return the machine code in a folder; None if there is none or its checksum is wrong."""
     if folder is None:
         return None
     try:
@@ -63,7 +63,10 @@ def kept_code(folder: Path | None, file: str = LOOP) -> bytes | None:
 
 
 def keep_code(folder: Path | None, code: bytes, file: str = LOOP) -> None:
-    """Write machine code into a folder: others may be reading or writing there. Where that fails it is made again next time."""
+    """Write machine code into a folder; other processes may read or write there at the same time.
+
+    If writing fails, nothing is raised: the code is compiled again next time.
+    """
     if folder is not None:
         with suppress(InputError):
             write_atomically(folder / file, _mark(code) + code)
@@ -75,7 +78,7 @@ def _mark(code: bytes) -> bytes:
 
 @cache
 def prune(folder: Path) -> None:
-    """Remove what nobody has used for long, once in a process. What cannot be removed stays."""
+    """Remove folders unused for 60 days, once per process; those that cannot be removed stay."""
     now = time.time()
     try:
         kept = [one for one in folder.iterdir() if _NAME.fullmatch(one.name) and one.is_dir() and not one.is_symlink()]
@@ -84,7 +87,7 @@ def prune(folder: Path) -> None:
     for one in kept:
         try:
             used = max(part.stat().st_mtime for part in (one, *one.iterdir()))
-        except OSError:  # somebody else is at it
+        except OSError:  # another process is changing the folder
             continue
         if now - used > UNUSED_S:
             shutil.rmtree(one, ignore_errors=True)

@@ -1,10 +1,12 @@
-"""Compiles the loop once for each pair of rule and space, and keeps the machine code between processes.
+"""Compile the loop once for each pair of rule and space, and cache the machine code on disk.
 
-Each pair has its own folder in the user's cache, named by a hash of all the code that goes into it and of all that makes machine code
-of it: nothing stale is ever found there. Numba is imported where something is to be compiled, and not where it is found (`engine.machine_code`).
-With a version of Numba that is not known (`PlainLoop`) everything works and decides the same; compiling takes several times as long, and a step from Python too.
+Each pair has its own folder in the user's cache, named by a hash of all the code that goes into it and of everything
+that compiles it, so stale code is never found. Numba is imported only when something must be compiled, not when
+cached code is loaded (`engine.machine_code`). With an unknown version of Numba (`PlainLoop`) everything works and
+decides the same, but compiling takes several times as long, and so does a step called from Python.
 
-Machine code trusts its callers: they pass exactly the types of `_prototype`, contiguous arrays of the dtypes given there.
+Machine code trusts its callers: they must pass exactly the types of `_prototype`, with contiguous arrays of the
+dtypes given there.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("onebit.engine")
 
-# A `CompiledLoop` or `PlainLoop`, or the function itself where Numba was asked not to compile.
+# A `CompiledLoop` or `PlainLoop`, or the plain function if Numba was asked not to compile.
 Loop = Callable[..., int]
 
 _CAUSE = re.compile(
@@ -53,15 +55,18 @@ _CAUSE = re.compile(
 
 _PLAIN_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
-_lock = threading.RLock()  # of Numba, which compiles one thing at a time
+_lock = threading.RLock()  # for Numba, which compiles one thing at a time
 _loops: dict[tuple[Any, ...], Loop] = {}
-# Whoever needs a loop that another thread is getting waits for it.
+# One lock per loop: a thread that needs a loop waits while another one builds it.
 _of_loops: dict[tuple[Any, ...], threading.Lock] = {}
 _helpers: ContextVar[CompilingProcesses | None] = ContextVar("helpers", default=None)
 
 
 def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
-    """Return the loop for a rule and a space (an instance, for its type and dtype), compiled or loaded on first use."""
+    """Return the loop for a rule and a space, compiling or loading it on first use.
+
+    The space is an instance, of which only the type and the dtype matter.
+    """
     key = (loop, rule.record, form_of(space), str(space.weights.dtype))
     if key not in _loops:
         with _of_loops.setdefault(key, threading.Lock()):
@@ -72,7 +77,10 @@ def loop_for(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Loop:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Collect no garbage: Numba makes millions of objects and little garbage, and looking for it takes a tenth to a fifth of the time."""
+    """Pause garbage collection, which would take a tenth to a fifth of Numba's compile time.
+
+    Numba creates millions of objects but little garbage.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -83,7 +91,10 @@ def _collector_paused() -> Iterator[None]:
 
 
 def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> Path | None:
-    """Return the folder for the machine code of this pair; None if it has no file to come from, or no folder to write to."""
+    """Return the folder for the machine code of this pair, or None if it cannot be cached.
+
+    That is the case if the rule does not come from a file, or if no folder is writable.
+    """
     if not getattr(sys.modules.get(rule.record.__module__), "__file__", None):
         return None
     functions = [loop, *rule_functions(rule, loop), *space_functions(type(space))]
@@ -94,7 +105,7 @@ def cache_folder(rule: Rule, space: Any, loop: Callable[..., int] = stream) -> P
 
 @cache
 def code_mark(rule: Rule) -> str:
-    """Return a hash of all code that a run with this rule goes through: its results hold while this is the same."""
+    """Return a hash of all code that a run with this rule executes; results are valid while it is equal."""
     spaces = _spaces_of(rule)
     of_spaces = [function for space in spaces for function in space_functions(space)]
     functions: list[Callable[..., Any]] = [stream, *rule_functions(rule, stream), *of_spaces]
@@ -104,13 +115,16 @@ def code_mark(rule: Rule) -> str:
 
 
 def _spaces_of(rule: Rule) -> list[type[Any]]:
-    """Return the spaces that a learner with this rule may have: those of the package of a composite rule, else the common ones."""
+    """Return the space types that a learner with this rule may have.
+
+    For a composite rule these are the spaces of its own package, else the common ones.
+    """
     home = kernel.__package__ if rule.composite is None else rule.record.__module__.rpartition(".")[0]
     return [space for space in generic.SPACES if f"{space.__module__}.".startswith(f"{home}." if home else "")]
 
 
 def is_compiled(rule: Rule, space: Any) -> bool:
-    """Return True if using this pair now costs no compilation."""
+    """Return True if using this pair now needs no compilation."""
     return holds_code(cache_folder(rule, space))
 
 
@@ -130,7 +144,7 @@ def _build(rule: Rule, space: Any, loop: Callable[..., int]) -> Loop:
 
 
 def _announce_work(what: str) -> None:
-    """Log it, and say it to whoever waits at a prompt or a terminal, if the program has not set up where its log goes."""
+    """Log `what`, and print it to a watching user if the program has not configured its logging."""
     LOG.info("%s", what, extra={"event": "compiling"})
     handlers = (*logging.getLogger("onebit").handlers, *logging.getLogger().handlers)
     watched = hasattr(sys, "ps1") or (sys.stderr is not None and sys.stderr.isatty())
@@ -139,7 +153,7 @@ def _announce_work(what: str) -> None:
 
 
 def _plain_loop(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> Loop:
-    """Compile by what Numba documents, or load what was compiled so."""
+    """Compile using only Numba's documented interface, or load what was compiled that way."""
     if not holds_code(folder):
         _announce_work(f"compiling {what}, once, by plain Numba {numba_version()}, which takes longer")
         prune(root())
@@ -149,7 +163,10 @@ def _plain_loop(rule: Rule, space: Any, loop: Callable[..., int], folder: Path |
 
 
 def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None, what: str) -> bytes:
-    """Return machine code: from another process where this one is compiling already and has helpers, else from this one."""
+    """Return machine code, compiled here or by a helper process.
+
+    A helper process is used if this process has some and is compiling something else already.
+    """
     helpers = helpers_for(rule)
     if helpers is None or folder is None:
         return _compile_here(rule, space, loop, folder)
@@ -164,7 +181,7 @@ def _compile_or_call(rule: Rule, space: Any, loop: Callable[..., int], folder: P
 
 @contextmanager
 def helped_by(processes: CompilingProcesses | None) -> Iterator[None]:
-    """Let these processes compile what this thread needs while this process is compiling something else."""
+    """Let these processes compile for this thread while this process is busy compiling something else."""
     before = _helpers.set(processes)
     try:
         yield
@@ -173,19 +190,22 @@ def helped_by(processes: CompilingProcesses | None) -> Iterator[None]:
 
 
 def helpers_for(rule: Rule) -> CompilingProcesses | None:
-    """Return the processes that may compile a loop of this rule for this thread."""
+    """Return the processes that may compile a loop of this rule for this thread, or None."""
     return _helpers.get() if is_known(rule) else None
 
 
 def is_known(rule: Rule) -> bool:
-    """Return True if another process finds the same rule by its name: it knows the rules of onebit alone."""
+    """Return True if another process can find the same rule by name, as it is one of onebit's own."""
     return registry().get(rule.name) is rule
 
 
 def compile_elsewhere(
     processes: CompilingProcesses, rule: Rule, space: Any, what: str, loop: Callable[..., int] = stream
 ) -> bool:
-    """Have another process compile a loop into the cache; return False if that failed. Of the space its kind alone is sent."""
+    """Have another process compile a loop into the cache; return False if that failed.
+
+    Only the type of the space is sent, not its contents.
+    """
     return processes.call(compile_known, rule.name, _with_tiny_arrays(space), loop, what=what)
 
 
@@ -202,7 +222,7 @@ def _with_tiny_arrays(value: Any) -> Any:
 
 
 def _compile_here(rule: Rule, space: Any, loop: Callable[..., int], folder: Path | None) -> bytes:
-    """Compile in this process, and keep the machine code."""
+    """Compile in this process and write the machine code to the cache."""
     with _lock, _collector_paused():
         code = _machine_code(rule, space, loop)
     keep_code(folder, code)
@@ -225,7 +245,7 @@ def _machine_code(rule: Rule, space: Any, loop: Callable[..., int]) -> bytes:
 
 @contextmanager
 def _errors_explained(rule: Rule) -> Iterator[None]:
-    """Turn an error of the compiler into one sentence about the rule."""
+    """Turn a compiler error into one sentence about the rule, raised as InputError."""
     from numba import NumbaError
 
     try:
@@ -239,7 +259,7 @@ def _argument_names(loop: Callable[..., int]) -> tuple[str, ...]:
 
 
 def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, ...]:
-    """Return the types of the loop's arguments; a space whose functions are called is handed over by reference."""
+    """Return the types of the loop's arguments; a space whose functions are called is passed by reference."""
     import numba
 
     from onebit.engine.linking import is_called
@@ -254,7 +274,7 @@ def _signature(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
 
 
 def _gist(message: str, rule: Rule) -> str:
-    """Return what a rule's author needs of a compiler's pages: the cause, and the last line of their own file in it."""
+    """Return what the author of a rule needs from a compiler error: its cause and the line in their file."""
     lines = clean_lines(message)
     cause = next((line for line in lines if _CAUSE.search(line)), lines[0])
     if "unify" in cause and "Choice" in cause:
@@ -279,18 +299,18 @@ def _prototype(rule: Rule, space: Any, loop: Callable[..., int]) -> tuple[Any, .
 
 
 def form_of(space: Any) -> str:
-    """Return the kind of a space in words, which tells the machine code for one from that for another: `diagonal dense`."""
+    """Return the kind of a space in words, such as `diagonal dense`; it identifies the machine code."""
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in type(space).__name__).strip()
 
 
-# --- with a version of Numba whose internals the engine does not know: by what Numba documents alone --------------------
+# --- for unknown versions of Numba: by what Numba documents alone -------------------------------------------------------
 
 
 class PlainLoop:
-    """A loop compiled by Numba, called like the function that it was made of."""
+    """A loop compiled through Numba's documented interface, called like the original function."""
 
     def __init__(self, loop: Callable[..., int], prototype: Sequence[Any], folder: Path | None) -> None:
-        """Compile, or load from the folder; arguments have the types of the prototype."""
+        """Compile the loop, or load it from the folder; arguments must have the types of the prototype."""
         import numba
 
         self._kinds = [type(value) for value in prototype]
@@ -304,14 +324,17 @@ class PlainLoop:
         return self._enter(*self._as_compiled(arguments))
 
     def _as_compiled(self, arguments: Sequence[Any]) -> list[Any]:
-        """Return arguments of the types that were compiled for: rows are never written, other arrays may be."""
+        """Return the arguments with the types that were compiled for: rows read-only, other arrays writable."""
         return [_fitted(kind, value) for kind, value in zip(self._kinds, arguments, strict=True)]
 
 
 def _in_folder(function: Callable[..., Any], folder: Path) -> Callable[..., Any]:
-    """Return a copy of a function that seems to stand in a file in the folder: beside that file Numba keeps machine code."""
+    """Return a copy of a function that appears to be defined in a file in the folder.
+
+    Numba keeps machine code beside that file.
+    """
     file = folder / f"{function.__name__}.py"
-    if not file.is_file():  # whose time and size Numba compares
+    if not file.is_file():  # Numba compares its time and size
         file.touch()
     code = function.__code__.replace(co_filename=str(file))
     return FunctionType(code, function.__globals__, function.__name__)

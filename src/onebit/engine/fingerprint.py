@@ -1,9 +1,10 @@
-"""What machine code depends on: every plain function and constant that a function reaches by its global names, and what compiles them.
+"""Find everything that machine code depends on: functions, constants and the tools that compile them.
 
-Two uses. Numba compiles a plain function only if it is announced, so everything a rule calls is announced, and rule files need
-no decorators. And a cache is stale when anything reachable has changed, so its name is a hash of all of it: of the code as
-loaded, not of files on disk, which may have been edited since. What compiles (versions, settings, the processor) is part of the hash, and
-is found without importing the compiler.
+This has two uses. Numba compiles a plain function only if it has been registered, so every function that a rule
+reaches by its global names is registered, and rule files need no decorators. And cached code is stale when anything
+reachable has changed, so its name is a hash of all of it: of the code as loaded, not of the files on disk, which may
+have been edited since. The hash includes what compiles the code (versions, settings, the processor), which is
+determined without importing the compiler.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from onebit.engine.machine_code import host
 
 
 def reach(functions: Iterable[Callable[..., Any]], beyond: Container[Any] = ()) -> list[types.FunctionType]:
-    """The given functions and all plain functions that they use, directly or not, each once; none of those `beyond`."""
+    """Return these functions and all plain functions they use, directly or not, each once.
+
+    Functions in `beyond` are left out, and so is what only they use.
+    """
     found: dict[int, types.FunctionType] = {}
     waiting = [function for function in functions if isinstance(function, types.FunctionType)]
     while waiting:
@@ -39,7 +43,7 @@ def reach(functions: Iterable[Callable[..., Any]], beyond: Container[Any] = ()) 
 
 
 def fingerprint(functions: Iterable[Callable[..., Any]], beyond: Container[Any], *facts: object) -> str:
-    """A hash of the code of all that these functions reach, of the constants they use, and of further facts."""
+    """Return a hash of all code that these functions reach, of the constants it uses, and of `facts`."""
     digest = hashlib.sha256(repr(facts).encode())
     parts = []
     for function in reach(functions, beyond):
@@ -62,7 +66,10 @@ def _names(code: types.CodeType) -> Iterator[str]:
 
 
 def _globals_of(function: types.FunctionType) -> list[Any]:
-    """The objects behind the global names of a function, one attribute deep for modules other than the libraries'."""
+    """Return the objects that a function refers to by global names and closures.
+
+    For modules other than NumPy, math and Numba, this includes the attributes that the function uses.
+    """
     names = list(_names(function.__code__))
     used = [function.__globals__[name] for name in names if name in function.__globals__]
     for module in [thing for thing in used if isinstance(thing, types.ModuleType)]:
@@ -73,12 +80,12 @@ def _globals_of(function: types.FunctionType) -> list[Any]:
 
 
 def code_of(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """What a function does, without where it stands."""
+    """Return what a function does, independent of where it is defined."""
     return code_in(function.__code__)
 
 
 def code_in(code: types.CodeType) -> tuple[Any, ...]:
-    """What compiled Python does, and what the functions within it do."""
+    """Return the contents of a code object and of the functions nested in it."""
     constants = tuple(map(_constant, code.co_consts))
     return code.co_code, code.co_names, code.co_varnames, constants
 
@@ -86,7 +93,9 @@ def code_in(code: types.CodeType) -> tuple[Any, ...]:
 def _constant(one: Any) -> Any:
     if isinstance(one, types.CodeType):
         return code_in(one)
-    return sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one)  # whose order is another in each process
+    return (
+        sorted(map(repr, one)) if isinstance(one, frozenset) else repr(one)
+    )  # the order of a set differs between processes
 
 
 def _describe(thing: Any) -> str:
@@ -100,9 +109,9 @@ def _describe(thing: Any) -> str:
 
 # The versions of Numba whose internals the engine knows; docs/reference/dependencies.md names these.
 FIRST_KNOWN, FIRST_UNKNOWN = (0, 63), (0, 69)
-_PLAIN = "ONEBIT_PLAIN_NUMBA"  # set to 1, for tests: as with a version that is not known
+_PLAIN = "ONEBIT_PLAIN_NUMBA"  # set to 1 in tests to act as with an unknown version
 
-# All that has a hand in it. They import the compiler, so they are read and not imported.
+# The modules that take part in compiling. They import the compiler, so their code is read without importing them.
 _MODULES = (
     "compile",
     "lane_code",
@@ -114,12 +123,12 @@ _MODULES = (
     "shortcuts",
     "arguments",
 )
-_SETTINGS = ".numba_config.yaml"  # which Numba reads in the folder where a process was started
+_SETTINGS = ".numba_config.yaml"  # Numba reads it from the folder in which a process was started
 _OF_OTHER_THINGS = ("NUMBA_CACHE_DIR", "NUMBA_NUM_THREADS", "NUMBA_THREADING_LAYER", "NUMBA_CUDA_")
 
 
 def toolchain() -> tuple[object, ...]:
-    """The versions, the code, the settings and the processor that machine code depends on."""
+    """Return the versions, code, settings and processor that machine code depends on."""
     return (*_versions(), knows_numba(), _settings(), host())
 
 
@@ -132,13 +141,13 @@ def _versions() -> tuple[object, ...]:
 
 
 def _code_of(name: str) -> Any:
-    """The code of a module, which need not be imported for that."""
+    """Return the code of a module without importing it."""
     loader: Any = getattr(find_spec(name), "loader", None)
     return code_in(loader.get_code(name))
 
 
 def knows_numba() -> bool:
-    """Return True if the installed Numba is a version whose internals the engine knows, and may use."""
+    """Return True if the engine knows the internals of the installed Numba version and may use them."""
     if os.environ.get(_PLAIN) == "1":
         return False
     return FIRST_KNOWN <= tuple(map(int, re.findall(r"\d+", numba_version())[:2])) < FIRST_UNKNOWN
@@ -146,7 +155,7 @@ def knows_numba() -> bool:
 
 @cache
 def numba_version() -> str:
-    """Return the version of Numba: from the file where it says so, or by importing it."""
+    """Return the version of the installed Numba, if possible without importing it."""
     package = find_spec("numba")
     path = Path(package.origin or "").with_name("_version.py") if package else None
     text = path.read_text() if path is not None and path.is_file() else ""
@@ -159,7 +168,7 @@ def numba_version() -> str:
 
 
 def _settings() -> tuple[object, ...]:
-    """How Numba was told to compile, by the environment or by a file."""
+    """Return the settings for Numba in the environment and in its configuration file."""
     names = (name for name in os.environ if name.startswith("NUMBA_") and not name.startswith(_OF_OTHER_THINGS))
     said = sorted((name, os.environ[name]) for name in names)
     file = Path(_SETTINGS)
@@ -167,7 +176,7 @@ def _settings() -> tuple[object, ...]:
 
 
 def is_switched_off() -> bool:
-    """Whether Numba was asked not to compile: how its users look into compiled functions with a debugger."""
+    """Return True if Numba was asked not to compile, as its users do to debug compiled functions."""
     if not any(_settings()):
         return False
     from numba import config

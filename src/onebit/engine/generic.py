@@ -1,7 +1,7 @@
-"""The names under which the loop calls whatever rule and space it was given.
+"""The generic functions through which the loop calls whatever rule and space it is given.
 
-Called from Python they look up the rule or space by the type of the record; when compiled, they are resolved on that type
-(`engine.overloads`), so that the loop is one function and a call costs nothing.
+Called from Python, they look up the rule or space by the type of the record. When compiled, they are resolved on that
+type (`engine.overloads`), so the loop is one function and a call costs nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from onebit.spaces import (
 )
 from onebit.spaces import space as common
 
-REFRESH = 4096  # so many feedbacks pass before ||W||^2 is summed afresh
+REFRESH = 4096  # feedbacks between two times that ||W||^2 is summed afresh
 
 SPACES: dict[type[Any], ModuleType] = {
     dense.Dense: dense,
@@ -41,7 +41,7 @@ SPACES: dict[type[Any], ModuleType] = {
 }
 
 
-# --- of the rule ------------------------------------------------------------------------------------------------------
+# --- functions of the rule --------------------------------------------------------------------------------------------
 
 
 def decide(params: Any, given: RuleInput) -> Choice:
@@ -66,36 +66,36 @@ def teach(params: Any, given: RuleInput, label: int, step: Vector) -> float:
 
 
 def surety(params: Any, given: RuleInput, label: int) -> float:
-    """Return how sure the rule is of a label, on a scale of its own."""
+    """Return how sure the rule is of a label, on the rule's own scale."""
     return float(_of_rule(params, "surety")(params, given, label))
 
 
 def narrowed(params: Any, count: int) -> Any:
-    """Return the rule's record for so many candidates."""
+    """Return the rule's record for this number of candidates."""
     return _of_rule(params, "narrowed")(params, count)
 
 
 def gather(params: Any, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """Write the scores of the candidates as the rule is given them."""
+    """Write the scores of the candidates in the form that the rule expects."""
     _of_rule(params, "gather")(params, scores, candidates, out)
 
 
 def scatter(params: Any, step: Vector, candidates: Labels, out: Vector) -> None:
-    """Write the rule's step for the candidates among all heads."""
+    """Write the rule's step for the candidates into the step for all heads."""
     _of_rule(params, "scatter")(params, step, candidates, out)
 
 
 def follow(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
-    """Keep what the rule asks for beside the weights after W <- scale * W + step (x) x: ||W||^2, or nothing."""
+    """Update what the rule needs beside the weights after W <- scale * W + step (x) x: ||W||^2 or nothing."""
     _of_rule(params, "follow")(params, space, given, step, scale)
 
 
 def follow_nothing(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
-    """Do nothing, for the rules that do not ask."""
+    """Do nothing, for rules that do not need ||W||^2."""
 
 
 def follow_norm(params: Any, space: Any, given: RuleInput, step: Vector, scale: float) -> None:
-    """Move ||W||^2 by what was added; now and then sum it afresh."""
+    """Update ||W||^2 after a step; now and then sum it afresh."""
     memory = given.memory
     added = added_norm(given.scores, given.scores.shape[0], given.sq_norm, step, scale)
     memory[NORM] = max(0.0, scale * scale * memory[NORM] + added + moved(space))
@@ -104,7 +104,7 @@ def follow_norm(params: Any, space: Any, given: RuleInput, step: Vector, scale: 
 
 
 def added_norm(scores: Vector, heads: int, sq_norm: float, step: Vector, scale: float) -> float:
-    """What a step adds to scale^2 ||W||^2."""
+    """Return what a step adds to scale^2 ||W||^2."""
     added = 0.0
     for head in range(heads):
         added += step[head] * (2.0 * scale * scores[head] + sq_norm * step[head])
@@ -112,26 +112,32 @@ def added_norm(scores: Vector, heads: int, sq_norm: float, step: Vector, scale: 
 
 
 def play_and_learn(params: Any, given: RuleInput, label: int, step: Vector) -> float:
-    """For a rule with bandit feedback and no step for known labels: what it learns from playing, and hearing about that."""
+    """Teach a bandit rule that has no step for known labels: let it play, and tell it if it was right.
+
+    Return the scale of the weights.
+    """
     choice = decide(params, given)
     return learn(params, learning_from(given, choice, label), choice, label if choice.label == label else -1, step)
 
 
 def play_and_see(params: Any, given: RuleInput, label: int, step: Vector) -> float:
-    """For a rule with full information: its own step, since it sees the label anyway."""
+    """Teach a full-information rule by its own step, since it sees the label anyway.
+
+    Return the scale of the weights.
+    """
     choice = decide(params, given)
     return learn(params, learning_from(given, choice, label), choice, label, step)
 
 
 def learning_from(given: RuleInput, choice: Choice, label: int) -> RuleInput:
-    """The same round with the draws of learning in place of those of deciding, and what the choice was worth."""
+    """Return the same round with the draws for learning, and the reward of the choice."""
     later, reward = Draws(given.draws.key, given.draws.id, TAUGHT), 1.0 if choice.label == label else 0.0
     return RuleInput(
         given.memory, given.scores, given.sq_norm, later, given.work, reward, given.candidates, given.complete
     )
 
 
-# What each of these names means for a rule.
+# The function that each of these names stands for, given a rule.
 RULE_FUNCTIONS: dict[str, Callable[[Rule], Callable[..., Any]]] = {
     **{name: attrgetter(name) for name in ("decide", "learn", "probabilities")},
     "teach": lambda rule: rule.teach or (play_and_see if rule.full_information is True else play_and_learn),
@@ -147,11 +153,11 @@ def _of_rule(params: Any, name: str) -> Any:
     return RULE_FUNCTIONS[name](known[type(params)])
 
 
-# --- of the space -----------------------------------------------------------------------------------------------------
+# --- functions of the space -------------------------------------------------------------------------------------------
 
 
 def space_function(space: type[Any], name: str) -> Any:
-    """Return what a generic name means for a space: a function of its module, else the common one, else None."""
+    """Return a space's version of a generic function: its module's own, else the common one, else None."""
     return getattr(SPACES[space], name, None) or getattr(common, name, None)
 
 
@@ -165,12 +171,12 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
 
 
 def hope(space: Any, scores: Vector, candidates: Labels) -> None:
-    """Write what classes may be worth at best, in a space that works it out only where a decision is to be made."""
+    """Write optimistic values of the classes, in spaces that compute them only for decisions."""
     _of_space(space, "hope")(space, scores, candidates)
 
 
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
-    """Take the space's step along one row."""
+    """Update the space by a step along one row."""
     _of_space(space, "absorb")(space, rows, row, coefficients, scale)
 
 
@@ -180,10 +186,10 @@ def needs_room(space: Any, rows: Any, row: int) -> bool:
 
 
 def moved(space: Any) -> float:
-    """Return how ||W||^2 changed in the last step beside what the step itself added."""
+    """Return by how much the last step changed ||W||^2, apart from what the step itself added."""
     return float(_of_space(space, "moved")(space))
 
 
 def refresh_norm(space: Any, kept: float) -> float:
-    """Return ||W||^2, summed afresh where that is cheap."""
+    """Return ||W||^2, summed afresh where that is cheap, else `kept`."""
     return float(_of_space(space, "refresh_norm")(space, kept))

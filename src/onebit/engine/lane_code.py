@@ -1,4 +1,4 @@
-"""The machine code of `engine.lanes`: vectors of LLVM's. Importing this tells Numba of them."""
+"""The machine code of `engine.lanes`, in LLVM vectors; importing this registers it with Numba."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _lowers: Callable[..., Callable[[Lowering], Lowering]] = lower_builtin
 
 
 class Lanes(types.Type):
-    """The type of lanes of numbers."""
+    """The Numba type of a vector of numbers."""
 
     def __init__(self, dtype: Any) -> None:
         self.dtype = dtype
@@ -31,13 +31,13 @@ class Lanes(types.Type):
 
 @register_model(Lanes)
 class LanesModel(models.PrimitiveModel):  # type: ignore[misc]
-    """Lanes are a vector."""
+    """The data model of lanes: an LLVM vector."""
 
     def __init__(self, manager: Any, kind: Lanes) -> None:
         super().__init__(manager, kind, ir.VectorType(manager.lookup(kind.dtype).get_value_type(), LANES))
 
 
-# The types of what each operation takes and gives, by the types of its arguments.
+# The signature of each operation, given the types of its arguments.
 _SIGNATURES: dict[Callable[..., Any], Callable[..., Any]] = {
     lanes.load: lambda array, index: signature(Lanes(array.dtype), array, types.intp),
     lanes.put: lambda array, index, value: signature(types.none, array, types.intp, Lanes(array.dtype)),
@@ -50,7 +50,7 @@ _SIGNATURES: dict[Callable[..., Any], Callable[..., Any]] = {
 
 
 def _announce(function: Callable[..., Any], types_of: Callable[..., Any]) -> None:
-    """Tell Numba the types of an operation."""
+    """Register the type signature of an operation with Numba."""
 
     class Template(AbstractTemplate):  # type: ignore[misc]
         def generic(self, args: Any, kws: Any) -> Any:
@@ -64,14 +64,14 @@ for _function, _types_of in _SIGNATURES.items():
 
 
 def _place(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
-    """Where the numbers of an array from an index on are, as a vector."""
+    """Return a pointer to a vector of the array's numbers that begins at an index."""
     vector = ir.VectorType(context.get_value_type(kind.dtype), LANES)
     data = context.make_array(kind)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index], inbounds=True), vector.as_pointer())
 
 
 def _aligned(kind: Any) -> int:
-    """As an array of numbers is, and not as a vector would be."""
+    """Return the alignment of an array's numbers in bytes, which is less than that of a vector."""
     return int(kind.dtype.bitwidth) // 8
 
 
@@ -114,9 +114,11 @@ def _total(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @_lowers(lanes.totals, UniTuple, UniTuple)
 def _totals(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    """Halves of two vectors are added, which leaves half as many vectors, until there is one."""
+    """Sum 16 vectors by adding halves of pairs, halving the number of vectors until one is left."""
     vectors = [vector for eight in args for vector in cgutils.unpack_tuple(builder, eight)]
-    found = [[source] * LANES for source in range(LANES)]  # whose sum a lane will have a part of
+    found = [
+        [source] * LANES for source in range(LANES)
+    ]  # for each vector, the source vector that each lane belongs to
     while len(vectors) > 1:
         half = len(vectors) // 2
         low = [
@@ -130,5 +132,5 @@ def _totals(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _chosen(builder: Any, one: Any, other: Any, places: Sequence[int]) -> Any:
-    """Some of the numbers in two vectors."""
+    """Return a vector of some of the numbers in two vectors."""
     return builder.shuffle_vector(one, other, ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(places)))

@@ -1,10 +1,11 @@
-"""Sixteen numbers at a time: what loops are written with where the compiler, left to itself, would not do them in whole vectors.
+"""Sixteen numbers at a time, for loops that the compiler by itself would not fully vectorise.
 
-It does a plain loop in vectors only after it has looked, each time, whether the arrays overlap, and does what is left over one by one. Here arrays
-are read and written in lanes of sixteen, which is a register in single precision, and sums stay in registers until they are written. An
-array has room for whole lanes. Indices count its numbers in the order of memory, whatever its shape, and are not tested.
+The compiler vectorises a plain loop only behind a run-time check that the arrays do not overlap, and does the
+remainder one by one. Here arrays are read and written in lanes of sixteen, which is one register in single precision,
+and sums stay in registers until they are written. Arrays must have room for whole lanes. Indices count an array's
+numbers in memory order, whatever its shape, and are not checked.
 
-In Python lanes are small arrays. What compiled code makes of them is in `engine.lane_code`.
+In Python, lanes are small arrays. Their compiled form is in `engine.lane_code`.
 """
 
 from __future__ import annotations
@@ -14,43 +15,43 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-LANES = 16  # a line of the cache in single precision
+LANES = 16  # a cache line in single precision
 Lanes = NDArray[Any]
 Eight = tuple[Lanes, Lanes, Lanes, Lanes, Lanes, Lanes, Lanes, Lanes]
 
 
 def load(array: NDArray[Any], index: int) -> Lanes:
-    """The numbers from an index on."""
+    """Return the 16 numbers of an array that begin at an index."""
     return array.reshape(-1)[index : index + LANES].copy()
 
 
 def put(array: NDArray[Any], index: int, lanes: Lanes) -> None:
-    """Write numbers from an index on."""
+    """Write lanes into an array from an index on."""
     array.reshape(-1)[index : index + LANES] = lanes
 
 
 def spread(number: Any) -> Lanes:
-    """The same number in all lanes."""
+    """Return the same number in all lanes."""
     return np.full(LANES, number)
 
 
 def plus(one: Lanes, other: Lanes) -> Lanes:
-    """Sums."""
+    """Return the sums of two lanes."""
     return one + other
 
 
 def fused(one: Lanes, other: Lanes, more: Lanes) -> Lanes:
-    """Products, plus something; rounded once where the machine can."""
+    """Return one * other + more, rounded once where the machine can."""
     return one * other + more
 
 
 def total(lanes: Lanes) -> Any:
-    """The sum of all lanes, in any order."""
+    """Return the sum of all lanes, added in any order."""
     return lanes.sum()
 
 
 def totals(first: Eight, second: Eight) -> Lanes:
-    """The sums of sixteen times sixteen lanes."""
+    """Return the sums of 16 vectors of 16 lanes each, as one vector."""
     half = len(first)
     sums = np.empty(2 * half, first[0].dtype)
     for place in range(half):

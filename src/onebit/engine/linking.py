@@ -1,14 +1,17 @@
-"""How the functions of a loop become one piece of machine code: each is lowered as a part, and machine code is made of the whole alone.
+"""Combine the functions of a loop into one piece of machine code.
 
-Numba optimises a function when it has lowered it, makes machine code of it, and copies its code into every function that calls it,
-where all of it is optimised again: once for each caller on the way up to the loop. Here a part waits as it was lowered. The loop, which
-alone is ever called from outside, takes in all parts that it reaches, each once, and is optimised with them.
+By default Numba optimises a function once it is lowered, makes machine code of it, and copies its code into every
+function that calls it, where all of it is optimised again: once for each caller on the way up to the loop. Here each
+function is kept as a part, in the form in which it was lowered. The loop, the only function called from outside,
+links in all parts that it reaches, each once, and is optimised together with them.
 
-Most parts are put into their callers. Those of a package that says CALLED are called, being too much to optimise as one function.
+Most parts are inlined into their callers. Those of a package that sets CALLED are called instead, since they are too
+large to optimise as one function.
 
-Sums of a part that may be summed in any order (`fastmath`) would come out otherwise, in their last bits, if they were optimised in
-the midst of the loop. So such a part is optimised by itself first, as Numba does, unless it is called. One whose sums are to be taken in order is
-too, since there only several sums can be taken at a time, in place of several terms of one: for that LLVM has a pass that Numba leaves out.
+Sums of a part that may be taken in any order (`fastmath`) would differ in their last bits if they were optimised
+inside the loop. So such a part is first optimised by itself, as Numba does, unless it is called. So is a part whose
+sums must be taken in order: there, LLVM can only compute several sums at a time, not several terms of one sum, and it
+has a pass for that which Numba leaves out.
 """
 
 from __future__ import annotations
@@ -28,26 +31,26 @@ from numba.core.targetconfig import ConfigStack
 from onebit.engine.native_entry import NativeLoweringWithEntry
 from onebit.engine.shortcuts import few_passes
 
-_OF_PYTHON = ("Py", "_Py", "NRT_")  # what functions that make objects are called
+_OF_PYTHON = ("Py", "_Py", "NRT_")  # prefixes of functions that need Python
 
 
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a function that others call, optimised by itself: no machine code is made of it."""
+    """The code of a function that others call, optimised by itself but not made into machine code."""
 
     @property
     def codegen(self) -> Any:
-        """Whom Numba tells a function's environment."""
+        """The object that Numba tells about a function's environment: this library itself."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Forget an environment, which code needs to make Python's objects: a part makes none."""
+        """Ignore an environment: code needs it only to create Python objects, which a part never does."""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        """Take what was lowered."""
+        """Add a lowered module, to be inlined into its callers."""
         super().add_ir_module(_inlined(ir_module))
 
     def _finalize_final_module(self) -> None:
-        """What is left to be done where a function is not to be executed."""
+        """Mark the library as finished; nothing else is left to do for code that is not executed."""
         self._finalized = True
 
 
@@ -55,13 +58,13 @@ class InOrderPartLibrary(PartLibrary):
     """The code of a part whose sums are taken in the order in which they are written."""
 
     def _optimize_final_module(self) -> None:
-        """Optimise once, and take sums that are alike side by side."""
+        """Optimise once, computing similar sums side by side."""
         passes, builder = self._codegen._module_pass_manager(slp_vectorize=True)
         passes.run(self._final_module, builder)
 
 
 class RawPartLibrary(PartLibrary):
-    """The code of a function that others call, as it was lowered: text, until a loop takes it in."""
+    """The code of a function that others call, kept as text as it was lowered until a loop links it in."""
 
     def __init__(self, codegen: Any, name: str, *, called: bool) -> None:
         super().__init__(codegen, name)
@@ -69,15 +72,15 @@ class RawPartLibrary(PartLibrary):
         self.text = ""
 
     def add_ir_module(self, ir_module: ir.Module) -> None:
-        """Take what was lowered."""
+        """Keep a lowered module as text."""
         self.text = normalize_ir_text(str(ir_module if self.called else _inlined(ir_module)))
 
     def finalize(self) -> None:
-        """There is nothing to do before a loop takes it in."""
+        """Mark the library as finished; work starts only when a loop links it in."""
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
-        """The part and all that it reaches, for what is optimised by itself."""
+        """Return the part and all that it reaches, for parts that are optimised by themselves."""
         if self._shared_module is None:
             self._final_module = llvm.parse_assembly(self.text)
             _take_in(self._final_module, self._linking_libraries)
@@ -85,35 +88,35 @@ class RawPartLibrary(PartLibrary):
 
 
 class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a loop and of all that it reaches: machine code is made of it and kept, and not executed by Numba."""
+    """The code of a loop and all that it reaches; its machine code is kept, not executed by Numba."""
 
     machine_code = b""
 
     @property
     def codegen(self) -> Any:
-        """Whom Numba tells a function's environment."""
+        """The object that Numba tells about a function's environment: this library itself."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Forget an environment, as a part does."""
+        """Ignore an environment, as parts do."""
 
     def finalize(self) -> None:
-        """Take in every part, and optimise."""
+        """Link in every part and optimise the whole."""
         _take_in(self._final_module, self._linking_libraries)
         self._linking_libraries.clear()
         super().finalize()
 
     def add_llvm_module(self, module: Any) -> None:
-        """Take what was lowered: it is optimised with the parts, and need not be before."""
+        """Add a lowered module without optimising it; it is optimised together with the parts."""
         self._final_module.link_in(module)
 
     def _optimize_final_module(self) -> None:
-        """Optimise once. Numba does it twice, for the counts of references, of which there are none."""
+        """Optimise once; Numba does it twice to remove reference counts, of which there are none."""
         passes, builder = self._codegen._module_pass_manager()
         passes.run(self._final_module, builder)
 
     def _finalize_final_module(self) -> None:
-        """Make machine code."""
+        """Generate machine code; raise LoweringError if it would call Python."""
         asked = [
             one.name for one in self._final_module.functions if one.is_declaration and one.name.startswith(_OF_PYTHON)
         ]
@@ -123,13 +126,13 @@ class LoopLibrary(JITCodeLibrary):  # type: ignore[misc]
         self._finalized = True
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Nowhere: Numba calls nothing of it."""
+        """Return 0, as Numba never calls the code."""
         self._ensure_finalized()
         return 0
 
 
 def _inlined(module: ir.Module) -> ir.Module:
-    """A module whose functions are put into whatever calls them."""
+    """Mark the functions of a module as always inlined, and return it."""
     for function in module.functions:
         if not function.is_declaration:
             function.attributes.add("alwaysinline")
@@ -137,7 +140,10 @@ def _inlined(module: ir.Module) -> ir.Module:
 
 
 def _take_in(module: Any, libraries: Iterable[Any]) -> None:
-    """Link what libraries reach into a module, callers before what they call: of what is not called nothing is taken."""
+    """Link everything that libraries reach into a module, callers first.
+
+    Callers come first so that functions nobody calls are left out.
+    """
     found: dict[Any, None] = {}
     waiting = list(libraries)
     while waiting:
@@ -148,7 +154,7 @@ def _take_in(module: Any, libraries: Iterable[Any]) -> None:
                 taken = llvm.parse_assembly(library.text)
                 for function in taken.functions:
                     if not function.is_declaration and function.linkage == llvm.Linkage.external:
-                        function.linkage = "linkonce_odr"  # where several modules have it, it is the same
+                        function.linkage = "linkonce_odr"  # several modules may define it, identically
                 module.link_in(taken)
                 waiting.extend(library._linking_libraries)
             else:
@@ -159,7 +165,7 @@ class PartCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler, for a part."""
 
     def define_pipelines(self) -> Any:
-        """The usual passes, into a library of its own kind."""
+        """Return the compiler passes, and choose the kind of library that the part goes into."""
         _hand_down_alike()
         codegen, function = self.state.targetctx.codegen(), self.state.func_id.func
         sums = self.state.flags.fastmath
@@ -176,20 +182,20 @@ class LoopCompiler(Compiler):  # type: ignore[misc]
     """Numba's compiler, for a loop."""
 
     def define_pipelines(self) -> Any:
-        """Few passes, with an entry in the place of Numba's wrapper, into a library of its own kind."""
+        """Return few passes, with the native entry in place of Numba's wrapper, into a loop library."""
         _hand_down_alike()
         self.state.library = LoopLibrary(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
         return [few_passes(NativeLoweringWithEntry)]
 
 
 def _hand_down_alike() -> None:
-    """Let what is compiled for one caller do for the next: Numba compiles it again where the caller's options are others."""
+    """Drop caller options that do not affect callees, so that Numba compiles a callee only once."""
     handed_down = ConfigStack().top()
-    for option in ("release_gil", "no_cfunc_wrapper", "no_cpython_wrapper"):  # which say nothing of what is called
+    for option in ("release_gil", "no_cfunc_wrapper", "no_cpython_wrapper"):  # these options do not affect callees
         handed_down.discard(option)
 
 
 def is_called(thing: Callable[..., Any]) -> bool:
-    """Whether a part is called where others are put into their callers; of a space, whether its parts are."""
+    """Return True if a function, or a space's functions, are called rather than inlined."""
     package = sys.modules.get(thing.__module__.rpartition(".")[0])
     return bool(getattr(package, "CALLED", False))

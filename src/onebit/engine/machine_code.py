@@ -1,6 +1,6 @@
-"""Machine code as it is kept and called: an object file with one entry, which takes the words of its arguments.
+"""Load and call machine code: an object file whose one entry takes the words of its arguments.
 
-LLVM alone loads it. So a process that finds all its loops in the cache never imports the compiler.
+Only LLVM is needed to load it, so a process that finds all its loops in the cache never imports the compiler.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from onebit.engine.arguments import NOTHING_KEPT, packer, word_of
 from onebit.errors import OnebitError
 
 ENTRY = "onebit_entry"
-# What no loop answers: something was raised in it; an array has not as many axes as it should.
+# Return values that no loop uses: an exception was raised; an array has an unexpected number of axes.
 FAILED, MISFIT = -(2**63), 1 - 2**63
 
-_Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)  # which lets other threads run meanwhile
+_Entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)  # ctypes releases the GIL, so that other threads can run
 
 
 class CompiledLoop:
-    """A loop in machine code, called like the function that it was made of."""
+    """A loop in machine code, called like the original function."""
 
     __slots__ = ("_engine", "enter", "names", "pack", "prototype", "title")
 
     def __init__(self, code: bytes, title: str, names: Sequence[str], prototype: Sequence[Any]) -> None:
         self.title, self.names, self.prototype = title, names, prototype
-        self._engine = _loaded(code)  # the code is there as long as its engine
+        self._engine = _loaded(code)  # the code is freed with its engine
         self.enter = _Entry(self._engine.get_function_address(ENTRY))
         self.pack: Callable[..., bytes] = packer(names, prototype)
 
@@ -47,7 +47,7 @@ def _explained(answer: int, title: str) -> str:
 
 
 def _loaded(code: bytes) -> Any:
-    """An engine of LLVM that has loaded an object file."""
+    """Return an LLVM execution engine that has loaded an object file."""
     import llvmlite.binding as llvm
 
     llvm.initialize_native_target()
@@ -60,7 +60,7 @@ def _loaded(code: bytes) -> Any:
 
 
 def host() -> tuple[str, str, str]:
-    """The processor that machine code is made for: the kind of machine, its name and what it can do."""
+    """Return the processor that machine code is compiled for: target triple, name and features."""
     import llvmlite.binding as llvm
 
     return llvm.get_process_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()

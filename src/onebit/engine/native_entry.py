@@ -1,8 +1,9 @@
-"""How machine code takes its arguments from words (`engine.arguments`), in the place of the wrapper that Numba would write for Python.
+"""The entry point of machine code: it unpacks arguments from words, in place of Numba's wrapper.
 
-Numba's own asks Python for every part of every argument: for the space of `auto`, which is a hundred arrays, that was a tenth of all there was to
-compile. Behind the words of the arguments there are two more: an address at which a space that is handed over by reference is kept from call to
-call, or 0, and whether it has been written there. To take a hundred arrays apart for every row takes longer than a small round.
+Numba's own wrapper asks Python for every part of every argument; for the space of `auto`, which has a hundred arrays,
+that was a tenth of all the code to compile. The words of the arguments (`engine.arguments`) are followed by two more:
+the address at which a space passed by reference is kept from call to call, or 0, and whether it has been written
+there. Unpacking a hundred arrays for every row would take longer than a small round.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _WORD, _BYTE, _INT = ir.IntType(64), ir.IntType(8), ir.IntType(32)
 
 
 class LoweringWithEntry(ShortLowering):
-    """The lowering of a loop, which writes the entry where it would write a wrapper."""
+    """The lowering of a loop, which writes the native entry instead of Numba's wrapper."""
 
     def create_cpython_wrapper(self, release_gil: bool = False) -> None:
         module = self.library.create_ir_module(ENTRY)
@@ -46,7 +47,7 @@ class LoweringWithEntry(ShortLowering):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class NativeLoweringWithEntry(NativeShortLowering):
-    """The pass that lowers a loop."""
+    """The compiler pass that lowers a loop."""
 
     @property
     def lowering_class(self) -> type[ShortLowering]:
@@ -54,7 +55,7 @@ class NativeLoweringWithEntry(NativeShortLowering):
 
 
 class _GivenWords:
-    """The words, taken one after the other."""
+    """A reader of argument words, which consumes them one after the other."""
 
     def __init__(self, context: Any, builder: Any, words: Any, count: int) -> None:
         self._context, self._builder, self._words = context, builder, words
@@ -63,14 +64,14 @@ class _GivenWords:
         self._keeps = builder.icmp_unsigned("!=", self._room, _WORD(0))
         self.first = builder.icmp_unsigned(
             "==", builder.load(self._written), _WORD(0)
-        )  # nothing was kept by a call before
+        )  # no earlier call has kept the space
 
     def note_kept(self) -> None:
         with self._builder.if_then(self._keeps):
             self._builder.store(_WORD(1), self._written)
 
     def fit(self, kinds: Iterable[Any]) -> Any:
-        """Whether all arrays have as many axes as they should."""
+        """Return a flag in generated code: whether all arrays have the expected number of axes."""
         fits = ir.IntType(1)(1)
         for index, kind in enumerate(_leaves(kinds)):
             if isinstance(kind, Array):
@@ -79,7 +80,7 @@ class _GivenWords:
         return fits
 
     def value(self, kind: Any) -> Any:
-        """The next argument, as compiled code hands it over."""
+        """Return the next argument in the form in which compiled code passes it."""
         if isinstance(kind, Reference):
             here = cgutils.alloca_once(self._builder, self._context.get_value_type(kind.value))
             there = self._builder.inttoptr(self._room, here.type)
@@ -97,7 +98,7 @@ class _GivenWords:
         return self._builder.bitcast(self._next(), form)
 
     def _write(self, kind: Any, place: Any) -> None:
-        """Write a tuple field by field: as one value it would be far more for LLVM to look at."""
+        """Write a tuple field by field; as a single value it would be far more work for LLVM."""
         for index, part in enumerate(kind):
             where = cgutils.gep_inbounds(self._builder, place, 0, index)
             if isinstance(part, BaseTuple):
@@ -112,7 +113,10 @@ class _GivenWords:
         return _array_in(self._context, self._builder, kind, self._record(self._taken - 1))
 
     def _write_array(self, kind: Any, place: Any) -> None:
-        """Write an array, in a function for all that are alike: where `auto` has its arrays written in one piece, LLVM is at that for a second."""
+        """Write an array by calling a function that is shared by all arrays of its kind.
+
+        If all arrays of `auto` were written inline, LLVM would take a second longer.
+        """
         module, name = self._builder.module, f"{ENTRY}_array_{kind.ndim}_{_itemsize(self._context, kind)}"
         writer = module.globals.get(name)
         if writer is None:
@@ -139,7 +143,7 @@ class _GivenWords:
 
 
 def _array_in(context: Any, builder: Any, kind: Any, record: Any, place: Any = None) -> Any:
-    """An array from NumPy's record of it, of which nobody counts references."""
+    """Return an array built from NumPy's record of it, without reference counting."""
     array = context.make_array(kind)(context, builder, ref=place)
     array.meminfo = cgutils.get_null_value(array.meminfo.type)
     array.parent = cgutils.get_null_value(array.parent.type)
@@ -154,12 +158,12 @@ def _array_in(context: Any, builder: Any, kind: Any, record: Any, place: Any = N
 
 @cache
 def _itemsize(context: Any, kind: Any) -> int:
-    """How many bytes an element takes; LLVM makes a module to find out."""
+    """Return the size of an element in bytes; cached, since LLVM creates a module to find out."""
     return int(context.get_abi_sizeof(context.get_data_type(kind.dtype)))
 
 
 def _numbers(builder: Any, record: Any, offset: int, count: int) -> list[Any]:
-    """The numbers that a field of a record points to, one for each axis."""
+    """Load the numbers that a field of an array's record points to, one for each axis."""
     first = builder.load(_field(builder, record, offset, _WORD.as_pointer()))
     return [builder.load(builder.gep(first, [_WORD(axis)])) for axis in range(count)]
 
@@ -174,5 +178,5 @@ def _leaves(kinds: Iterable[Any]) -> Iterator[Any]:
 
 
 def _field(builder: Any, record: Any, offset: int, form: Any) -> Any:
-    """The address of a field of a record."""
+    """Return the address of a field of a record."""
     return builder.bitcast(builder.gep(record, [_WORD(offset)]), form.as_pointer())

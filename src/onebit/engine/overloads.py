@@ -1,6 +1,6 @@
-"""What Numba is told of the functions of a loop: whose function a generic name means, and how each is compiled.
+"""Tell Numba which function each generic name stands for, and how each function is compiled.
 
-`engine.generic` has the names. Numba is imported where something is to be compiled.
+The generic names are in `engine.generic`. Numba is imported only where something must be compiled.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from onebit.engine.lanes import OPERATIONS
 from onebit.engine.stream import stream
 from onebit.spaces import kernel
 
-# Reductions may be summed in any order and use fused multiply-add; anything more would delete the tests for NaN.
+# Sums may be taken in any order and use fused multiply-add; more would remove the checks for NaN.
 FAST = {"reassoc", "contract"}
-IN_ORDER = {"contract"}  # for the functions of a space whose module names them in IN_ORDER
-# Nothing in a loop allocates, so counting references, which takes a seventh of a round, is switched off.
+IN_ORDER = {"contract"}  # for functions that the space's module lists in IN_ORDER
+# Nothing in a loop allocates, so reference counting, which takes a seventh of a round, is switched off.
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
-# What a part says of itself: Python never calls it.
+# Options of a part, which Python never calls.
 PART_OPTIONS: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True, "no_cpython_wrapper": True}
 
 _GENERIC_RULE = tuple(getattr(generic, name) for name in generic.RULE_FUNCTIONS)
@@ -29,7 +29,7 @@ _GENERIC_SPACE = (
     *(generic.needs_room, generic.moved, generic.refresh_norm),
     *(kernel.squared_length, kernel.dots, kernel.dots_among, kernel.same, kernel.store),
 )
-GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so never looked into
+GENERIC = (*_GENERIC_RULE, *_GENERIC_SPACE)  # dispatched on a type, so not followed when looking for what is used
 
 _announced: set[Callable[..., Any]] = set()
 
@@ -47,7 +47,7 @@ def space_functions(space: type[Any]) -> list[Callable[..., Any]]:
 
 
 def announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
-    """Tell Numba about every plain function that this pair reaches, and once about the generic names."""
+    """Register every plain function that this pair reaches with Numba, and once the generic names."""
     from numba.extending import overload, register_jitable
 
     parts: dict[str, Any] = {"error_model": OPTIONS["error_model"]}
@@ -71,7 +71,7 @@ def announce(rule: Rule, space: type[Any], loop: Callable[..., int]) -> None:
 
 
 def _space_resolver(function: Callable[..., Any], in_order: bool) -> Callable[..., Any]:
-    """Return what Numba asks when it meets a generic name: the function of the space's type, if its sums are taken so."""
+    """Return a resolver that maps a generic name to the space's function, if its sum order matches."""
 
     def resolve(*arguments: Any) -> Callable[..., Any] | None:
         space = getattr(arguments[0], "instance_class", None)
@@ -83,12 +83,12 @@ def _space_resolver(function: Callable[..., Any], in_order: bool) -> Callable[..
 
 
 def orders(space: type[Any]) -> tuple[object, ...]:
-    """Return in which order the sums of a space are taken, for a fingerprint."""
+    """Return the order in which the sums of a space are taken, for a fingerprint."""
     return sorted(FAST), sorted(IN_ORDER), getattr(generic.SPACES[space], "IN_ORDER", ())
 
 
 def _rule_resolver(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the same for a name whose function is the rule's."""
+    """Return a resolver that maps a generic name to the rule's function."""
 
     def resolve(*arguments: Any) -> Callable[..., Any] | None:
         record = getattr(arguments[0], "instance_class", None)

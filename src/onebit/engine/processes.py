@@ -1,10 +1,10 @@
-"""Processes that compile: Numba compiles one thing at a time in each, and holds up everything else there for seconds.
+"""Processes that compile, since Numba compiles one thing at a time per process and blocks the rest.
 
     python -P -m onebit.engine.processes
 
-reads a pickled call from its standard input and makes it; what is compiled is left in the cache, from which whoever has asked loads it.
-With -P Python does not import code from the folder in which it is started, where anybody may have put some. A pool of
-`multiprocessing` would import the main module of the user's program again.
+reads a pickled call from standard input and makes it; the compiled code is left in the cache, from which the caller
+loads it. With -P Python does not import code from the folder in which it is started, where anybody may have put some.
+A pool of `multiprocessing` would import the main module of the user's program again.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ LONGEST_S = 600.0
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS and Windows
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 class CompilingProcesses:
-    """Starts a process for each call, at most `most` at a time (any number, where none is given).
+    """A starter of one process per call, at most `most` at a time (no limit if None).
 
-    In sessions of their own the processes do not hear of Ctrl-C, and end with all that they have started.
+    In sessions of their own, the processes do not receive Ctrl-C, and end with everything they have started.
     """
 
     def __init__(self, most: int | None = None, *, own_session: bool = True) -> None:
@@ -48,9 +48,10 @@ class CompilingProcesses:
         self.is_closed = False
 
     def call(self, function: Callable[..., Any], *arguments: Any, what: str) -> bool:
-        """Call a function of a module in another process, and wait; return False if it failed or was stopped.
+        """Call a function in another process and wait; return False if it failed or was stopped.
 
-        A failure is logged: the caller compiles `what` in this process, and finds out more if it fails there.
+        A failure is logged: the caller then compiles `what` in this process, and sees the error if it fails there
+        too.
         """
         with self._free:
             try:
@@ -65,14 +66,14 @@ class CompilingProcesses:
         return not why
 
     def close(self) -> None:
-        """End all processes, and start no others."""
+        """Kill all processes, and start no others."""
         with self._lock:
             self.is_closed = True
             for process in self._running:
                 self._kill(process)
 
     def _run(self, call: bytes) -> str:
-        """Return why a call failed, or nothing."""
+        """Return why a call failed, or an empty string if it succeeded."""
         with self._lock:
             if self.is_closed:
                 return "it was stopped"
@@ -84,7 +85,7 @@ class CompilingProcesses:
                 start_new_session=self._own_session,
             )
             self._running.add(process)
-        with process:  # which waits for it, and closes its pipes
+        with process:  # waits for the process and closes its pipes
             try:
                 _, errors = process.communicate(call, LONGEST_S)
             finally:
@@ -95,7 +96,7 @@ class CompilingProcesses:
         return (lines[-1] if lines else f"exit code {process.returncode}") if process.returncode else ""
 
     def _kill(self, process: subprocess.Popen[bytes]) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):  # nobody is left in its session
+        with contextlib.suppress(ProcessLookupError, PermissionError):  # the process or its session has ended already
             if self._own_session:
                 os.killpg(process.pid, signal.SIGKILL)
             else:

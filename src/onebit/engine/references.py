@@ -1,8 +1,9 @@
-"""Spaces as compiled code sees them: by reference.
+"""Numba types for spaces that compiled code receives by reference.
 
-To Numba a named tuple is a value: a call hands over every field of it, and of an array seven numbers. The space of `auto` is
-700 of them, and copying those from call to call was most of what there was to compile. Here a space is a pointer to its fields,
-and so is each named tuple within. They are read where they are used; nothing writes them while a loop runs, which the compiler is told.
+To Numba a named tuple is a value: a call passes every field of it, and seven numbers for each array. The space of
+`auto` has 700 numbers, and copying them from call to call was most of the work of compiling. Here a space is a
+pointer to its fields, and so is each named tuple within it. Fields are read where they are used; nothing writes them
+while a loop runs, and the compiler is told so.
 """
 
 from __future__ import annotations
@@ -19,39 +20,39 @@ from numba.extending import infer_getattr, lower_getattr_generic, models, regist
 
 
 class Reference(Type):
-    """The type of a named tuple that is handed over as a pointer to its fields."""
+    """The type of a named tuple that is passed as a pointer to its fields."""
 
     def __init__(self, value: Any) -> None:
         self.value = value  # the type of the named tuple itself
         self.instance_class = value.instance_class
-        # Names of functions are made of those of types, and the whole one is thousands of letters long.
+        # Function names include those of types, and the full name is thousands of characters long.
         mark = hashlib.sha256(str(value).encode()).hexdigest()[:12]
         super().__init__(f"{self.instance_class.__name__}Reference{mark}")
 
     @property
     def key(self) -> Any:
-        """What tells this type from others."""
+        """The value that distinguishes this type from others."""
         return self.value
 
     def __hash__(self) -> int:
-        """A hash that does not go through hundreds of fields; types of one name are one type."""
+        """Return a hash that does not visit hundreds of fields; types of one name are one type."""
         return hash(self.name)
 
     def field(self, name: str) -> Any:
-        """The type of a field, which is a reference where the field is a named tuple."""
+        """Return the type of a field, which is a reference if the field is a named tuple."""
         kind = self.value.types[self.value.fields.index(name)] if hasattr(self.value, "types") else self.value.dtype
         return Reference(kind) if isinstance(kind, BaseNamedTuple) else kind
 
 
 @register_model(Reference)
 class ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
-    """A reference is an address."""
+    """The data model of a reference: an address."""
 
     def __init__(self, manager: Any, kind: Reference) -> None:
         super().__init__(manager, kind, manager.lookup(kind.value).get_value_type().as_pointer())
 
     def from_argument(self, builder: Any, value: Any) -> Any:
-        """Say of what a function was handed that nothing changes it, so that fields are read once and not after every write."""
+        """Declare that nothing changes an argument, so fields are not read again after every write."""
         if isinstance(value, ir.Argument):
             value.add_attribute("noalias")
         return value
@@ -59,18 +60,18 @@ class ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
 
 @infer_getattr
 class ReferenceFields(AttributeTemplate):  # type: ignore[misc]
-    """The types of the fields."""
+    """The types of the fields of a reference."""
 
     key = Reference
 
     def generic_resolve(self, kind: Reference, name: str) -> Any:
-        """The type of a field."""
+        """Return the type of a field, or None if there is no such field."""
         return kind.field(name) if name in kind.value.fields else None
 
 
 @lower_getattr_generic(Reference)  # type: ignore[untyped-decorator]
 def _read(context: Any, builder: Any, kind: Reference, address: Any, name: str) -> Any:
-    """The value of a field."""
+    """Return the value of a field."""
     place = cgutils.gep_inbounds(builder, address, 0, kind.value.fields.index(name))
     field = kind.field(name)
     if isinstance(field, Reference):

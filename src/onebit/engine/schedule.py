@@ -1,4 +1,4 @@
-"""The schedule of a stream: which row comes when, what its label is, and when the feedback on it comes, if ever."""
+"""The schedule of a stream: which row comes when, its label, and when feedback on it comes, if ever."""
 
 from __future__ import annotations
 
@@ -10,28 +10,31 @@ from numpy.typing import NDArray
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 
 NOTHING = np.zeros(0, dtype=np.int64)  # no order, no events, no candidates
-NO_REWARDS = np.zeros((0, 0))  # right and wrong are all there is
+NO_REWARDS = np.zeros((0, 0))  # rewards are just 1 for right and 0 for wrong
 
 
 class StreamPart(NamedTuple):
-    """Which part of a stream a schedule is of. Its rounds count from 0: first those that wait, then those that are decided in it."""
+    """The part of a stream that a schedule covers.
 
-    first: int = 0  # the number in the stream of the first round that is decided here
-    waiting: NDArray[np.int64] = NOTHING  # the numbers of rounds decided before, whose feedback comes here or later
-    # Where feedback comes late or never: those decided here whose feedback comes at all.
+    Its rounds are numbered from 0: first those that wait for feedback, then those that are decided in this part.
+    """
+
+    first: int = 0  # stream number of the first round that is decided here
+    waiting: NDArray[np.int64] = NOTHING  # stream numbers of earlier rounds whose feedback comes here or later
+    # If feedback comes late or never: the rounds decided here whose feedback comes at all.
     heard: NDArray[np.int64] = NOTHING
     last: bool = True
-    own_rows: bool = False  # whether row t is that of its round t, and not row t of all
+    own_rows: bool = False  # whether row t belongs to round t of this part, not of the whole stream
 
 
 WHOLE = StreamPart()
 
 
 class Schedule(NamedTuple):
-    """The schedule of a stream: the label of every round, and where they are not plain, the row of each and the order of events.
+    """The label of every round, and optionally the row of each round and the order of events.
 
-    `among` has the candidates of each round (`contract.candidates`), `rewards` what every class is worth in each row, and `corrections` is the
-    share of wrong rounds in which the class is revealed.
+    `among` has the candidates of each round (`contract.candidates`), `rewards` the reward of every class in each row,
+    and `corrections` is the share of wrong rounds in which the class is revealed.
     """
 
     labels: NDArray[np.int64]
@@ -44,21 +47,21 @@ class Schedule(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """How many rounds are decided."""
+        """Number of rounds that are decided."""
         return len(self.labels) - len(self.part.waiting)
 
     @property
     def offset(self) -> int:
-        """The number in the stream of a round that is decided here, less its number here."""
+        """Stream number of a round decided in this part, minus its number within the part."""
         return self.part.first - len(self.part.waiting)
 
     @property
     def numbers(self) -> NDArray[np.int64]:
-        """The numbers of all rounds in the stream, which rise."""
+        """Stream numbers of all rounds, in ascending order."""
         return np.concatenate([self.part.waiting, np.arange(self.part.first, self.part.first + self.rounds)])
 
     def number(self, here: int) -> int:
-        """The number in the stream of a round."""
+        """Return the stream number of a round."""
         waiting = self.part.waiting
         return int(waiting[here]) if here < len(waiting) else self.offset + here
 
@@ -68,7 +71,7 @@ class Schedule(NamedTuple):
 
     @property
     def choices(self) -> NDArray[np.float64]:
-        """Room for the choices that wait for their feedback, or may be corrected."""
+        """An empty array for the choices that wait for feedback or may be corrected."""
         keeps = len(self.events) > 0 or self.corrections > 0.0
         return np.zeros((len(self.labels) if keeps else 0, CHOICE_COLUMNS))
 
@@ -80,12 +83,12 @@ class Schedule(NamedTuple):
         return int(self.order[now]) if len(self.order) else now % rows
 
     def rows_of(self, start: int, stop: int, rows: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The rounds of some steps, each once, and the row of each round."""
+        """Return the distinct rounds of some steps, and the row of each round."""
         now = np.unique(self.events[start:stop] // EVENT) if len(self.events) else np.arange(start, stop)
         return now, self.order[now] if len(self.order) else now % rows
 
     def next_feedback(self, start: int, stop: int) -> int:
-        """The end of the step in which feedback comes next, at most `stop`."""
+        """Return the end of the step in which feedback comes next, at most `stop`."""
         if not len(self.events):
             return start + 1
         while start < stop and not self.events[start] & LEARN:
@@ -93,12 +96,12 @@ class Schedule(NamedTuple):
         return min(start + 1, stop)
 
     def named_row(self, row: int) -> int:
-        """The number of a row for people."""
+        """Return the number of a row as it is shown to people."""
         return self.number(row) if self.part.own_rows else row
 
     @property
     def learnt(self) -> NDArray[np.int64]:
-        """The numbers of the rounds decided here whose feedback came, or will, in parts to come."""
+        """Stream numbers of the rounds decided here whose feedback arrives, in this part or a later one."""
         if len(self.events) and self.part is WHOLE:
             return np.sort(self.events[self.events & LEARN > 0] // EVENT)
         return self.part.heard if len(self.events) else self.numbers
@@ -107,11 +110,12 @@ class Schedule(NamedTuple):
 def events_of(
     answers: NDArray[np.int64], numbers: NDArray[np.int64] | None = None, waiting: int = 0
 ) -> NDArray[np.int64]:
-    """The events of a stream in which the feedback of round t comes after round answers[t] has been decided, or never (-1).
+    """Return the events of a stream whose feedback may come late or never.
 
-    Feedback that comes at the same time comes in the order of the rounds, but for that of the round just decided, which comes first;
-    what would come after the last round never comes. Of a part of a stream the `numbers` of its rounds are given, and how many of them
-    have been decided before it: events then speak of rounds as they count here.
+    The feedback of round t comes after round answers[t] has been decided, or never (-1). Feedback that comes at the
+    same time comes in the order of the rounds, except for that of the round just decided, which comes first; feedback
+    due after the last round never comes. For a part of a stream, `numbers` has the stream numbers of its rounds, and
+    the first `waiting` of them were decided before it: events then use the round numbers within the part.
 
     >>> [(int(event) // EVENT, int(event) % EVENT) for event in events_of(np.array([0, 2, -1, 3]))]
     [(0, 3), (1, 1), (2, 1), (1, 2), (3, 3)]
@@ -124,7 +128,7 @@ def events_of(
     at_once = answers[waiting:] == numbers[waiting:]
     late = np.flatnonzero((answers > numbers) & (answers <= numbers[-1]))
     events = np.concatenate([decided * EVENT + np.where(at_once, DECIDE | LEARN, DECIDE), late * EVENT + LEARN])
-    # After the decision of its time, which comes first; then by round, as they stand.
+    # Late feedback follows the decision made at that time; otherwise in the order of rounds.
     times = np.concatenate([2 * numbers[waiting:], 2 * answers[late] + 1])
-    # An answer at once belongs to the decision, so earlier rounds answered at that time come after it.
+    # Immediate feedback belongs to the decision, so late feedback from earlier rounds follows it.
     return events[np.argsort(times, kind="stable")].astype(np.int64)

@@ -1,10 +1,11 @@
-"""Ways in which Numba compiles the functions of a loop sooner, with the same machine code in the end.
+"""Shortcuts through Numba that compile the functions of a loop sooner into the same machine code.
 
-Numba looks in every function for closures, `with`, `raise` and literal arguments, ends the life of every variable by a statement of its own,
-and works out anew at every `a + b` which of some dozens of definitions is meant. The functions of onebit have none of the former and count no
-references, and built-in operators mean the same every time. A rule in a user's own file goes through all of Numba's passes.
+Numba looks in every function for closures, `with`, `raise` and literal arguments, ends the life of every variable by
+a statement of its own, and decides anew at every `a + b` which of some dozens of definitions is meant. The functions
+of onebit use none of the former and count no references, and built-in operators always mean the same. A rule in a
+user's own file goes through all of Numba's passes.
 
-All of this is used only with versions of Numba that are known (`engine.fingerprint`).
+All of this is used only with known versions of Numba (`engine.fingerprint`).
 """
 
 from __future__ import annotations
@@ -27,23 +28,23 @@ _BEFORE_LOWERING = (
 
 
 class ShortLowering(Lower):  # type: ignore[misc]
-    """Numba's lowering, for functions that count no references and have no debugging information."""
+    """Numba's lowering, for functions without reference counts and debugging information."""
 
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
-        """Assign to a variable, whose old value nobody needs."""
+        """Assign to a variable without releasing its old value."""
         if name in self._singly_assigned_vars:
             self._blk_local_varmap[name] = value
         else:
             self.builder.store(value, self.getvar(name))
 
     def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
-        """Allocate a variable. Numba asks LLVM how many bytes it takes, for debuggers."""
+        """Allocate a variable without asking LLVM for its size, which only debuggers need."""
         return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class NativeShortLowering(NativeLowering):  # type: ignore[misc]
-    """The pass that lowers a part."""
+    """The compiler pass that lowers a part."""
 
     @property
     def lowering_class(self) -> type[Lower]:
@@ -51,7 +52,7 @@ class NativeShortLowering(NativeLowering):  # type: ignore[misc]
 
 
 def few_passes(lowering: type[Any] = NativeShortLowering) -> PassManager:
-    """Return the passes for a function of onebit's."""
+    """Return the compiler passes for a function of onebit."""
     passes = PassManager("few")
     for step in (*_BEFORE_LOWERING, lowering, NoPythonBackend):
         passes.add_pass(step, step.__name__)
@@ -61,9 +62,9 @@ def few_passes(lowering: type[Any] = NativeShortLowering) -> PassManager:
 
 @contextmanager
 def operators_resolved_once() -> Iterator[None]:
-    """While a loop is compiled, remember what operators and other built-in functions mean.
+    """While a loop is compiled, cache how operators and other built-in functions are resolved.
 
-    A function in Python is resolved anew: it is compiled with the options of its caller.
+    Python functions are still resolved each time: they are compiled with the options of their caller.
     """
     resolve = BaseFunction.get_call_type
     known: dict[tuple[Any, tuple[Any, ...]], Any] = {}

@@ -32,29 +32,29 @@ from onebit.engine.generic import (
     teach,
 )
 
-# What the loop does with a row; any sum of these.
+# Flags for what the loop does with a row; they can be added.
 DECIDE = 1  # decide, and keep the choice
 LEARN = 2  # learn from the choice made now, or from the one kept
 MEASURE = 4  # with DECIDE: also compute the probabilities, and keep that of the label played
 
 REVEALED = 8  # reveal the class to the rule even when it was wrong: full information
 COUNT = 16  # with DECIDE: the labels are known, so count the mistakes
-ALONE = 32  # the rule learns also where there was one candidate
-OVER_ALL = 64  # it learns over all classes where the right one need not be among the candidates, or there was one alone
-CALIBRATE = 128  # with DECIDE: say how sure the rule is; with LEARN: take in whether it was right to be
+ALONE = 32  # the rule also learns if there was only one candidate
+OVER_ALL = 64  # it learns over all classes if the right one may be no candidate, or there was only one
+CALIBRATE = 128  # with DECIDE: compute the confidence; with LEARN: calibrate it by the feedback
 
-# An event is a round and what is done with it now: round * EVENT + (DECIDE, LEARN, or both).
+# An event combines a round and what to do with it: round * EVENT + (DECIDE, LEARN, or both).
 EVENT = 4
 
-LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # squared, for weights of that many bits
+LONGEST_STEP_32, LONGEST_STEP_64 = 1e60, 1e300  # limits of the squared length of a step, by the bits of the weights
 
-# The columns in which a choice is kept: what the rule said, the propensity over ties and the floor, how sure the rule was of the label in
-# its own terms, how probably that was right, and from which confidence on the decision is sure. What is not known is NaN. Where there
-# are more columns, the probability of every label stands behind them.
+# Columns of a choice: what the rule returned, the propensity over ties and the floor, the rule's own measure of how sure it
+# was, the calibrated confidence, and the confidence from which on the decision is sure. Unknown values are NaN. Any
+# further columns have the probability of every label.
 LABEL, GREEDY, RULE_PROPENSITY, NOTE, SECOND_NOTE, PROPENSITY, RAW, CONFIDENCE, THRESHOLD = range(9)
 CHOICE_COLUMNS = 9
 
-# The buffers, one below the other.
+# The lines of the buffers.
 SCORES, STEP, PROBABILITIES, WORK = 0, 1, 2, 3
 CANDIDATES_SCORES, CANDIDATES_STEP = 5, 6
 BUFFERS = 7
@@ -63,7 +63,7 @@ BUFFERS = 7
 class Tally(NamedTuple):
     """Mistakes and rewards so far, and what they were at the rounds marked."""
 
-    mistakes: NDArray[np.int64]  # played, greedy, and how many marks have been passed
+    mistakes: NDArray[np.int64]  # played, greedy, and the number of marks passed
     marks: NDArray[np.int64]
     curve: NDArray[np.int64]  # (2, marks)
     rewards: Vector  # played, greedy
@@ -71,7 +71,7 @@ class Tally(NamedTuple):
 
     @classmethod
     def empty(cls, marks: NDArray[np.int64]) -> Tally:
-        """Nothing has been counted."""
+        """Return a tally in which nothing has been counted."""
         curves = np.zeros((2, len(marks)), dtype=np.int64), np.zeros(2), np.zeros((2, len(marks)))
         return cls(np.zeros(3, dtype=np.int64), marks, *curves)
 
@@ -103,18 +103,23 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
     sure: float,
     risk: float,
 ) -> int:
-    """Walk from position `start` to `stop`; the position that could not be walked, or `stop`.
+    """Walk from position `start` to `stop`; return `stop`, or the position that could not be walked.
 
-    At a position is a round, or where events are given one of them: the feedback of a round may then come late or never. Round t is row
-    order[t], or row t (again from the start when rows run out) where no order is given, as it must be with events. Its id is
-    ids[t], or first_id + t; labels[t] is the class, or -1 for one that is not the class played; kept[t] holds its choice. `among` has its
-    candidates (`contract.candidates`), where there are any. `rewards` has what classes are worth, where right and wrong are not all there
-    is: of each row the reward of every class, or of each round that of the label played. A position is
-    refused, before weights have moved, when the norm, the scores or the step are not finite numbers or too large, or when the space must
-    grow first; the norm of a row whose scores are not finite is NaN, and `largest_norm` is finite. With probability `floor`
-    any label is played, whatever the rule says. With probability `corrections` the class is revealed after a wrong label: the loop then
-    ends, for somebody to teach it, with -1 less the position, which is done but for that. A decision is sure from the confidence `sure` on, or
-    from one that keeps the `risk`; NaN where nobody asks.
+    A position is a round, or where events are given one event of a round, whose feedback may then come late or never.
+    Round t uses row order[t]; where no order is given (it must be given with events), it uses row t, starting again
+    at row 0 when the rows run out. Its id is ids[t], or first_id + t; labels[t] is the class, or -1 for one that is
+    not the class played; kept[t] holds its choice. `among` has its candidates (`contract.candidates`), if any.
+    `rewards` has the rewards of classes where these are more than right and wrong: for each row the reward of every
+    class, or for each round the reward of the label played.
+
+    A position is refused, before any weight has moved, if the norm, the scores or the step are not finite or too
+    large, or if the space must grow first. The norm of a row whose scores are not finite is NaN, and `largest_norm`
+    is finite.
+
+    With probability `floor` any label is played, whatever the rule says. With probability `corrections` the class is
+    revealed after a wrong label: the loop then ends so that the caller can teach it, and returns -1 minus the
+    position, which is complete except for that. A decision is sure from the confidence `sure` on, or from one that
+    keeps the error rate at `risk`; both are NaN if unused.
     """
     scores, step, out, work = buffers[SCORES], buffers[STEP], buffers[PROBABILITIES], buffers[WORK:CANDIDATES_SCORES]
     row = start % total_rows
@@ -135,11 +140,11 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
             ended = position
             break
         sq_norm = score(space, rows, row, scores)
-        if not sq_norm <= largest_norm:  # nor if it is no number
+        if not sq_norm <= largest_norm:  # also refused if NaN
             ended = position
             break
         identity = ids[now] if ids.shape[0] > 0 else first_id + np.uint64(now)
-        # What the rule is given: everything, or what there is of the candidates.
+        # What the rule sees: all classes, or only the candidates.
         candidates = among
         complete = True
         count = params.classes
@@ -176,7 +181,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                 judging = given
                 judged = choice.label
                 rivals = count
-                if some and not complete:  # the right class may be any
+                if some and not complete:  # the right class may be none of the candidates
                     judging = RuleInput(memory, scores, sq_norm, given.draws, work, 0.0, everything, complete)
                     judged = label
                     rivals = params.classes
@@ -202,7 +207,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
                     for place in range(count):
                         columns[CHOICE_COLUMNS + candidates[place]] = out[place]
             if what & COUNT:
-                if rewards.shape[0] > 0:  # wrong is what is worth less than the best, of which there may be several
+                if rewards.shape[0] > 0:  # a label is wrong if its reward is below the best, which several may share
                     best = rewards[row, labels[now]]
                     played_wrong += rewards[row, label] < best
                     greedy_wrong += rewards[row, greedy] < best
@@ -233,7 +238,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
             reward = 1.0 if right else 0.0
             if not right and not what & REVEALED:
                 told = -1
-            if special:  # a round that is more than right or wrong about one of all classes
+            if special:  # not just right or wrong about one of all classes
                 if corrections > 0.0 and not right:
                     wrong = rewards.shape[0] == 0 or rewards[row, label] < rewards[row, labels[now]]
                     if wrong and uniform(Draws(key, identity, REVEALING), 0) < corrections:
@@ -277,7 +282,7 @@ def stream(  # noqa: PLR0917 -- called past Numba's dispatcher, for which flat a
 
 
 def measure(params: Any, given: RuleInput, count: int, out: Vector, floor: float) -> None:
-    """Write the probabilities of the labels that can be played, as they are played: the rule's, over the floor."""
+    """Write the probabilities with which the labels are played: the rule's, mixed with the floor."""
     if count == 1:
         out[0] = 1.0
         return
@@ -304,9 +309,10 @@ def lessons(  # noqa: PLR0917 -- as above
     start: int,
     largest_norm: float,
 ) -> int:
-    """Take the step for a known label on every row from `start` on; the row that could not be used, or their number.
+    """Learn the known label of every row from `start` on.
 
-    Where choices are given (`kept`), the labels are answers to them, which count as feedback.
+    Return the number of rows, or the first row that could not be used. If choices are given (`kept`), the labels are
+    answers to them, which count as feedback.
     """
     scores, step, work = buffers[SCORES], buffers[STEP], buffers[WORK:CANDIDATES_SCORES]
     longest = LONGEST_STEP_32 if space.weights.itemsize == 4 else LONGEST_STEP_64
@@ -314,7 +320,7 @@ def lessons(  # noqa: PLR0917 -- as above
         if needs_room(space, rows, row):
             return row
         sq_norm = score(space, rows, row, scores)
-        if not sq_norm <= largest_norm:  # nor if it is no number
+        if not sq_norm <= largest_norm:  # also refused if NaN
             return row
         label, candidates, count, seen, moved = labels[row], among, params.classes, scores, step
         if among.shape[0] > 0:
@@ -343,9 +349,10 @@ def lessons(  # noqa: PLR0917 -- as above
 
 
 def bearable(step: Vector, heads: int, sq_norm: float, propensity: float, longest: float) -> bool:
-    """Whether a step is one that weights can take: a number, and not longer (squared) than the range of their dtype allows.
+    """Return True if weights can take a step: it is finite and within the range of their dtype.
 
-    Only a row or a probability out of all proportion asks for such a step, so others are not looked at.
+    `longest` is the limit of its squared length. Only an extreme row or probability can lead to a step that is too
+    long, so other steps are not checked.
     """
     if 1e-20 < sq_norm < 1e20 and propensity > 1e-12:
         return True

@@ -1,7 +1,8 @@
-"""The algorithms, one file a paper. Adding a file with a `RULE` here is all it takes to add one; `auto` has a folder of its own.
+"""The algorithms, one file for each paper; `auto` has a folder of its own.
 
-Beside those that onebit comes with there are rules of a user's own, in a file that a command was given (`--rule FILE.py:NAME`). Its code is
-run, so nobody else's wish brings it in: a service takes only what it was started with, and a learner's file never names code.
+A new file with a `RULE` here is all that it takes to add one. Beside the rules that onebit comes with, users can have
+rules of their own, in a file given to a command (`--rule FILE.py:NAME`). Its code is run, so only the user can add
+one: a service accepts only the rules it was started with, and a learner's file never names code.
 """
 
 from __future__ import annotations
@@ -19,22 +20,22 @@ from types import ModuleType
 from onebit.contract.rule import Rule
 from onebit.errors import InputError, brief, nearest
 
-DEFAULT = "auto"  # the rule of a learner for which none is named
+DEFAULT = "auto"  # the rule of a learner if none is named
 
-_added: dict[str, Rule] = {}  # by `add_rule`, in this process
+_added: dict[str, Rule] = {}  # rules added to this process by `add_rule`
 
 
 @cache
 def registry() -> dict[str, Rule]:
-    """Every rule that onebit comes with, by its command-line name, in alphabetical order."""
+    """Return every rule that onebit comes with by its command-line name, in alphabetical order."""
     names = [f"{__name__}.{found.name}" for found in pkgutil.iter_modules(__path__)]
-    names.append("onebit.auto.rule")  # by its name, since it stands above this package
+    names.append("onebit.auto.rule")  # imported by name, since it is in a package above this one
     rules = [importlib.import_module(name).RULE for name in names]
     return {rule.name: rule for rule in sorted(rules, key=lambda rule: str(rule.name))}
 
 
 def chosen_rules() -> dict[str, Rule]:
-    """The rules that onebit comes with, and those that this process was given."""
+    """Return the rules that onebit comes with and those added to this process, by name."""
     return {**registry(), **_added}
 
 
@@ -44,7 +45,9 @@ def is_rule(name: str) -> bool:
 
 
 def rule_named(name: str) -> Rule:
-    """Return the rule with this command-line name: one of onebit's, or one that this process was given.
+    """Return the rule with this command-line name; raise InputError if there is none.
+
+    It may be one of onebit's or one added to this process.
 
     >>> rule_named("banditron").title
     'Banditron'
@@ -56,9 +59,10 @@ def rule_named(name: str) -> Rule:
 
 
 def add_rule(where: str) -> Rule:
-    """Make a rule of one's own known to this process, given as `file.py:NAME`.
+    """Add a user's own rule, given as `file.py:NAME`, to this process.
 
-    The file is run as a module, and what it imports is looked for beside it too.
+    The file is run as a module, which can import from its own folder too. Raise InputError if there is no such rule
+    or its name is taken.
     """
     path, colon, name = where.rpartition(":")
     if not colon or not path.endswith(".py") or not name:
@@ -76,7 +80,7 @@ def add_rule(where: str) -> Rule:
 
 
 def _module_of(path: Path) -> ModuleType:
-    """The module that a file is; the same file is run once."""
+    """Import a file as a module; the same file is run only once."""
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     path = path.resolve()
@@ -87,7 +91,7 @@ def _module_of(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # records find the names of their annotations there
+    sys.modules[name] = module  # records resolve their annotations through it
     sys.path.insert(0, str(path.parent))
     try:
         spec.loader.exec_module(module)

@@ -35,7 +35,7 @@ class AROW(NamedTuple):
 
 
 def learn(params: AROW, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Part the label from its best rival where the margin is below one."""
+    """Separate the label from its best rival if the margin is below one."""
     scores = given.scores
     classes = params.classes
     fill(step, 2 * classes, 0.0)
@@ -53,7 +53,7 @@ def learn(params: AROW, given: RuleInput, choice: Choice, revealed: int, step: V
 
 
 def order(params: AROW) -> Order:
-    """A matrix for each class."""
+    """Return the covariance: a matrix for each class."""
     return Order(start=1.0)
 
 

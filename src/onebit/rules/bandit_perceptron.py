@@ -1,4 +1,4 @@
-"""The bandit perceptron for strongly separable classes: guess when nothing says yes, learn only from surprises.
+"""The bandit perceptron for strongly separable classes: it learns only from answers that surprise it.
 
 Beygelzimer, Pal, Szorenyi, Thiruvenkatachari, Wei and Zhang, "Bandit Multiclass Linear Classification: Efficient Algorithms for
 the Separable Case", ICML 2019; kernelised by Prompak 2017. Promise: strongly separable with margin g and ||x|| <= R gives at
@@ -23,7 +23,7 @@ from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Choose(IntEnum):
-    """Which member of S is played."""
+    """The rule by which a member of S is chosen."""
 
     ARGMAX = 0
     RANDOM = 1
@@ -38,7 +38,7 @@ class BanditPerceptron(NamedTuple):
 
 
 def decide(params: BanditPerceptron, given: RuleInput) -> Choice:
-    """Play a label that says yes, or any label where none does."""
+    """Play a label with a nonnegative score, or any label if there is none."""
     scores, draws = given.scores, given.draws
     greedy = greedy_label(scores, params.classes, draws)
     positive = members(scores, params.classes, 0.0)
@@ -53,7 +53,7 @@ def decide(params: BanditPerceptron, given: RuleInput) -> Choice:
 
 
 def learn(params: BanditPerceptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """A lucky guess is stored, a refuted yes is taken back, all else is no news."""
+    """Learn from a guess that was right or a positive score that was wrong, and from nothing else."""
     fill(step, params.classes, 0.0)
     guessed = choice.note == 1.0
     right = revealed == choice.label
@@ -65,7 +65,7 @@ def learn(params: BanditPerceptron, given: RuleInput, choice: Choice, revealed: 
 
 
 def probabilities(params: BanditPerceptron, given: RuleInput, out: Vector) -> None:
-    """Uniform over all where S is empty, else over what `choose` allows."""
+    """Write the probabilities: uniform over all labels if S is empty, else over what `choose` allows."""
     scores = given.scores
     positive = members(scores, params.classes, 0.0)
     if positive == 0:

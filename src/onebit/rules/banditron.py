@@ -1,4 +1,4 @@
-"""Banditron: the perceptron with bandit feedback, by exploring and dividing by the probability of what it played.
+"""Banditron: the perceptron with bandit feedback, by exploration and importance weighting.
 
 Kakade, Shalev-Shwartz and Tewari, "Efficient Bandit Algorithms for Online Multiclass Prediction", ICML 2008, Algorithm 1.
 Promise: O(sqrt(T)) expected mistakes on separable data, O(T^(2/3)) otherwise, with the right exploration.
@@ -28,7 +28,7 @@ class Banditron(NamedTuple):
 
 
 def learn(params: Banditron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """The perceptron step in expectation."""
+    """Take a step whose expectation is the perceptron's."""
     fill(step, params.classes, 0.0)
     step[choice.greedy] -= 1.0
     step[choice.label] += given.reward / choice.propensity
@@ -36,7 +36,7 @@ def learn(params: Banditron, given: RuleInput, choice: Choice, revealed: int, st
 
 
 def teach(params: Banditron, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known: the perceptron step itself."""
+    """Take the perceptron step itself, as the label is known."""
     fill(step, params.classes, 0.0)
     step[label] += 1.0
     step[greedy_label(given.scores, params.classes, given.draws)] -= 1.0

@@ -1,4 +1,4 @@
-"""BPA: a passive-aggressive step on the weights of the played class only, up when right and down when wrong.
+"""BPA: a passive-aggressive step of the played class only, up when right and down when wrong.
 
 Zhong and Daucé, "Passive-Aggressive Bounds in Bandit Feedback Classification" (the algorithm that Arora and Manwani 2020
 compare with). No importance weights: nothing blows up.
@@ -33,7 +33,7 @@ class BPA(NamedTuple):
 
 
 def learn(params: BPA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """A binary step on the played class."""
+    """Take a binary step on the played class."""
     fill(step, params.classes, 0.0)
     sign = 1.0 if revealed == choice.label else -1.0
     score = given.scores[choice.label]

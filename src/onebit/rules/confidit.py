@@ -1,4 +1,4 @@
-"""Confidit: ridge regression of +1 and -1 for each class, kept inside what a probability can be, and upper confidence bounds.
+"""Confidit: ridge regression of +1 and -1 for each class, projected, with upper confidence bounds.
 
 Crammer and Gentile, "Multiclass Classification with Bandit Feedback using Adaptive Regularization", ICML 2011 and Machine Learning 90,
 2013. Promise: O(sqrt(T) log T) regret where P(y = i | x) = (alpha + u_i.x)/(1 + alpha).
@@ -58,19 +58,19 @@ class Confidit(NamedTuple):
 
 
 def kept_in(params: Confidit, score: float) -> float:
-    """The score, projected where the rule projects."""
+    """Return the score, projected if the rule projects."""
     return min(1.0, max(-params.alpha, score)) if params.project == 1 else score
 
 
 def bounds(params: Confidit, scores: Vector, upper: Vector, kept: Vector) -> None:
-    """Write the upper bounds, and the scores that are thought likely."""
+    """Write the upper confidence bounds, and the scores after projection."""
     for label in range(params.classes):
         kept[label] = kept_in(params, scores[label])
         upper[label] = kept[label] + math.sqrt(params.eta * scores[params.classes + label])
 
 
 def decide(params: Confidit, given: RuleInput) -> Choice:
-    """Play the largest upper bound."""
+    """Play the label with the largest upper confidence bound."""
     work = given.work
     bounds(params, given.scores, work[0], work[1])
     label = greedy_label(work[0], params.classes, given.draws)
@@ -78,13 +78,13 @@ def decide(params: Confidit, given: RuleInput) -> Choice:
 
 
 def overshoot(params: Confidit, scores: Vector, label: int) -> float:
-    """How far along P x the weights of a class are to go back, to be projected."""
+    """Return how far the weights of a class must go back along P x to be projected."""
     score, variance = scores[label], scores[params.classes + label]
     return (score - kept_in(params, score)) / variance if variance > 0.0 else 0.0
 
 
 def move(params: Confidit, scores: Vector, label: int, target: float, step: Vector) -> None:
-    """Fill in the projection and the step of one class towards its target."""
+    """Write the projection and the step of one class towards its target."""
     variance, back = scores[params.classes + label], overshoot(params, scores, label)
     if params.form == DiagonalForm.RESIDUAL:
         step[label] = (target - kept_in(params, scores[label])) / (1.0 + variance) - back
@@ -94,7 +94,7 @@ def move(params: Confidit, scores: Vector, label: int, target: float, step: Vect
 
 
 def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Regress the label played on +1, or on what stands for wrong; on what lies between them by its reward."""
+    """Regress the label played on +1 or on the value for wrong; on one between for a reward between."""
     wrong = -params.alpha
     if params.coin == 1:
         wrong = 1.0 if uniform(given.draws, OWN) < 0.5 * (1.0 - params.alpha) else -1.0
@@ -108,26 +108,26 @@ def learn(params: Confidit, given: RuleInput, choice: Choice, revealed: int, ste
 
 
 def probabilities(params: Confidit, given: RuleInput, out: Vector) -> None:
-    """The tied share alike."""
+    """Share the probability equally among the labels that tie for the largest upper bound."""
     work = given.work
     bounds(params, given.scores, work[0], work[1])
     share_greedy(work[0], params.classes, 0.0, out)
 
 
 def teach(params: Confidit, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known: every class is regressed."""
+    """Regress every class, as the label is known."""
     for other in range(params.classes):
         move(params, given.scores, other, 1.0 if other == label else -params.alpha, step)
     return 1.0
 
 
 def order(params: Confidit) -> Order:
-    """A matrix for each class, which starts at (1 + alpha)^2."""
+    """Return the covariance: a matrix for each class, which starts at (1 + alpha)^2."""
     return Order(start=1.0 / (1.0 + params.alpha) ** 2, sums=params.form == DiagonalForm.PUBLISHED)
 
 
 def belief(params: Confidit, memory: Vector, scores: Matrix) -> Matrix:
-    """The probabilities (alpha + s)/(1 + alpha) of its model, of the scores that are thought likely."""
+    """Return the probabilities of its model, (alpha + s)/(1 + alpha), from the scores after projection."""
     kept = (
         np.clip(scores[:, : params.classes], -params.alpha, 1.0) if params.project == 1 else scores[:, : params.classes]
     )
@@ -135,7 +135,7 @@ def belief(params: Confidit, memory: Vector, scores: Matrix) -> Matrix:
 
 
 def surety(params: Confidit, given: RuleInput, label: int) -> float:
-    """Of the scores that are thought likely: that of the label, and once more what it is ahead."""
+    """Return the score of the label plus its lead over the best other, both after projection."""
     bounds(params, given.scores, given.work[0], given.work[1])
     return margin_and_score(given.work[1], params.classes, label)
 

@@ -1,4 +1,4 @@
-"""Conservative one-vs-all with passive-aggressive learners: no exploration, learn exactly what the bit determines.
+"""Conservative one-vs-all with passive-aggressive learners: no exploration, steps only where certain.
 
 Chen, Chen, Zhang, Chen and Zhang, "Beyond Banditron: A Conservative and Efficient Reduction for Online Multiclass Prediction
 with Bandit Setting Model", ICDM 2009. Binary learners f_s = w_s.x over a coding matrix M in {-1, 0, 1}^(K x l).
@@ -47,7 +47,7 @@ class Coding(IntEnum):
 
 
 class Decoding(IntEnum):
-    """How the binary answers name a class."""
+    """How the binary answers determine a class."""
 
     LOSS = 0
     HAMMING = 1
@@ -83,7 +83,7 @@ class ConservativeOVA(NamedTuple):
 
 
 def prepare(params: ConservativeOVA, options: Mapping[str, object]) -> tuple[ConservativeOVA, tuple[float, ...]]:
-    """The number of columns; a coding matrix goes into the memory."""
+    """Set the number of columns, and put a coding matrix into the memory; check the options."""
     if params.guess_if_all_negative and params.coding != Coding.ONE_VS_ALL:
         raise InputError("guess_if_all_negative is for the coding one-vs-all only")
     if params.wrong == WrongColumns.PLAYED and params.coding != Coding.ONE_VS_ALL:
@@ -96,7 +96,7 @@ def prepare(params: ConservativeOVA, options: Mapping[str, object]) -> tuple[Con
 
 
 def checked_matrix(coding: object, classes: int) -> Matrix:
-    """The coding matrix as numbers, or a sentence."""
+    """Return the coding matrix as numbers; raise InputError if it is not valid."""
     try:
         matrix = np.asarray(coding, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
@@ -114,7 +114,7 @@ def checked_matrix(coding: object, classes: int) -> Matrix:
 
 
 def fewer_classes(params: ConservativeOVA, count: int) -> ConservativeOVA:
-    """The record for so many candidates, whose columns are theirs; of a coding matrix they are all there."""
+    """Return the record for fewer classes, with their columns only; a coding matrix keeps all columns."""
     columns = params.columns
     if params.coding == Coding.ONE_VS_ALL:
         columns = count
@@ -133,7 +133,7 @@ def fewer_classes(params: ConservativeOVA, count: int) -> ConservativeOVA:
 
 
 def gather(params: ConservativeOVA, scores: Vector, candidates: Labels, out: Vector) -> None:
-    """The scores of the candidates' columns: those of the classes, of the pairs of two candidates, or all."""
+    """Write the scores of the candidates' columns: of the classes, of pairs of candidates, or all."""
     if params.coding == Coding.ONE_VS_ALL:
         gather_heads(params, scores, candidates, out)
     elif params.coding == Coding.MATRIX:
@@ -145,7 +145,7 @@ def gather(params: ConservativeOVA, scores: Vector, candidates: Labels, out: Vec
 
 
 def scatter(params: ConservativeOVA, step: Vector, candidates: Labels, out: Vector) -> None:
-    """The steps of these columns, and none of the others."""
+    """Write the steps of these columns, and 0 for all others."""
     if params.coding == Coding.ONE_VS_ALL:
         scatter_heads(params, step, candidates, out)
     elif params.coding == Coding.MATRIX:
@@ -158,32 +158,35 @@ def scatter(params: ConservativeOVA, step: Vector, candidates: Labels, out: Vect
 
 
 def heads(params: ConservativeOVA) -> int:
-    """One weight vector for each column."""
+    """Return the number of weight vectors, one for each column."""
     return params.columns
 
 
 def sign_of(value: float) -> float:
-    """-1, 0 or 1."""
+    """Return -1, 0 or 1."""
     if value == 0.0:
         return 0.0
     return 1.0 if value > 0.0 else -1.0
 
 
 def distance(decoding: int, agreement: float) -> float:
-    """How far a column is from a class, given M f: the hinge of it, or half of 1 - its sign."""
+    """Return how far a column is from a class, given M f: its hinge, or half of 1 minus its sign."""
     if decoding == Decoding.LOSS:
         return hinge(agreement)
     return 0.5 * (1.0 - sign_of(agreement))
 
 
 def pair_of(one: int, other: int) -> int:
-    """The column of a pair of classes."""
+    """Return the column of a pair of classes."""
     first, second = min(one, other), max(one, other)
     return second * (second - 1) // 2 + first
 
 
 def side_of(label: int, other: int) -> float:
-    """Where a class wants the column of its pair with another: the first of the two up, the second down."""
+    """Return the side on which a class wants the column of its pair with another.
+
+    The first of the two wants it up, the second down.
+    """
     return 1.0 if label < other else -1.0
 
 
@@ -199,7 +202,7 @@ def decode(params: ConservativeOVA, given: RuleInput, first: int, apart: int) ->
         # The zero entries of a code cost the same for every class and drop out.
         for label in range(first, params.classes, apart):
             total = 0.0
-            column = pair_of(0, label)  # those of a class as the second of a pair stand together
+            column = pair_of(0, label)  # the columns with this class second are contiguous
             for _ in range(label):
                 total += distance(params.decoding, -scores[column])
                 column += 1
@@ -217,12 +220,12 @@ def decode(params: ConservativeOVA, given: RuleInput, first: int, apart: int) ->
 
 
 def is_guess(params: ConservativeOVA, scores: Vector) -> bool:
-    """Whether every score is negative and the user wants a guess then."""
+    """Return True if every score is negative and the user wants a guess in that case."""
     return params.guess_if_all_negative == 1 and members(scores, params.classes, 0.0) == 0
 
 
 def decide(params: ConservativeOVA, given: RuleInput) -> Choice:
-    """Play the class that decoding names."""
+    """Play the decoded class."""
     decode(params, given, 0, 1)
     greedy = greedy_label(given.work[0], params.classes, given.draws)
     if is_guess(params, given.scores):
@@ -231,20 +234,23 @@ def decide(params: ConservativeOVA, given: RuleInput) -> Choice:
 
 
 def sign_when_right(params: ConservativeOVA, given: RuleInput, label: int, column: int) -> float:
-    """M(label, column): where this class wants the column."""
+    """Return M(label, column), the sign that this class wants the column to have."""
     if params.coding == Coding.ONE_VS_ALL:
         return 1.0 if column == label else -1.0
     return float(given.memory[OWN + class_at(given, label) * params.columns + column])
 
 
 def sign_when_wrong(params: ConservativeOVA, given: RuleInput, label: int, column: int) -> float:
-    """Where "not this class" wants the column: where all others want it (strict), or none wants it otherwise (lenient)."""
+    """Return the sign that "not this class" wants the column to have.
+
+    Strict: the sign that all others want. Lenient: a sign that no other class contradicts.
+    """
     if params.coding == Coding.ONE_VS_ALL:
         if column == label:
             return -1.0
         return 1.0 if two_left(params, given) and params.wrong != WrongColumns.PLAYED else 0.0
     up, down, indifferent = False, False, False
-    # Where nothing says that the right class is a candidate, it may be any other.
+    # If the right class need not be a candidate, it may be any other class.
     possible = params.classes if given.complete else (given.memory.shape[0] - OWN) // params.columns
     for index in range(possible):
         other = class_at(given, index) if given.complete else index
@@ -259,12 +265,12 @@ def sign_when_wrong(params: ConservativeOVA, given: RuleInput, label: int, colum
 
 
 def two_left(params: ConservativeOVA, given: RuleInput) -> bool:
-    """Whether "not this class" names another one: there are two, and one of them is right."""
+    """Return True if "not this class" names another one: there are two, and one of them is right."""
     return params.classes == 2 and given.complete
 
 
 def move_columns(params: ConservativeOVA, given: RuleInput, label: int, right: bool, step: Vector) -> None:
-    """A binary step on every column that "this class" or "not this class" says something about."""
+    """Take a binary step on every column that "this class" or "not this class" determines."""
     if params.coding == Coding.ALL_PAIRS:
         move_pairs(params, given, label, right, step)
         return
@@ -279,7 +285,10 @@ def move_columns(params: ConservativeOVA, given: RuleInput, label: int, right: b
 
 
 def move_pairs(params: ConservativeOVA, given: RuleInput, label: int, right: bool, step: Vector) -> None:
-    """The same for all pairs, of which only those of this class are moved; strict, where wrong determines none, not even these."""
+    """Take the binary steps for all pairs, of which only those of this class move.
+
+    With `wrong=strict`, a wrong answer moves no pair unless only two candidates are left.
+    """
     fill(step, params.columns, 0.0)
     if not right and params.wrong == WrongColumns.STRICT and not two_left(params, given):
         return
@@ -291,13 +300,13 @@ def move_pairs(params: ConservativeOVA, given: RuleInput, label: int, right: boo
 
 
 def learn(params: ConservativeOVA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Learn what the bit determines, and nothing else."""
+    """Learn what the feedback determines, and nothing else."""
     move_columns(params, given, choice.label, revealed == choice.label, step)
     return 1.0
 
 
 def probabilities(params: ConservativeOVA, given: RuleInput, out: Vector) -> None:
-    """All on the decoded label, shared by the tied."""
+    """Give all probability to the decoded label, shared equally among ties."""
     if is_guess(params, given.scores):
         fill(out, params.classes, 1.0 / params.classes)
         return
@@ -306,20 +315,23 @@ def probabilities(params: ConservativeOVA, given: RuleInput, out: Vector) -> Non
 
 
 def teach(params: ConservativeOVA, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known, every column that it speaks of is determined."""
+    """Take a step on every column that the known label determines."""
     move_columns(params, given, label, True, step)
     return 1.0
 
 
 def contrast(params: ConservativeOVA, memory: Vector, label: int, rival: int) -> Contrast | None:
-    """One score less the other, or that of the pair of the two. Decoding by a matrix takes hinges, which is no sum of scores."""
+    """Return the difference of two scores, or the score of the pair; None for decoding by a matrix.
+
+    Decoding by a matrix takes hinges, which are not a sum of scores.
+    """
     if params.coding == Coding.ALL_PAIRS:
         return ((pair_of(label, rival), side_of(label, rival)),)
     return class_contrast(params, memory, label, rival) if params.coding == Coding.ONE_VS_ALL else None
 
 
 def surety(params: ConservativeOVA, given: RuleInput, label: int) -> float:
-    """How much closer the label's code is to the binary answers than that of any other class."""
+    """Return how much closer the label's code is to the binary answers than that of any other class."""
     decode(params, given, 0, 1)
     return float(given.work[0, label]) - best_rival(given.work[0], params.classes, label)
 

@@ -35,7 +35,7 @@ SWEEPS = 60  # the printed search of EPABF-I settled long before this in 200,000
 
 
 class Update(IntEnum):
-    """Which reading of the paper."""
+    """The interpretation of the paper that is used."""
 
     PRINTED = 0
     STATED = 1
@@ -63,7 +63,7 @@ class EPABF(NamedTuple):
 
 
 def learn(params: EPABF, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """The step of the chosen reading."""
+    """Take the step of the chosen update."""
     if revealed != choice.label:
         push_down(params, given, choice.label, step)
     elif params.update == Update.PRINTED:
@@ -74,7 +74,7 @@ def learn(params: EPABF, given: RuleInput, choice: Choice, revealed: int, step: 
 
 
 def push_down(params: EPABF, given: RuleInput, label: int, step: Vector) -> None:
-    """A wrong answer (a = 0): the constraints fall apart into w_r.x <= -1."""
+    """Take the step for a wrong answer (a = 0), where the constraints separate into w_r.x <= -1."""
     played_only = params.update == Update.OTHERS and params.wrong == MovedClasses.PLAYED
     for head in range(params.classes):
         step[head] = 0.0
@@ -83,7 +83,10 @@ def push_down(params: EPABF, given: RuleInput, label: int, step: Vector) -> None
 
 
 def printed_step(params: EPABF, given: RuleInput, label: int, a: float, step: Vector) -> None:
-    """A right answer as the paper prints it: support classes by SCA, SCA-I or SCA-II, then the closed form."""
+    """Take the step for a right answer as the paper prints it.
+
+    Support classes are found by SCA, SCA-I or SCA-II, and the step is then in closed form.
+    """
     scores, sq_norm, losses, labels = given.scores, given.sq_norm, given.work[0], given.work[1]
     for head in range(params.classes):
         losses[head] = max(0.0, 1.0 - a * scores[label] + scores[head])
@@ -119,7 +122,10 @@ def printed_step(params: EPABF, given: RuleInput, label: int, a: float, step: Ve
 def printed_shift(
     support: int, total: float, own: bool, own_loss: float, a: float, damping: float
 ) -> tuple[float, float]:
-    """The paper's q, what every support class's loss is lowered by, as a fraction: numerator and divisor, which is positive."""
+    """Return the paper's q, by which the loss of each support class is lowered, as a fraction.
+
+    The result is numerator and divisor; the divisor is positive.
+    """
     divisor = 1.0 + support * a * a + damping
     if own:
         return a * own_loss - a * a * total, divisor - a
@@ -127,7 +133,7 @@ def printed_shift(
 
 
 def stays_above(loss: float, support: int, total: float, own: bool, own_loss: float, a: float, damping: float) -> bool:
-    """Whether a loss stays above 0 when it is lowered so; asked often, so without dividing."""
+    """Return True if a loss stays above 0 when it is lowered by the shift; computed without dividing."""
     numerator, divisor = printed_shift(support, total, own, own_loss, a, damping)
     return loss * divisor + numerator > 0.0
 
@@ -142,7 +148,10 @@ def mark_by_walking(
     damping: float,
     marks: Vector,
 ) -> None:
-    """SCA and SCA-II: take classes in descending order of loss while the next one stays above the shift."""
+    """Mark support classes by SCA or SCA-II.
+
+    Classes are taken in descending order of loss while the next one stays above the shift.
+    """
     fill(marks, params.classes, 0.0)
     total, own = 0.0, False
     for rank in range(params.classes):
@@ -162,7 +171,7 @@ def mark_by_sweeps(
     a: float,
     marks: Vector,
 ) -> None:
-    """SCA-I: sweep over the classes until nobody enters or leaves the support."""
+    """Mark support classes by SCA-I: sweep over the classes until the support no longer changes."""
     fill(marks, params.classes, 0.0)
     support, total, own = 0, 0.0, False
     for _ in range(SWEEPS):
@@ -182,7 +191,10 @@ def mark_by_sweeps(
 
 
 def exact_step(params: EPABF, given: RuleInput, label: int, a: float, step: Vector) -> None:
-    """A right answer, solved exactly: one number, the change beta of the played score, fixes every step."""
+    """Take the exact step for a right answer.
+
+    One number, the change beta of the played score, determines every step.
+    """
     scores, sq_norm, needs, labels = given.scores, given.sq_norm, given.work[0], given.work[1]
     count = 0
     for head in range(params.classes):
@@ -214,10 +226,11 @@ def exact_step(params: EPABF, given: RuleInput, label: int, a: float, step: Vect
 def rise(
     params: EPABF, needs: Vector, count: int, sq_norm: float, a: float, extra_slope: float, extra_push: float
 ) -> float:
-    """The root of beta/n + extra_slope beta = extra_push + a sum_r step_r(beta), with needs in descending order.
+    """Return the root of beta/n + extra_slope beta = extra_push + a sum_r step_r(beta).
 
-    The right side falls piecewise linearly in beta: class r pulls while needs_r > a beta, and with PA-I at most C. So walk
-    down from infinity through the points where a class starts to pull and, with PA-I, where it pulls no more than C.
+    `needs` must be in descending order. The right side falls piecewise linearly in beta: class r pulls while needs_r
+    > a beta, and with PA-I at most C. So walk down from infinity through the points where a class starts to pull and,
+    with PA-I, where it pulls no more than C.
     """
     capped = params.variant == Variant.PA_I
     divisor = sq_norm + 0.5 / params.aggressiveness if params.variant == Variant.PA_II else sq_norm
@@ -238,12 +251,12 @@ def rise(
         elif saturated < pulling:
             total -= needs[saturated]
             saturated += 1
-        else:  # only where a need is no number
+        else:  # only if a need is NaN
             return beta
 
 
 def teach(params: EPABF, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known, a = 1 and the constraint r = y is void: the exact full-information step."""
+    """Take the exact full-information step, as the label is known: a = 1, and r = y is no constraint."""
     exact_step(params, given, label, 1.0, step)
     return 1.0
 

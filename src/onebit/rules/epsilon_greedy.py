@@ -1,4 +1,4 @@
-"""Epsilon-greedy: play the best label, and any label with a small probability; over a regression of being right.
+"""Epsilon-greedy: play the label that a regression thinks best, and sometimes any label.
 
 The folklore baseline of contextual bandits, over one of two models of the label played. Promise: O(T^(2/3)) regret with the right
 exploration.
@@ -36,7 +36,7 @@ NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
 
 
 class Regression(IntEnum):
-    """What predicts whether a label is right."""
+    """The model that predicts whether a label is right."""
 
     RIDGE = 0
     LOGISTIC = 1
@@ -54,14 +54,14 @@ class EpsilonGreedy(NamedTuple):
 
 
 def prepare(params: EpsilonGreedy, options: Mapping[str, object]) -> tuple[EpsilonGreedy, tuple[float, ...]]:
-    """AdaGrad has a diagonal and nothing else."""
+    """Check the options: AdaGrad takes a diagonal only."""
     if params.model == Regression.LOGISTIC and params.matrix != Covariance.DIAGONAL:
         raise InputError("the logistic model of epsilon-greedy has matrix='diagonal' and no other")
     return params, ()
 
 
 def logistic_step(params: EpsilonGreedy, score: float, target: float, label: int, step: Vector) -> None:
-    """Fill in the AdaGrad step of one class."""
+    """Write the AdaGrad step of one class."""
     gradient = target - (1.0 / (1.0 + math.exp(-score)) if score > -500.0 else 0.0)
     step[label] = params.rate * gradient
     step[params.classes + label] = gradient * gradient
@@ -78,7 +78,7 @@ def learn(params: EpsilonGreedy, given: RuleInput, choice: Choice, revealed: int
 
 
 def teach(params: EpsilonGreedy, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known: regress every class."""
+    """Regress every class, as the label is known."""
     if params.model == Regression.RIDGE:
         regress_all(given.scores, params.classes, label, step)
     else:
@@ -88,12 +88,12 @@ def teach(params: EpsilonGreedy, given: RuleInput, label: int, step: Vector) -> 
 
 
 def order(params: EpsilonGreedy) -> Order:
-    """A ridge for each class, or AdaGrad."""
+    """Return the covariance: a ridge for each class, or AdaGrad."""
     return ridge_order(params) if params.model == Regression.RIDGE else Order(start=NO_HISTORY, root=True)
 
 
 def belief(params: EpsilonGreedy, memory: Vector, scores: Matrix) -> Matrix:
-    """What the regressions say of each class, as probabilities."""
+    """Return the predictions of the regressions as probabilities."""
     own = scores[:, : params.classes]
     return nearest_distribution(
         own if params.model == Regression.RIDGE else 1.0 / (1.0 + np.exp(-np.maximum(own, -500.0)))

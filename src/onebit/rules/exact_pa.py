@@ -1,4 +1,4 @@
-"""Passive-aggressive learning that meets all K - 1 constraints at once, with full information (support classes).
+"""Passive-aggressive learning that meets all K - 1 constraints at once, with full information.
 
 Matsushima, Shimizu, Yoshida, Ninomiya and Nakagawa, "Exact Passive-Aggressive Algorithm for Multiclass Classification Using
 Support Class", SDM 2010. One slack xi is shared by the constraints:
@@ -31,7 +31,7 @@ class ExactPA(NamedTuple):
 
 
 def learn(params: ExactPA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """The exact step towards the label."""
+    """Take the exact step towards the label."""
     scores, sq_norm, losses, labels = given.scores, given.sq_norm, given.work[0], given.work[1]
     count = 0
     for other in range(params.classes):

@@ -1,4 +1,4 @@
-"""Gaptron: explore exactly as much as the gap between the surrogate loss and the zero-one loss pays for.
+"""Gaptron: explore as much as the gap between the surrogate loss and the zero-one loss pays for.
 
 van der Hoeven, "Exploiting the Surrogate Gap in Online Multiclass Classification", NeurIPS 2020, Algorithm 1, in both settings.
 Promise: expected mistakes <= sum of surrogate losses of any U + ||U||^2/(2 rate) (full information), + O(K sqrt(T)) (bandit).
@@ -73,7 +73,7 @@ class Gaptron(NamedTuple):
 
 
 def prepare(params: Gaptron, options: Mapping[str, object]) -> tuple[Gaptron, tuple[float, ...]]:
-    """Rate and exploration by theory where they are not given."""
+    """Set rate and exploration to the theoretical values where they are not given."""
     full_information = has_full_information(params)
     if full_information and math.isnan(params.exploration):
         params = params._replace(exploration=0.0)
@@ -92,7 +92,7 @@ def prepare(params: Gaptron, options: Mapping[str, object]) -> tuple[Gaptron, tu
 
 
 def plan(options: Mapping[str, object], rounds: int, longest: float) -> Mapping[str, object]:
-    """What theory needs and only a run knows; the radius, which nobody knows, is 1 unless given."""
+    """Return what theory needs and only a run knows; the radius, which nobody knows, is 1 by default."""
     if options.get("rate") is not None and options.get("exploration") is not None:
         return {}
     known = {"horizon": rounds, "max_norm": longest}
@@ -102,7 +102,7 @@ def plan(options: Mapping[str, object], rounds: int, longest: float) -> Mapping[
 
 
 def full_constants(params: Gaptron) -> tuple[float, float]:
-    """Rate and exploration of Theorems 1-3."""
+    """Return the rate and exploration of Theorems 1-3."""
     squared = params.classes * params.max_norm**2
     if params.loss == Loss.LOGISTIC:
         return math.log(2.0) / (2.0 * squared), 0.0
@@ -112,7 +112,7 @@ def full_constants(params: Gaptron) -> tuple[float, float]:
 
 
 def bandit_constants(params: Gaptron) -> tuple[float, float]:
-    """Rate and exploration of Theorems 4-6."""
+    """Return the rate and exploration of Theorems 4-6."""
     count, horizon = float(params.classes), params.horizon
     square = (count * params.max_norm) ** 2  # K^2 X^2
     reach = square * params.radius**2  # K^2 X^2 D^2
@@ -133,22 +133,22 @@ def bandit_constants(params: Gaptron) -> tuple[float, float]:
 
 
 def largest_norm(params: Gaptron) -> float:
-    """||x||^2 may be at most this."""
+    """Return the largest allowed ||x||^2."""
     return math.inf if math.isnan(params.max_norm) else params.max_norm * params.max_norm
 
 
 def has_full_information(params: Gaptron) -> bool:
-    """Whether the label is always revealed."""
+    """Return True if the label is always revealed."""
     return params.setting == FeedbackSetting.FULL
 
 
 def lead(scores: Vector, classes: int, label: int) -> float:
-    """How far a label's score is ahead of its best rival's; 0 for one that is tied with it up to rounding."""
+    """Return how far a label's score is ahead of its best rival's; 0 for a tie up to rounding."""
     return max(0.0, float(scores[label] - scores[rival(scores, classes, label)]))
 
 
 def gap(params: Gaptron, scores: Vector, ahead: float, work: Vector) -> float:
-    """How much exploration the surrogate loss pays for, at a lead of `ahead` of the greedy label."""
+    """Return how much exploration the surrogate loss pays for if the greedy label leads by `ahead`."""
     if params.loss == Loss.HINGE:
         return max(0.0, 1.0 - ahead) if ahead <= 1.0 / params.classes else 0.0
     if params.loss == Loss.SMOOTH:
@@ -163,7 +163,7 @@ def gap(params: Gaptron, scores: Vector, ahead: float, work: Vector) -> float:
 
 
 def decide(params: Gaptron, given: RuleInput) -> Choice:
-    """Play the greedy label, exploring by the gap."""
+    """Play the greedy label, or explore with the probability that the gap gives."""
     scores = given.scores
     greedy = greedy_label(scores, params.classes, given.draws)
     ahead = lead(scores, params.classes, greedy)
@@ -173,7 +173,10 @@ def decide(params: Gaptron, given: RuleInput) -> Choice:
 
 
 def gradient(params: Gaptron, scores: Vector, label: int, greedy: int, ahead: float, rate: float, step: Vector) -> None:
-    """Write -step times the gradient of the surrogate loss at this label; greedy and its lead are the decision's."""
+    """Write -rate times the gradient of the surrogate loss at this label.
+
+    `greedy` and its lead `ahead` are those of the decision.
+    """
     if params.loss == Loss.LOGISTIC:
         softmax(scores, params.classes, step)
         for head in range(params.classes):
@@ -193,7 +196,7 @@ def gradient(params: Gaptron, scores: Vector, label: int, greedy: int, ahead: fl
 
 
 def project(params: Gaptron, given: RuleInput, step: Vector) -> float:
-    """The factor that brings W + step (x) x back into the ball; applied to the step here."""
+    """Return the factor that brings W + step (x) x back into the ball; apply it to the step."""
     if math.isnan(params.radius):
         return 1.0
     after = given.memory[NORM]
@@ -208,7 +211,7 @@ def project(params: Gaptron, given: RuleInput, step: Vector) -> float:
 
 
 def learn(params: Gaptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """A gradient step, divided by the probability of the label in the bandit setting; none when wrong there."""
+    """Take a gradient step; in the bandit setting only when right, divided by the label's probability."""
     rate = params.rate
     if params.setting == FeedbackSetting.BANDIT:
         if revealed != choice.label:
@@ -220,7 +223,7 @@ def learn(params: Gaptron, given: RuleInput, choice: Choice, revealed: int, step
 
 
 def probabilities(params: Gaptron, given: RuleInput, out: Vector) -> None:
-    """The greedy label, shared by the tied, and the gap's exploration spread over all."""
+    """Write the greedy label's probability, shared among ties, with exploration spread over all labels."""
     scores = given.scores
     best = highest(scores, params.classes)
     mixed = max(gap(params, scores, lead(scores, params.classes, best), given.work[0]), params.exploration)
@@ -228,7 +231,7 @@ def probabilities(params: Gaptron, given: RuleInput, out: Vector) -> None:
 
 
 def teach(params: Gaptron, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known: the full-information step."""
+    """Take the full-information step, as the label is known."""
     scores = given.scores
     greedy = greedy_label(scores, params.classes, given.draws)
     gradient(params, scores, label, greedy, lead(scores, params.classes, greedy), params.rate, step)

@@ -1,4 +1,4 @@
-"""LinUCB: ridge regression of being right, one for each class, and the benefit of the doubt.
+"""LinUCB: ridge regression of being right for each class, with upper confidence bounds.
 
 Li, Chu, Langford and Schapire, "A Contextual-Bandit Approach to Personalized News Article Recommendation", WWW 2010, with a ridge
 for each class ("disjoint") and reward 1 for right. Promise: O(sqrt(T)) regret where being right is linear in x.
@@ -38,19 +38,19 @@ class LinUCB(NamedTuple):
 
 
 def weigh(params: LinUCB, given: RuleInput, first: int, apart: int) -> None:
-    """Write what each class may be worth into `work[0]`."""
+    """Write the upper confidence bound of each class into `work[0]`."""
     optimistic(given.scores, params.classes, params.width, given.work[0], first, apart)
 
 
 def decide(params: LinUCB, given: RuleInput) -> Choice:
-    """Play what may be best."""
+    """Play the label with the highest upper confidence bound."""
     weigh(params, given, 0, 1)
     label = greedy_label(given.work[0], params.classes, given.draws)
     return Choice(label, greedy_label(given.scores, params.classes, given.draws), 1.0, 0.0, 0.0)
 
 
 def probabilities(params: LinUCB, given: RuleInput, out: Vector) -> None:
-    """The tied share alike."""
+    """Share the probability equally among the labels that tie for the highest bound."""
     weigh(params, given, 0, 1)
     share_greedy(given.work[0], params.classes, 0.0, out)
 

@@ -44,7 +44,7 @@ class Newtron(NamedTuple):
 
 
 def weigh(params: Newtron, given: RuleInput, first: int, apart: int) -> None:
-    """Write exp(alpha W x) into `work[1]`, the maximum taken out."""
+    """Write exp(alpha W x) into `work[1]`, with the maximum subtracted in the exponent."""
     top = params.alpha * given.scores[highest(given.scores, params.classes)]
     for label in range(first, params.classes, apart):
         given.work[1, label] = math.exp(params.alpha * given.scores[label] - top)
@@ -57,7 +57,7 @@ def soft(params: Newtron, given: RuleInput) -> None:
 
 
 def decide(params: Newtron, given: RuleInput) -> Choice:
-    """Explore, or draw from the softmax."""
+    """Explore, or draw a label from the softmax."""
     draws, work = given.draws, given.work
     classes, gamma = params.classes, params.exploration
     soft(params, given)
@@ -77,11 +77,11 @@ def decide(params: Newtron, given: RuleInput) -> Choice:
 
 
 def learn(params: Newtron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """One Newton step along the gradient's estimate."""
+    """Take a Newton step along the estimated gradient."""
     work = given.work
     classes, label = params.classes, choice.label
     right = revealed == label
-    chance = min(1.0, max(0.0, choice.note))  # which it is, unless somebody else wrote the note
+    chance = min(1.0, max(0.0, choice.note))  # always within this range, unless the note comes from elsewhere
     size = ((1.0 - chance) if right else -chance) / choice.propensity
     kappa = choice.propensity if right else 1.0
     inner = 0.0
@@ -100,26 +100,26 @@ def learn(params: Newtron, given: RuleInput, choice: Choice, revealed: int, step
 
 
 def probabilities(params: Newtron, given: RuleInput, out: Vector) -> None:
-    """The softmax, and exploration spread over all."""
+    """Write the softmax, with exploration spread over all labels."""
     soft(params, given)
     for label in range(params.classes):
         out[label] = (1.0 - params.exploration) * given.work[1, label] + params.exploration / params.classes
 
 
 def belief(params: Newtron, memory: Vector, scores: Matrix) -> Matrix:
-    """The softmax, which the logistic loss is of."""
+    """Return the softmax, the model of the logistic loss."""
     return softmax_rows(params.alpha * scores[:, : params.classes])
 
 
 def surety(params: Newtron, given: RuleInput, label: int) -> float:
-    """The log-odds of the softmax."""
+    """Return the log-odds of the label under the softmax."""
     for other in range(params.classes):
         given.work[0, other] = params.alpha * given.scores[other]
     return log_odds(given.work[0], params.classes, label)
 
 
 def order(params: Newtron) -> Order:
-    """Sums, inside a ball; where it is full, one matrix for everything."""
+    """Return the covariance: sums inside a ball; if it is full, one matrix for everything."""
     return Order(start=params.radius, sums=True, joint=True, radius=params.radius)
 
 

@@ -1,4 +1,4 @@
-"""The offset tree: a tournament of binary passive-aggressive learners, K - 1 of them, trained along the played path.
+"""The offset tree: a tournament of K - 1 binary learners, trained along the played path.
 
 Beygelzimer and Langford, "The Offset Tree for Learning with Partial Labels", KDD 2009, as used by Chen et al. 2009 (from
 memory: not compared with the original text, and the climb is our reading of it).
@@ -36,14 +36,14 @@ GENERAL_EXPLORATION = 0.03  # the best of those tried for the weighted general t
 
 
 class TreeKind(IntEnum):
-    """Whether some tree is assumed to be always right."""
+    """Whether the tree assumes that some tree is always right."""
 
     REALIZABLE = 0
     GENERAL = 1
 
 
 class Stop(IntEnum):
-    """Where the climb ends."""
+    """Where the climb stops."""
 
     NONE = 0
     AFTER = 1
@@ -75,7 +75,7 @@ class OffsetTree(NamedTuple):
 
 
 def prepare(params: OffsetTree, options: Mapping[str, object]) -> tuple[OffsetTree, tuple[float, ...]]:
-    """Weights that would be dropped in silence are refused."""
+    """Raise InputError if the variant has no C to be multiplied by the tree's importance weights."""
     weighted = params.kind == TreeKind.GENERAL and params.weighting == Weighting.WEIGHTED
     if weighted and params.variant == Variant.PA:
         raise InputError(
@@ -86,12 +86,15 @@ def prepare(params: OffsetTree, options: Mapping[str, object]) -> tuple[OffsetTr
 
 
 def heads(params: OffsetTree) -> int:
-    """One weight vector for each inner node."""
+    """Return the number of weight vectors, one for each inner node."""
     return params.classes - 1
 
 
 def leaf_of(label: int, classes: int) -> int:
-    """The leaf of a class, a node of the heap: it comes in at 2 label and moves to the left child when its leaf is split."""
+    """Return the leaf of a class, as a node of the heap.
+
+    A class comes in at node 2 label, and moves to the left child when its leaf is split.
+    """
     node = 2 * label
     while node < classes - 1:
         node = 2 * node + 1
@@ -99,19 +102,19 @@ def leaf_of(label: int, classes: int) -> int:
 
 
 def label_at(node: int) -> int:
-    """The class at a leaf: back up while the node is a left child."""
+    """Return the class at a leaf, going up while the node is a left child."""
     while node % 2 == 1:
         node = (node - 1) // 2
     return node // 2
 
 
 def side_of(node: int) -> float:
-    """+1 for a right child, -1 for a left one."""
+    """Return +1 for a right child, -1 for a left one."""
     return 1.0 if node % 2 == 0 else -1.0
 
 
 def leads(given: RuleInput, node: int, classes: int) -> bool:
-    """Whether one of the candidates is at or below a node."""
+    """Return True if one of the candidates is at or below a node."""
     for place in range(given.candidates.shape[0]):
         below = leaf_of(int(given.candidates[place]), classes)
         while below > node:
@@ -122,12 +125,12 @@ def leads(given: RuleInput, node: int, classes: int) -> bool:
 
 
 def sibling_of(node: int) -> int:
-    """The other child of the same parent."""
+    """Return the other child of the same parent."""
     return node + 1 if node % 2 == 1 else node - 1
 
 
 def exploration_now(params: OffsetTree, memory: Vector) -> float:
-    """The probability of exploring in this round."""
+    """Return the probability of exploring in this round."""
     if not math.isnan(params.exploration):
         return params.exploration
     if params.kind == TreeKind.REALIZABLE:
@@ -136,7 +139,7 @@ def exploration_now(params: OffsetTree, memory: Vector) -> float:
 
 
 def decide(params: OffsetTree, given: RuleInput) -> Choice:
-    """Play the winner of the descent, or explore."""
+    """Play the label that wins the descent, or explore."""
     node, some = 0, given.candidates.shape[0] > 0
     while node < params.classes - 1:
         to_the_right = given.scores[node] > 0.0
@@ -154,7 +157,7 @@ def decide(params: OffsetTree, given: RuleInput) -> Choice:
 
 
 def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Climb from the played leaf, one binary step a node."""
+    """Climb from the played leaf, with one binary step for each node."""
     scores, some = given.scores, given.candidates.shape[0] > 0
     fill(step, params.classes - 1, 0.0)
     right = revealed == choice.label
@@ -184,7 +187,7 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
 
 
 def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
-    """The winner's share goes down the tree, halved where a node has no opinion."""
+    """Write the probabilities: the tree's, halved at nodes without a preference, mixed with exploration."""
     exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
     some = given.candidates.shape[0] > 0
     for label in range(count):
@@ -203,7 +206,7 @@ def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
 
 
 def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known, every node on its path learns which side it is on."""
+    """Teach every node on the path of the known label on which side it is."""
     some = given.candidates.shape[0] > 0
     fill(step, params.classes - 1, 0.0)
     node = leaf_of(class_at(given, label), params.classes)
@@ -216,7 +219,7 @@ def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> flo
 
 
 def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
-    """The smallest margin on the way to the label's leaf, of the nodes that decide something; 0 where none does."""
+    """Return the smallest margin on the path to the label's leaf, over nodes with a choice; else 0."""
     some = given.candidates.shape[0] > 0
     least, node = math.inf, leaf_of(class_at(given, label), params.classes)
     while node > 0:
@@ -228,10 +231,10 @@ def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
 
 
 def contrast(params: OffsetTree, memory: Vector, label: int, rival: int) -> Contrast:
-    """The score of the node at which the ways to the two classes part, towards the first."""
+    """Return the score of the node where the paths to both classes part, towards the first class."""
     node, other, side = leaf_of(label, params.classes), leaf_of(rival, params.classes), 0.0
     while node != other:
-        if node > other:  # which is not above it
+        if node > other:  # then `node` is not an ancestor of `other`
             node, side = (node - 1) // 2, side_of(node)
         else:
             other = (other - 1) // 2

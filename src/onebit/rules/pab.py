@@ -1,4 +1,4 @@
-"""PAB: the passive-aggressive step through importance weighting, with a control variate that costs what it saves.
+"""PAB: the passive-aggressive step by importance weighting, with a control variate.
 
 Zhong, Daucé and Ralaivola, "Online multiclass learning with bandit feedback under a Passive-Aggressive approach", ESANN 2015.
 
@@ -35,7 +35,7 @@ class PAB(NamedTuple):
 
 
 def learn(params: PAB, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """The weighted step when exploration found the label, and the control variate always."""
+    """Take the weighted step if exploration found the label, and that of the control variate always."""
     fill(step, params.classes, 0.0)
     damped = 2.0 * given.sq_norm + 0.5 / params.aggressiveness
     step[choice.greedy] = params.rho * (given.reward - choice.propensity) / (choice.propensity * damped)

@@ -1,4 +1,4 @@
-"""Multiclass passive-aggressive learning with full information: as little as possible, until the label leads by one.
+"""Multiclass passive-aggressive learning with full information: the smallest step to a margin of one.
 
 Crammer, Dekel, Keshet, Shalev-Shwartz and Singer, "Online Passive-Aggressive Algorithms", JMLR 7, 2006 (uniform cost).
 Promise: cumulative squared loss at most (R ||u||)^2-fold of the best u's where the data are separable.
@@ -30,7 +30,7 @@ class PassiveAggressive(NamedTuple):
 
 
 def learn(params: PassiveAggressive, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Part the true class and its best rival until they are one apart."""
+    """Separate the true class from its best rival until it leads by one."""
     scores = given.scores
     fill(step, params.classes, 0.0)
     other = rival(scores, params.classes, revealed)

@@ -1,4 +1,4 @@
-"""The multiclass perceptron in Kesler's construction, with full information: the reference that bandit rules are measured against.
+"""The multiclass perceptron with full information: the reference that bandit rules are compared with.
 
 Rosenblatt 1958; Kesler's construction in Duda and Hart, "Pattern Classification and Scene Analysis", 1973.
 Promise: at most 2 (R/margin)^2 mistakes where the classes are separable with that margin by vectors of total norm one.
@@ -18,13 +18,13 @@ from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Perceptron(NamedTuple):
-    """The perceptron has nothing to set."""
+    """The parameters of the perceptron, which has none to set."""
 
     classes: int
 
 
 def learn(params: Perceptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Move the true class towards x and the one played away from it, on a mistake."""
+    """On a mistake, move the true class towards x and the one played away from it."""
     fill(step, params.classes, 0.0)
     if revealed != choice.label:
         step[revealed] = 1.0

@@ -33,11 +33,11 @@ from onebit.contract.parameters import Flag, OneOf, Real
 from onebit.contract.rule import LEARNT, OWN, Choice, Rule, RuleInput, Vector
 from onebit.errors import InputError
 
-MEAN = OWN  # where the running mean of the answers is kept, 1 for right and 0 for wrong
+MEAN = OWN  # position of the running mean of the answers, 1 for right and 0 for wrong
 
 
 class Rewards(IntEnum):
-    """What right and wrong are worth."""
+    """The rewards of right and wrong answers."""
 
     CENTRED = 0
     PLAIN = 1
@@ -69,7 +69,10 @@ class PolicyGradient(NamedTuple):
 
 
 def prepare(params: PolicyGradient, options: Mapping[str, object]) -> tuple[PolicyGradient, tuple[float, ...]]:
-    """The rate that goes with the rewards, and the mean of answers that is worth nothing; a decay that turns the weights is refused."""
+    """Set the default rate, and the initial mean of answers, for which the reward is 0.
+
+    Raise InputError if the decay would flip the sign of the weights.
+    """
     if math.isnan(params.rate):
         params = params._replace(rate=CENTRED_RATE if params.rewards == Rewards.CENTRED else PLAIN_RATE)
     if params.rate * params.decay >= 1.0:
@@ -78,12 +81,12 @@ def prepare(params: PolicyGradient, options: Mapping[str, object]) -> tuple[Poli
 
 
 def reward_of(params: PolicyGradient, right: float) -> float:
-    """What an answer is worth that is right to this degree: 1, 0, or the mean of several."""
+    """Return the reward of an answer that is right to this degree: 1, 0, or the mean of several."""
     return params.classes * right - 1.0 if params.rewards == Rewards.CENTRED else right
 
 
 def decide(params: PolicyGradient, given: RuleInput) -> Choice:
-    """Draw from the softmax."""
+    """Draw a label from the softmax."""
     work = given.work
     softmax(given.scores, params.classes, work[0])
     label = sampled_label(work[0], params.classes, given.draws)
@@ -91,7 +94,7 @@ def decide(params: PolicyGradient, given: RuleInput) -> Choice:
 
 
 def learn(params: PolicyGradient, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """One step along the gradient's estimate."""
+    """Take a step along the estimated gradient."""
     memory, work = given.memory, given.work
     base = reward_of(params, memory[MEAN]) if params.baseline == 1 else 0.0
     softmax(given.scores, params.classes, work[0])
@@ -104,12 +107,12 @@ def learn(params: PolicyGradient, given: RuleInput, choice: Choice, revealed: in
 
 
 def probabilities(params: PolicyGradient, given: RuleInput, out: Vector) -> None:
-    """The softmax."""
+    """Write the softmax."""
     softmax(given.scores, params.classes, out)
 
 
 def teach(params: PolicyGradient, given: RuleInput, label: int, step: Vector) -> float:
-    """With the label known: the gradient of its log-probability."""
+    """Take a step along the gradient of the known label's log-probability."""
     softmax(given.scores, params.classes, given.work[0])
     for other in range(params.classes):
         step[other] = -params.rate * given.work[0][other]
@@ -118,7 +121,7 @@ def teach(params: PolicyGradient, given: RuleInput, label: int, step: Vector) ->
 
 
 def surety(params: PolicyGradient, given: RuleInput, label: int) -> float:
-    """The log-odds of the softmax."""
+    """Return the log-odds of the label under the softmax."""
     return log_odds(given.scores, params.classes, label)
 
 

@@ -1,4 +1,4 @@
-"""The second-order perceptron: the perceptron in coordinates in which everything seen so far looks round; full information.
+"""The second-order perceptron: a perceptron on whitened rows, with full information.
 
 Cesa-Bianchi, Conconi and Gentile, "A Second-Order Perceptron Algorithm", SIAM Journal on Computing 34, 2005, with one matrix for all
 classes. Promise: fewer mistakes than the perceptron where rows are correlated.
@@ -34,7 +34,7 @@ class SecondOrderPerceptron(NamedTuple):
 
 
 def learn(params: SecondOrderPerceptron, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """On a mistake: the perceptron step of the sums, and one row more in the matrix."""
+    """On a mistake, take the perceptron step of the sums and add the row to the matrix."""
     fill(step, 2 * params.classes, 0.0)
     if revealed != choice.label:
         step[revealed] = 1.0
@@ -45,14 +45,14 @@ def learn(params: SecondOrderPerceptron, given: RuleInput, choice: Choice, revea
 
 
 def scatter(params: SecondOrderPerceptron, step: Vector, candidates: Labels, out: Vector) -> None:
-    """The sums of the candidates move; the matrix is one for all classes."""
+    """Write the steps of the candidates' sums; the matrix is shared by all classes."""
     scatter_heads(params, step, candidates, out)
     for label in range(params.classes):
         out[params.classes + label] = step[candidates.shape[0]]
 
 
 def order(params: SecondOrderPerceptron) -> Order:
-    """Sums, and one matrix for all classes."""
+    """Return the covariance: the sums form, with one matrix for all classes."""
     return Order(start=1.0 / params.ridge, sums=True, shared=True)
 
 

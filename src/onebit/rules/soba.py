@@ -1,4 +1,4 @@
-"""SOBA: a second-order perceptron with bandit feedback, which learns from right answers alone, and only where that does not hurt.
+"""SOBA: a second-order perceptron with bandit feedback that learns from right answers alone.
 
 Beygelzimer, Orabona and Zhang, "Efficient Online Bandit Multiclass Learning with O(sqrt(T)) Regret", ICML 2017. Promise: O(sqrt(T))
 regret for a family of losses between the hinge and its square.
@@ -27,7 +27,7 @@ from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_pr
 from onebit.contract.parameters import Real
 from onebit.contract.rule import OWN, Choice, Rule, RuleInput, Vector
 
-HEADROOM = OWN  # where M is kept
+HEADROOM = OWN  # position of M
 
 
 class SOBA(NamedTuple):
@@ -41,12 +41,12 @@ class SOBA(NamedTuple):
 
 
 def prepare(params: SOBA, options: Mapping[str, object]) -> tuple[SOBA, tuple[float, ...]]:
-    """Room for M."""
+    """Allocate the sum M in the memory."""
     return params, (0.0,)
 
 
 def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Part a right label from its best rival."""
+    """Separate a right label from its best rival."""
     memory, scores = given.memory, given.scores
     classes, label, joint = params.classes, choice.label, params.matrix == Covariance.FULL
     fill(step, 2 * classes, 0.0)
@@ -60,7 +60,7 @@ def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: V
         memory[HEADROOM] += gain
         size = (1.0 + delta) / variance if joint or params.form == DiagonalForm.RESIDUAL else 1.0 / choice.propensity
         step[label], step[other] = size, -size
-        if joint:  # a direction, whose square is u u'/p
+        if joint:  # a direction, whose outer product is u u'/p
             direction = 1.0 / choice.propensity**0.5
             step[classes + label], step[classes + other] = -direction, direction
         else:
@@ -70,7 +70,7 @@ def learn(params: SOBA, given: RuleInput, choice: Choice, revealed: int, step: V
 
 
 def order(params: SOBA) -> Order:
-    """Where it is full: one matrix for everything."""
+    """Return the covariance: joint over all classes and features if it is full, else the diagonal."""
     return Order(start=1.0 / params.ridge, sums=params.form == DiagonalForm.PUBLISHED, joint=True)
 
 

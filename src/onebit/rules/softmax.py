@@ -1,4 +1,4 @@
-"""Softmax, or Boltzmann exploration: ridge regression of being right, and labels drawn by their scores.
+"""Softmax (Boltzmann) exploration: ridge regression of being right, and labels drawn by their scores.
 
 The oldest exploration scheme. Promise: no regret bound; every label is played now and then, so that logs can be evaluated.
 
@@ -34,7 +34,7 @@ class Softmax(NamedTuple):
 
 
 def decide(params: Softmax, given: RuleInput) -> Choice:
-    """Draw from the softmax."""
+    """Draw a label from the softmax."""
     work = given.work
     probabilities(params, given, work[1])
     label = sampled_label(work[1], params.classes, given.draws)
@@ -42,7 +42,7 @@ def decide(params: Softmax, given: RuleInput) -> Choice:
 
 
 def probabilities(params: Softmax, given: RuleInput, out: Vector) -> None:
-    """The softmax."""
+    """Write the softmax."""
     for label in range(params.classes):
         given.work[0, label] = params.sharpness * given.scores[label]
     softmax(given.work[0], params.classes, out)

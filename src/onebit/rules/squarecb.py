@@ -1,4 +1,4 @@
-"""SquareCB: labels that look worse are played less, in inverse proportion to how much worse they look.
+"""SquareCB: play labels that look worse less often, in inverse proportion to how much worse they look.
 
 Foster and Rakhlin, "Beyond UCB: Optimal and Efficient Contextual Bandits with Regression Oracles", ICML 2020, after Abe and Long 1999.
 Promise: optimal regret for any regression that predicts well.
@@ -36,7 +36,7 @@ class SquareCB(NamedTuple):
 
 
 def inverse_gap(params: SquareCB, given: RuleInput, best: int, out: Vector) -> None:
-    """Write the probability of every label where `best` is thought best."""
+    """Write the probability of every label, taking `best` as the best one."""
     scores = given.scores
     factor = params.gamma_scale * math.sqrt(given.memory[LEARNT] + 1.0)
     top = min(1.0, max(0.0, scores[best]))
@@ -49,7 +49,7 @@ def inverse_gap(params: SquareCB, given: RuleInput, best: int, out: Vector) -> N
 
 
 def decide(params: SquareCB, given: RuleInput) -> Choice:
-    """Draw by the inverse gaps."""
+    """Draw a label by the inverse gaps."""
     work = given.work
     best = greedy_label(given.scores, params.classes, given.draws)
     inverse_gap(params, given, best, work[0])
@@ -58,7 +58,7 @@ def decide(params: SquareCB, given: RuleInput) -> Choice:
 
 
 def probabilities(params: SquareCB, given: RuleInput, out: Vector) -> None:
-    """The mean over the labels that are tied for the best."""
+    """Write the mean of the distributions over the labels that tie for the best."""
     scores = given.scores
     least = tied_with(scores[highest(scores, params.classes)])
     tied = members(scores, params.classes, least)

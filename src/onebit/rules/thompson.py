@@ -1,4 +1,4 @@
-"""Thompson sampling: play what is best in a world drawn from what is known.
+"""Thompson sampling: play the label that is best under weights drawn from what is known of them.
 
 Thompson, Biometrika 25, 1933; with ridge regression Agrawal and Goyal, "Thompson Sampling for Contextual Bandits with Linear
 Payoffs", ICML 2013. Promise: regret O(d^(3/2) sqrt(T)) where being right is linear.
@@ -40,21 +40,21 @@ class Thompson(NamedTuple):
 
 
 def weigh(params: Thompson, given: RuleInput, first: int, apart: int) -> None:
-    """Draw what each class is worth, into `work[0]`."""
+    """Write a random draw of each class's value into `work[0]`."""
     for label in range(first, params.classes, apart):
         deviation = params.width * math.sqrt(given.scores[params.classes + label])
         given.work[0, label] = given.scores[label] + deviation * normal(given.draws, OWN + 2 * label)
 
 
 def decide(params: Thompson, given: RuleInput) -> Choice:
-    """Play the best of a draw."""
+    """Play the best label of a draw."""
     weigh(params, given, 0, 1)
     label = greedy_label(given.work[0], params.classes, given.draws)
     return Choice(label, greedy_label(given.scores, params.classes, given.draws), 1.0, 0.0, 0.0)
 
 
 def probabilities(params: Thompson, given: RuleInput, out: Vector) -> None:
-    """The probability that a draw is the largest."""
+    """Write the probability that each label's draw is the largest."""
     work = given.work
     for label in range(params.classes):
         work[0, label] = params.width * math.sqrt(given.scores[params.classes + label])

@@ -1,1 +1,1 @@
-"""Where weights live: each space turns a row x into scores and absorbs coefficients, and knows nothing of any rule."""
+"""Spaces, which hold the weights: each scores a row x and absorbs steps, independent of any rule."""

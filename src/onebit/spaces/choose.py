@@ -1,11 +1,12 @@
-"""Which space a learner's weights live in. The one place that tells weights alone, a kernel, a covariance and several members apart.
+"""Choose the space of a learner: plain weights, a kernel, a covariance, or the members of `auto`.
 
-A choice is made when a learner is: from its rule, and from what was said of a kernel. The space itself is made when the form of
-the rows is known.
+The kind is chosen when a learner is created, from its rule and its kernel options. The space itself is created when
+the form of the rows is known.
 
-A rule that has members for dense and for sparse rows begins in the form in which rows are handed over. The learner counts the cells that are not 0 in the first
-rows that it learns, and then settles for good; what those few rows taught is forgotten where the form changes. Nothing but rows learnt, in their
-order, has a say in it, so that a run, its replay and a copy elsewhere go the same way.
+A rule with spaces for both dense and sparse rows begins with the form in which rows are passed. The learner counts
+the nonzero cells in the first rows that it learns and then settles on a form for good; if the form changes, what it
+learnt from those few rows is forgotten. Only the learnt rows, in their order, affect the decision, so that a run, its
+replay and a copy elsewhere make the same one.
 """
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ from onebit.spaces.kernels import LINEAR, RATIONAL, Kernel
 from onebit.spaces.layout import SpaceLayout
 from onebit.spaces.sparse import Sparse
 
-SLACK = 1.0 + 1e-5  # the norm of a row scaled to the limit is rounded
-USUAL_SUPPORT = 2000  # rows stored by a rule that stores one in nearly every round
+SLACK = 1.0 + 1e-5  # tolerance: the norm of a row scaled to the limit is rounded
+USUAL_SUPPORT = 2000  # default budget of a rule that stores a row in nearly every round
 MOST_SUPPORT = 2**31
-FITTING_WITH_BALL = 10**4  # which takes factorisations
-LARGEST_MATRICES = 10**7  # numbers in the matrices of a learner that was asked for full ones
+FITTING_WITH_BALL = 10**4  # lower, since projecting onto a ball takes factorisations
+LARGEST_MATRICES = 10**7  # limit of numbers in the matrices if full ones are requested
 
-ROWS = 4  # learnt before it settles
-FILLED = 0.1  # rows of which at least this share of the cells is filled are treated as dense, others as sparse
-MOST_DENSE = 5_000  # columns, with more of which sparse rows stay so
-LEAST_SPARSE = 200  # columns, with fewer of which dense rows stay so
-MOST_BYTES = 2**30  # of a space to move to: one larger than that is not made unasked
+ROWS = 4  # rows learnt before the form is settled
+FILLED = 0.1  # rows with at least this share of nonzero cells are treated as dense, others as sparse
+MOST_DENSE = 5_000  # columns; sparse rows with more stay sparse
+LEAST_SPARSE = 200  # columns; dense rows with fewer stay dense
+MOST_BYTES = 2**30  # of a space to move to; a larger one is not created without being requested
 
 Arrays = dict[str, NDArray[Any]]
 
 
 class Form(NamedTuple):
-    """What a space must know of the rows that it will see."""
+    """What a space must know about the rows that it will see."""
 
     dense: bool
     columns: int
@@ -58,7 +59,7 @@ class Form(NamedTuple):
 
 
 class Blueprint(NamedTuple):
-    """A space of which nothing is allocated yet: what makes it, and what its arrays will be."""
+    """A space before anything is allocated: a function that creates it, and the layout of its arrays."""
 
     make: partial[Any]
     layout: SpaceLayout
@@ -66,66 +67,70 @@ class Blueprint(NamedTuple):
 
 @dataclass(frozen=True)
 class SpaceChoice:
-    """Weights of features and nothing else: the space of a first-order rule."""
+    """The space of a first-order rule: weights of features and nothing else."""
 
     rule: Rule
     bias: bool
     seed: int
 
     def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
-        """The space for rows of this form, in which nothing has been learnt.
+        """Return the blueprint of an empty space for rows of this form.
 
-        `planned` is the number of heads that a learner began with: those added later do not change the kind of its space.
+        `planned` is the number of heads that the learner began with: heads added later do not change the kind of
+        space.
         """
         kind = Dense if form.dense else Sparse
         given = (heads, form.columns, self.bias, form.dtype)
         return Blueprint(partial(kind.empty, *given), kind.layout(*given))
 
     def stored_bytes(self, params: Any, form: Form, heads: int, rows: int) -> int:
-        """The memory of so many rows where all may be stored, and there is no limit; else 0."""
+        """Return the bytes needed to store this many rows if all may be stored without limit; else 0."""
         return 0
 
     def settled(self, params: Any, space: Any) -> Any:
-        """The record as the rule sees it once there is a space."""
+        """Return the rule's record, completed with what is known once there is a space."""
         return params
 
     def sq_norms(self, sq_norms: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The squared lengths of rows, bias included, as the space measures them."""
+        """Return the squared lengths of rows (bias included) as the space measures them."""
         return sq_norms
 
     def too_long(self, sq_norm: float, largest: float, limit: float) -> str | None:
-        """What to say of a row of this squared length, without its bias, if it is longer than the rule takes."""
+        """Return an error message if a row is longer than the rule allows, else None.
+
+        `sq_norm` is its squared length without the bias.
+        """
         if sq_norm > largest:
             return f"x has length {np.sqrt(sq_norm):g}, but this learner takes at most {np.sqrt(largest):g}"
         return None
 
     @property
     def routes(self) -> bool:
-        """Whether the first rows that are learnt decide on their form, dense or sparse (`spaces.choose`)."""
+        """True if the first rows that are learnt decide between dense and sparse form."""
         return False
 
     @property
     def slack(self) -> float:
-        """What the constant feature adds to the squared length that a row may have: it is no part of what the rule speaks of."""
+        """What the bias feature adds to the allowed squared length of a row, as rules do not count it."""
         return float(self.bias)
 
     @property
     def no_variances(self) -> str | None:
-        """Why scores have no variance; None where they have."""
+        """Why scores have no variance; None if they have one."""
         return "keeps no covariance"
 
     def weights(self, space: Any, known: int) -> NDArray[Any]:
-        """One line for each head, one column for each known feature, the bias last."""
+        """Return the weights of the known features: one line for each head, with the bias as last column."""
         matrix: NDArray[Any] = space.matrix()
         return np.concatenate([matrix[:, :known], matrix[:, matrix.shape[1] - self.bias :]], axis=1)
 
 
 @dataclass(frozen=True)
 class CovarianceChoice(SpaceChoice):
-    """Weights and a covariance: the spaces of second-order rules."""
+    """The space of a second-order rule: weights and a covariance."""
 
     def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
-        """The space that was asked for, if its matrices are not too large."""
+        """Return the blueprint of the requested space; raise InputError if its matrices are too large."""
         assert self.rule.second_order is not None
         order = self.rule.second_order(params)
         kind = self._kind(params.matrix, order, form, planned)
@@ -152,7 +157,7 @@ class CovarianceChoice(SpaceChoice):
         return DiagonalDense if form.dense else DiagonalSparse
 
     def settled(self, params: Any, space: Any) -> Any:
-        """Whether the matrix is full, which it remains when there are more classes."""
+        """Record whether the matrix is full; this does not change when classes are added."""
         whole = isinstance(space, FullDense | JointDense)
         return params._replace(matrix=int(Covariance.FULL if whole else Covariance.DIAGONAL))
 
@@ -163,13 +168,16 @@ class CovarianceChoice(SpaceChoice):
 
 @dataclass(frozen=True)
 class KernelChoice(SpaceChoice):
-    """Stored rows in place of weights: any first-order rule with a kernel."""
+    """The space of a first-order rule with a kernel: stored rows in place of weights."""
 
     text: str
     plan: Plan
 
     def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
-        """No row is stored."""
+        """Return the blueprint of a space in which no row is stored.
+
+        Raise InputError if an rbf kernel without gamma is used with named features.
+        """
         if self.text == "rbf" and form.named:
             raise InputError("named features grow in number, so rbf needs its gamma: kernel='rbf:0.5'")
         # The gamma of an rbf may depend on the number of features, which is known now.
@@ -179,7 +187,7 @@ class KernelChoice(SpaceChoice):
         return Blueprint(make, kind.layout(heads, form.columns, form.dtype, plan))
 
     def stored_bytes(self, params: Any, form: Form, heads: int, rows: int) -> int:
-        """Without a budget, what a budget of so many rows would take."""
+        """Return the bytes that a budget of this many rows would take; 0 if there is a budget already."""
         if self.plan.budget:
             return 0
         return replace(self, plan=self.plan._replace(budget=rows)).blueprint(params, form, heads, heads).layout.nbytes
@@ -203,23 +211,23 @@ class KernelChoice(SpaceChoice):
 
     @property
     def slack(self) -> float:
-        """Inside a kernel a constant feature cannot be told apart."""
+        """What the bias adds to the allowed squared length: 0 for nonlinear kernels, which absorb it."""
         return float(self.bias) if self.plan.kernel.code == LINEAR else 0.0
 
 
 @dataclass(frozen=True)
 class CompositeChoice(SpaceChoice):
-    """A space with several members, which its rule brings along: `auto`."""
+    """A space with several members, provided by its rule: `auto`."""
 
     def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
-        """The members that fit the form of the rows."""
+        """Return the blueprint of the rule's space for this form of rows."""
         assert self.rule.composite is not None
         make, layout = self.rule.composite.space(params, form, heads, planned, self.seed)
         return Blueprint(make, layout)
 
     @property
     def routes(self) -> bool:
-        """It has members for either form, and chooses."""
+        """True: the rule has a space for either form of rows, and the learner chooses."""
         return True
 
     @property
@@ -232,7 +240,7 @@ class CompositeChoice(SpaceChoice):
 
 
 def choose(rule: Rule, options: Options) -> SpaceChoice:
-    """The kind of space for a rule and the options of a learner; what does not fit together is refused."""
+    """Return the kind of space for a rule and options; raise InputError if they do not fit together."""
     bias, seed, kernel, max_support = options.bias, options.seed, options.kernel, options.max_support
     if bias and rule.composite:
         raise InputError(f"{rule.title} has a constant feature in every view, and takes no bias")
@@ -252,7 +260,7 @@ def choose(rule: Rule, options: Options) -> SpaceChoice:
 
 
 def _budget(rule: Rule, max_support: object) -> int:
-    """The most rows that are stored; 0 for all."""
+    """Return the most rows that are stored; 0 for all."""
     if isinstance(max_support, str) and max_support == DEFAULT_SUPPORT:
         return 0 if rule.stores_rarely else USUAL_SUPPORT
     if max_support is None:
@@ -269,7 +277,9 @@ def _budget(rule: Rule, max_support: object) -> int:
 
 
 def form_for(came: str, share: float, columns: int) -> str:
-    """The form in which rows are treated that came in another or the same, with this share of their cells filled.
+    """Return the form in which rows are treated, given the form in which they came and their fill rate.
+
+    `share` is the share of nonzero cells.
 
     >>> form_for("sparse", 0.6, 36), form_for("dense", 0.01, 10_000), form_for("dense", 0.01, 64)
     ('dense', 'sparse', 'dense')
@@ -280,34 +290,34 @@ def form_for(came: str, share: float, columns: int) -> str:
 
 
 class Routing(NamedTuple):
-    """How the rows came, and what has been counted of those learnt so far."""
+    """The form in which rows came, and the nonzero cells counted in those learnt so far."""
 
     came: str  # dense or sparse
     rows: int = 0
-    filled: int = 0  # cells that are not 0
+    filled: int = 0  # nonzero cells
 
     @property
     def is_open(self) -> bool:
-        """Whether rows are still counted."""
+        """True while rows are still counted."""
         return self.rows < ROWS
 
     def counted(self, filled: int) -> Routing:
-        """With one row more, of which so many cells are filled."""
+        """Return the routing after one more row with this many nonzero cells."""
         return Routing(self.came, self.rows + 1, self.filled + filled)
 
     def may_move(self, columns: int) -> bool:
-        """Whether rows of so many columns may still be treated in another form than they came in."""
+        """Return True if rows with this many columns may still change to the other form."""
         return self.is_open and any(form_for(self.came, share, columns) != self.came for share in (0.0, 1.0))
 
     def form(self, columns: int) -> str:
-        """The form that rows of so many columns are treated in by what is known of them now."""
+        """Return the form in which rows with this many columns are treated, given the rows counted so far."""
         return self.came if self.is_open else form_for(self.came, self._share(columns), columns)
 
     def _share(self, columns: int) -> float:
         return self.filled / (self.rows * columns)
 
     def said(self, columns: int, form: str) -> str:
-        """The form that is used, and why.
+        """Describe the form that is used, and why.
 
         >>> Routing("sparse", 8, 176).said(36, "dense")
         'rows came sparse, 61 % filled: treated as dense'

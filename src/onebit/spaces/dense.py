@@ -1,10 +1,10 @@
 """The dense space: one contiguous weight vector for each head, one dot product for each score.
 
-The weights are `scale * weights`: shrinking or projecting all of them is one multiplication, done lazily. With a bias the
-weights have one more column than the rows, and x is read as (x, 1) without being copied.
+The weights are `scale * weights`: shrinking or projecting all of them is one multiplication, done lazily. With a bias
+the weights have one more column than the rows, and x is read as (x, 1) without being copied.
 
-Sums are taken in the dtype of the weights and in any order (the compiler may reassociate them), but in the same order for
-every head: equal weight vectors give equal scores, bit for bit, which ties depend on.
+Sums are taken in the dtype of the weights and in any order (the compiler may reassociate them), but in the same order
+for every head: equal weight vectors give equal scores, bit for bit, which is what makes ties exact.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from onebit.spaces.space import Space, shrink
 
 
 class DenseRows(NamedTuple):
-    """Rows of a matrix, all values stored."""
+    """Rows of a matrix with all values stored."""
 
     values: NDArray[Any]
 
@@ -31,7 +31,7 @@ class DenseRows(NamedTuple):
 
 
 class DenseSpace(Space):
-    """A space of dense rows whose weights are of shape (heads, features + bias)."""
+    """Base of the spaces of dense rows, whose weights have the shape (heads, features + bias)."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class DenseSpace(Space):
 
 
 class DenseArrays(NamedTuple):
-    """Weights of shape (heads, features + bias)."""
+    """The arrays of the dense space; the weights have the shape (heads, features + bias)."""
 
     weights: NDArray[Any]
     scale: Vector
@@ -61,7 +61,7 @@ class DenseArrays(NamedTuple):
 
 
 class Dense(DenseArrays, DenseSpace):
-    """The dense space."""
+    """The space of first-order rules on dense rows."""
 
     __slots__ = ()
 
@@ -79,11 +79,12 @@ class Dense(DenseArrays, DenseSpace):
 
 
 def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; the squared norm of the row, NaN where a score is not finite.
+    """Write the score of every head for one row; return the squared norm of the row.
 
-    Five heads and the norm are summed in one pass over x: one sum at a time leaves the processor waiting for its own additions
-    (10 classes, 100 features: 1.2 times as fast). The last block overlaps the one before it, so that every head is summed by
-    the same code; fewer than five heads are summed one after the other.
+    The norm is NaN if a score is not finite. Five heads and the norm are summed in one pass over x: with one sum at a
+    time the processor waits for its own additions (10 classes, 100 features: 1.2 times as fast). The last block
+    overlaps the one before it, so that every head is summed by the same code; fewer than five heads are summed one
+    after the other.
     """
     weights, x = space.weights, rows.values[row]
     heads, width, scale = weights.shape[0], x.shape[0], space.scale[0]
@@ -129,7 +130,7 @@ def score(space: Dense, rows: DenseRows, row: int, scores: Vector) -> float:
 
 
 def absorb(space: Dense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """W <- scale * W + coefficients (x) x, touching only the heads that move."""
+    """Take the step W <- scale * W + coefficients (x) x, touching only the heads that move."""
     weights, x = space.weights, rows.values[row]
     if scale != 1.0:
         shrink(space, scale)

@@ -1,7 +1,7 @@
 """The diagonal second-order space for dense rows: a weight and a variance for each head and feature.
 
-As in the dense space a bias is one more column, and all heads are summed by the same code, so that equal heads have equal scores
-and variances, bit for bit.
+As in the dense space, a bias is one more column, and all heads are summed by the same code, so that equal heads have
+equal scores and variances, bit for bit.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from onebit.spaces.space import ball_factor, shrink_variance, step_weight
 
 
 class DiagonalDenseArrays(NamedTuple):
-    """Weights of shape (heads, features + bias), and variances: those of each head, or one line for all."""
+    """The arrays of the space: weights (heads, features + bias), and variances per head or for all."""
 
     weights: NDArray[Any]
     variances: NDArray[Any]
     scale: Vector  # the factor of the ball, and the squared length of the weights before it
     bias: int
-    own: int  # 1 where each head has its own variances
+    own: int  # 1 if each head has its own variances
     sums: int
     root: int
     start: float
@@ -33,7 +33,7 @@ class DiagonalDenseArrays(NamedTuple):
 
 
 class DiagonalDense(DiagonalDenseArrays, DenseSpace):
-    """The diagonal space of dense rows."""
+    """The diagonal second-order space of dense rows."""
 
     __slots__ = ()
     SAVED = ("weights", "variances", "scale")
@@ -53,20 +53,23 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         arrays = {
             "weights": ArraySpec((heads, features + bias), dtype),
-            "variances": ArraySpec((1 if order.shared else heads, features + bias), dtype, 0.0),  # rules take roots
+            "variances": ArraySpec(
+                (1 if order.shared else heads, features + bias), dtype, 0.0
+            ),  # nonnegative, as rules take roots
             "scale": BALL_SCALE,
         }
         return SpaceLayout.of(arrays, DiagonalDense.SAVED, width=2 * heads)
 
 
 def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write the scores, then the variances; the squared norm of the row, NaN where one of them is not finite.
+    """Write the scores, then the variances; return the squared norm of the row.
 
-    Three heads are summed in one pass over x, as five are in the dense space: more sums than fit into registers are slower.
+    The norm is NaN if a score or variance is not finite. Three heads are summed in one pass over x, where the dense
+    space takes five: more sums than fit into registers are slower.
     """
     weights, variances, x = space.weights, space.variances, rows.values[row]
     heads, width, scale = weights.shape[0], x.shape[0], space.scale[0]
-    zero, counts = x.dtype.type(0), x.dtype.type(1 - space.root)  # the root of a variance is no variance
+    zero, counts = x.dtype.type(0), x.dtype.type(1 - space.root)  # a root is not counted as a variance
     norm = zero
     flaw = 0.0
     for begin in range(0, heads if heads >= 3 else 0, 3):
@@ -114,7 +117,7 @@ def score(space: DiagonalDense, rows: DenseRows, row: int, scores: Vector) -> fl
 
 
 def absorb(space: DiagonalDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """Move the weights and variances of the heads that have something to learn."""
+    """Move the weights and variances of the heads that have a step."""
     heads = space.weights.shape[0]
     for head in range(heads):
         step, amount = coefficients[head], coefficients[heads + head * space.own]
@@ -128,7 +131,7 @@ def absorb(space: DiagonalDense, rows: DenseRows, row: int, coefficients: Vector
 
 
 def _follow_residual(space: DiagonalDense, x: NDArray[Any], head: int, step: float, amount: float) -> None:
-    """The step of most rules, in the arithmetic of the weights, so that it is done several features at a time."""
+    """Take the step of most rules in the dtype of the weights, so that the loop is vectorised."""
     kind = x.dtype.type
     vector, spread, width = space.weights[head], space.variances[head], x.shape[0]
     exact_step, exact_amount, one = kind(step), kind(amount), kind(1)
@@ -142,7 +145,7 @@ def _follow_residual(space: DiagonalDense, x: NDArray[Any], head: int, step: flo
 
 
 def _follow(space: DiagonalDense, x: NDArray[Any], head: int, step: float, amount: float) -> None:
-    """The step of the sums or of the root; weights whose feature is 0 stay."""
+    """Take a step of the sums form or the root form; weights whose feature is 0 do not move."""
     vector, spread, width = space.weights[head], space.variances[head * space.own], x.shape[0]
     settles = space.own == 1 or head == space.weights.shape[0] - 1  # shared variances move once, after the last head
     for feature in range(width + space.bias):

@@ -1,6 +1,6 @@
-"""The diagonal second-order space for sparse rows: the weights and variances of one feature lie side by side, for all heads.
+"""The diagonal second-order space for sparse rows: a feature's weights and variances lie side by side.
 
-A row costs its non-zeros alone. As in the sparse space a bias is one more feature, the first, and sums are in float64.
+A row costs only its nonzeros. As in the sparse space, a bias is one more feature, the first, and sums are in float64.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ from onebit.spaces.sparse import SparseRows, SparseSpace
 
 
 class DiagonalSparseArrays(NamedTuple):
-    """Cells of shape (bias + features, heads + variances): the weights of a feature, then its variances, one for each head or one."""
+    """The arrays of the space, with cells of shape (bias + features, heads + variances).
+
+    A cell has the weights of a feature and then its variances, one for each head or one for all.
+    """
 
     weights: NDArray[Any]
     scale: Vector  # the factor of the ball, and the squared length of the weights before it
     heads: int
     bias: int
-    own: int  # 1 where each head has its own variances
+    own: int  # 1 if each head has its own variances
     sums: int
     root: int
     start: float
@@ -32,7 +35,7 @@ class DiagonalSparseArrays(NamedTuple):
 
 
 class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
-    """The diagonal space of sparse rows."""
+    """The diagonal second-order space of sparse rows."""
 
     __slots__ = ()
 
@@ -67,15 +70,18 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
 
 
 def score(space: DiagonalSparse, rows: SparseRows, row: int, scores: Vector) -> float:
-    """Write the scores, then the variances; the squared norm of the row, NaN where one of them is not finite."""
+    """Write the scores, then the variances; return the squared norm of the row.
+
+    The norm is NaN if a score or variance is not finite.
+    """
     cells, heads = space.weights, space.heads
-    spreads, counts = cells.shape[1] - heads, 1.0 - space.root  # the root of a variance is no variance
+    spreads, counts = cells.shape[1] - heads, 1.0 - space.root  # a root is not counted as a variance
     norm = float(space.bias)
     for index in range(heads):
         scores[index] = cells[0, index] if space.bias == 1 else 0.0
     for index in range(heads, heads + spreads):
         scores[index] = counts * cells[0, index] if space.bias == 1 else 0.0
-    # A slice, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
+    # A slice, since a computed index is tested for being negative, which prevents vectorisation.
     sums = scores[heads : heads + spreads]
     for entry in range(rows.starts[row], rows.starts[row + 1]):
         value = float(rows.values[entry])
@@ -98,7 +104,7 @@ def score(space: DiagonalSparse, rows: SparseRows, row: int, scores: Vector) -> 
 
 
 def absorb(space: DiagonalSparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """Move the cells of the row's features, for the heads that have something to learn."""
+    """Move the cells of the row's features, for the heads that have a step."""
     heads = space.heads
     for head in range(heads):
         step, amount = coefficients[head], coefficients[heads + head * space.own]

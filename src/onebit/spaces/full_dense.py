@@ -1,10 +1,12 @@
 """The full second-order space: a covariance matrix for each head, or one that all heads share.
 
-The matrices are P_h, the inverse of start^-1 I + sum rho x x', kept in float64 whatever the weights are: in float32 a direction
-that has been seen a million times is lost beside one that has never been seen. Only the lower triangle is stored, line after line,
-so a round reads half of K d^2 numbers, and what is stored is symmetric.
+The matrices are P_h, the inverse of start^-1 I + sum rho x x', kept in float64 whatever the dtype of the weights: in
+float32 a direction that has been seen a million times is lost beside one that has never been seen. Only the lower
+triangle is stored, line after line, so a round reads half of K d^2 numbers, and the matrix is symmetric by
+construction.
 
-Rows out of all proportion can cost a matrix its positive definiteness. It is then replaced by its diagonal, and that is counted.
+Extreme rows can cost a matrix its positive definiteness. It is then replaced by its diagonal, and such repairs are
+counted.
 """
 
 from __future__ import annotations
@@ -21,22 +23,25 @@ from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout
 
 
 class FullDenseArrays(NamedTuple):
-    """Weights of shape (heads, features + bias), and for each head, or for all, a triangle of D (D + 1) / 2 numbers."""
+    """The arrays of the space: weights (heads, features + bias) and triangles of D (D + 1) / 2 numbers.
+
+    There is a triangle for each head, or one for all.
+    """
 
     weights: NDArray[Any]
     triangles: Matrix
-    scale: Vector  # always 1: kept for what all spaces share
+    scale: Vector  # always 1, for functions that all spaces share
     repairs: NDArray[np.int64]
     row: Vector  # the row just scored, in float64, with its constant feature
-    images: Matrix  # and P x for each matrix
+    images: Matrix  # P x for each matrix
     bias: int
-    own: int  # 1 where each head has its own matrix
+    own: int  # 1 if each head has its own matrix
     sums: int
     start: float
 
 
 class FullDense(FullDenseArrays, DenseSpace):
-    """The full space of dense rows."""
+    """The full second-order space of dense rows."""
 
     __slots__ = ()
     SAVED = ("weights", "triangles", "repairs")
@@ -68,9 +73,10 @@ class FullDense(FullDenseArrays, DenseSpace):
 
 
 def score(space: FullDense, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write the scores, then the variances; the squared norm of the row, NaN where one of them is not finite.
+    """Write the scores, then the variances; return the squared norm of the row.
 
-    The images P x stay in the space: `absorb` follows with the same row.
+    The norm is NaN if a score or variance is not finite. The images P x stay in the space: `absorb` follows with the
+    same row.
     """
     weights, x = space.weights, space.row
     heads = weights.shape[0]
@@ -95,12 +101,15 @@ def score(space: FullDense, rows: DenseRows, row: int, scores: Vector) -> float:
 
 
 def _image(space: FullDense, matrix: int) -> float:
-    """Write P x; x'Px. Every number below the diagonal counts twice, for its line and for its column; four lines share a pass."""
+    """Write P x and return x'Px.
+
+    Every number below the diagonal is used twice, for its line and for its column; four lines share a pass.
+    """
     triangle, x, image = space.triangles[matrix], space.row, space.images[matrix]
     size = x.shape[0]
     feature, start = 0, 0
     while feature + 4 <= size:
-        # Slices, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
+        # Slices, since a computed index is tested for being negative, which prevents vectorisation.
         first = triangle[start : start + feature + 1]
         second = triangle[start + feature + 1 : start + 2 * feature + 3]
         third = triangle[start + 2 * feature + 3 : start + 3 * feature + 6]
@@ -139,7 +148,7 @@ def _image(space: FullDense, matrix: int) -> float:
 
 
 def absorb(space: FullDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """Move the weights and matrices of the heads that have something to learn from the row just scored."""
+    """Move the weights and matrices of the heads that have a step along the row just scored."""
     weights, x = space.weights, space.row
     heads = weights.shape[0]
     for head in range(heads):
@@ -152,7 +161,7 @@ def absorb(space: FullDense, rows: DenseRows, row: int, coefficients: Vector, sc
         for feature in range(x.shape[0]):
             variance += image[feature] * x[feature]
             total += vector[feature] * x[feature]
-        if not variance >= 0.0:  # and the step was made for another matrix than the repaired one
+        if not variance >= 0.0:  # no step then: it was computed for the matrix before the repair
             _repair(space, matrix)
             if space.own == 0:
                 return
@@ -167,7 +176,7 @@ def absorb(space: FullDense, rows: DenseRows, row: int, coefficients: Vector, sc
 
 
 def _downdate(space: FullDense, matrix: int, amount: float) -> None:
-    """P <- P - amount (Px)(Px)'; a variance that is no longer above 0 has the matrix repaired."""
+    """Take the step P <- P - amount (Px)(Px)', and repair the matrix if a variance is no longer positive."""
     triangle, image = space.triangles[matrix], space.images[matrix]
     healthy = True
     start = 0
@@ -183,7 +192,7 @@ def _downdate(space: FullDense, matrix: int, amount: float) -> None:
 
 
 def _repair(space: FullDense, matrix: int) -> None:
-    """Keep the variances, as far as they can be true, and forget how features go together."""
+    """Replace a matrix by its diagonal, with variances clipped to their valid range, and count it."""
     triangle = space.triangles[matrix]
     start = 0
     for feature in range(space.row.shape[0]):

@@ -1,8 +1,9 @@
-"""The joint second-order space: one matrix over all heads and features together, (H D) x (H D), for small H D.
+"""The joint second-order space: one matrix over all heads and features, (H D) x (H D), for small H D.
 
-SOBA moves the weights with P, the inverse. Newtron needs W = argmin over the ball of (W - Pb)'A(W - Pb), where A = P^-1: outside of
-the ball this is (A + l I)^-1 b with the l that puts it on the sphere, found by Newton's method on 1/|W|, each step a factorisation.
-Both are kept where there is a ball, so that weights inside of it cost no factorisation.
+SOBA moves the weights by P, the inverse. Newtron needs W = argmin over the ball of (W - Pb)'A(W - Pb), where A =
+P^-1: if Pb is outside the ball, this is (A + l I)^-1 b with the l that puts it on the sphere, found by Newton's
+method on 1/|W|, with a factorisation in each step. Where there is a ball, both P and A are kept, so that weights
+inside it cost no factorisation.
 """
 
 from __future__ import annotations
@@ -18,26 +19,29 @@ from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.dense import DenseRows, DenseSpace
 from onebit.spaces.layout import NUMBERS, REPAIRS, SCALE, ArraySpec, SpaceLayout, allocate
 
-STEPS = 60  # of the search for l; it is quadratic, and monotone from the left
+STEPS = 60  # limit of the search for l, which converges quadratically and from the left
 
 
 class JointDenseArrays(NamedTuple):
-    """Weights of shape (heads, features + bias), the inverse over all of them, and what the ball needs."""
+    """The arrays of the space: weights, their joint inverse, and what projecting onto the ball needs.
+
+    The weights have the shape (heads, features + bias).
+    """
 
     weights: NDArray[Any]
     inverse: Matrix
-    precision: Matrix  # (0, 0) where there is no ball
+    precision: Matrix  # of shape (0, 0) without a ball
     sums: Matrix  # b, of the shape of the weights
-    scale: Vector  # always 1: kept for what all spaces share
+    scale: Vector  # always 1, for functions that all spaces share
     repairs: NDArray[np.int64]
-    scratch: Matrix  # lines: x, P u, P r, a solution; below them a factorisation where there is a ball
+    scratch: Matrix  # lines: x, P u, P r, a solution; below them a factorisation if there is a ball
     bias: int
     start: float
     radius: float
 
 
 class JointDense(JointDenseArrays, DenseSpace):
-    """The joint space of dense rows."""
+    """The joint second-order space of dense rows."""
 
     __slots__ = ()
     SAVED = ("weights", "inverse", "precision", "sums", "repairs")
@@ -70,7 +74,10 @@ class JointDense(JointDenseArrays, DenseSpace):
 
 
 def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write the scores, the variances, and the H x H covariances of the scores; the squared norm of the row."""
+    """Write the scores, the variances, and the H x H covariances of the scores.
+
+    Return the squared norm of the row.
+    """
     weights, given, x = space.weights, rows.values[row], space.scratch[0]
     heads, width = weights.shape
     norm = float(space.bias)
@@ -93,7 +100,7 @@ def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float
                 for second in range(width):
                     part += line[other * width + second] * x[second]
                 covariance += x[feature] * part
-            if np.isnan(covariance):  # which `absorb` repairs
+            if np.isnan(covariance):  # `absorb` repairs the matrix
                 covariance = 0.0
             flaw += 0.0 * covariance
             scores[2 * heads + head * heads + other] = covariance
@@ -104,7 +111,10 @@ def score(space: JointDense, rows: DenseRows, row: int, scores: Vector) -> float
 
 
 def absorb(space: JointDense, rows: DenseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """Move weights along P (c (x) x), or sums along c (x) x where there is a ball, and the matrix by r = rho (x) x."""
+    """Move the weights along P (c (x) x), and update the matrix by r = rho (x) x.
+
+    Where there is a ball, c (x) x is added to the sums, and the weights are projected.
+    """
     weights, x, along, image = space.weights, space.scratch[0], space.scratch[1], space.scratch[2]
     heads, width = weights.shape
     moves, learns = False, False
@@ -116,7 +126,7 @@ def absorb(space: JointDense, rows: DenseRows, row: int, coefficients: Vector, s
     _multiply(space, coefficients, 0, x, along)
     _multiply(space, coefficients, heads, x, image)
     variance = _inner(space, coefficients, x, image)
-    if not variance >= 0.0:  # and the step was made for another matrix than the repaired one
+    if not variance >= 0.0:  # no step then: it was computed for the matrix before the repair
         _repair(space)
         return
     if space.radius == np.inf:
@@ -139,7 +149,7 @@ def absorb(space: JointDense, rows: DenseRows, row: int, coefficients: Vector, s
 
 
 def _multiply(space: JointDense, coefficients: Vector, begin: int, x: Vector, product: Vector) -> None:
-    """P (e (x) x), where e are the coefficients from `begin` on; blocks with e = 0 are skipped."""
+    """Write P (e (x) x), where e are the coefficients from `begin` on; blocks with e = 0 are skipped."""
     heads, width = space.weights.shape
     for index in range(product.shape[0]):
         line = space.inverse[index]
@@ -154,7 +164,7 @@ def _multiply(space: JointDense, coefficients: Vector, begin: int, x: Vector, pr
 
 
 def _inner(space: JointDense, coefficients: Vector, x: Vector, image: Vector) -> float:
-    """r'Pr, where image = Pr."""
+    """Return r'Pr, where image = Pr."""
     heads, width = space.weights.shape
     total = 0.0
     for head in range(heads):
@@ -164,7 +174,7 @@ def _inner(space: JointDense, coefficients: Vector, x: Vector, image: Vector) ->
 
 
 def _repair(space: JointDense) -> None:
-    """Keep the variances, as far as they can be true, and forget how weights go together."""
+    """Replace the matrix by its diagonal, with variances clipped to their valid range, and count it."""
     size = space.inverse.shape[0]
     for index in range(size):
         variance = space.inverse[index, index]
@@ -176,7 +186,7 @@ def _repair(space: JointDense) -> None:
 
 
 def _project(space: JointDense, coefficients: Vector, x: Vector) -> None:
-    """Move A and b, and put the weights where the ball lets them be."""
+    """Update A and b, and set the weights to the solution within the ball."""
     weights, solution = space.weights, space.scratch[3]
     heads, width = weights.shape
     for head in range(heads):
@@ -202,7 +212,7 @@ def _project(space: JointDense, coefficients: Vector, x: Vector) -> None:
 
 
 def _to_sphere(space: JointDense, solution: Vector) -> None:
-    """The solution of (A + l I) w = b with |w| = D, by Newton's method on 1/|w| - 1/D, which is nearly linear in l."""
+    """Solve (A + l I) w = b with |w| = D, by Newton's method on 1/|w| - 1/D, which is almost linear in l."""
     added = 0.0
     for _ in range(STEPS):
         _factorise(space, added)
@@ -225,7 +235,7 @@ def _square(vector: Vector) -> float:
 
 
 def _factorise(space: JointDense, added: float) -> None:
-    """L of L L' = A + added I, into the scratch below its first four lines."""
+    """Write L with L L' = A + added I to the scratch space, below its first four lines."""
     size = space.precision.shape[0]
     for index in range(size):
         line = space.scratch[4 + index]
@@ -237,12 +247,12 @@ def _factorise(space: JointDense, added: float) -> None:
             if other < index:
                 line[other] = total / above[other]
             else:
-                # Where rounding has eaten a pivot it is as small as it can be told from 0.
+                # A pivot lost to rounding is set to the smallest value that can be told from 0.
                 line[index] = math.sqrt(max(total, 1e-15 * (space.precision[index, index] + added)))
 
 
 def _forwards(space: JointDense, right: Vector, solution: Vector) -> None:
-    """L z = right."""
+    """Solve L z = right."""
     for index in range(right.shape[0]):
         line = space.scratch[4 + index]
         total = right[index]
@@ -252,7 +262,7 @@ def _forwards(space: JointDense, right: Vector, solution: Vector) -> None:
 
 
 def _solve(space: JointDense, solution: Vector) -> None:
-    """L L' w = b."""
+    """Solve L L' w = b."""
     size, half = solution.shape[0], space.scratch[1]
     width = space.weights.shape[1]
     for index in range(size):

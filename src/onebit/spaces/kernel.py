@@ -1,12 +1,13 @@
-"""What the kernel spaces share: W = sum over stored rows of c_i (x) phi(x_i), so that a score is a sum of kernel values.
+"""Functions shared by the kernel spaces, where W = sum over stored rows of c_i (x) phi(x_i).
 
-The stored rows, the *support*, are in blocks of `LANES`: block b has its rows side by side, one slot (a lane of a block) each, so that the dot products,
-kernel values and sums of a block are taken several at a time. Lanes without a row have coefficients 0. Arrays grow in Python, between
-steps (`needs_room` says when). `values` holds k(x_i, x) of the row that was scored last, which is the one that is absorbed next.
+A score is thus a sum of kernel values. The stored rows, the *support*, are kept in blocks of `LANES`: the rows of a
+block lie side by side, one slot (a lane of a block) each, so that the dot products, kernel values and sums of a block
+are vectorised. Lanes without a row have coefficients 0. Arrays grow in Python, between steps (`needs_room` says
+when). `values` holds k(x_i, x) of the row that was scored last, which is the one that is absorbed next.
 
-A budget keeps at most so many rows. For a new row x beyond it the row i with the smallest part of W, ||c_i||^2 k(x_i, x_i), gives
-way, and that part is projected onto the row j that is nearest to it, x among them: c_j grows by c_i k(x_i, x_j) / k(x_j, x_j). It
-takes the kernel values of one more row.
+A budget limits the number of stored rows. When a new row x exceeds it, the row i with the smallest part of W,
+||c_i||^2 k(x_i, x_i), is removed, and that part is projected onto the row j that is nearest to it, x among them: c_j
+grows by c_i k(x_i, x_j) / k(x_j, x_j). This takes the kernel values of one more row.
 
 *Nearest* is where the projection loses least: k(x_i, x_j)^2 / k(x_j, x_j) is largest.
 """
@@ -24,32 +25,32 @@ from onebit.spaces.kernels import RATIONAL, SHORTEN, Kernel, of_dots, self_value
 from onebit.spaces.space import LARGEST, SMALLEST
 
 LANES = 128
-NOWHERE = -1  # in place of the slot of a row: none, or the new one
+NOWHERE = -1  # instead of a slot: no row, or the new one
 
 # The positions in `counts`.
-STORED, GONE = range(2)  # rows stored, and how many gave way
+STORED, GONE = range(2)  # rows stored, and how many were removed
 
 NEGLIGIBLE = 1e-12  # a step that moves its own score by less than this share of the scores is not stored
 
 
 class Plan(NamedTuple):
-    """What a kernel space is to be: its kernel, how many rows it keeps (0 for all), whether ||W||^2 is followed."""
+    """Options of a kernel space: its kernel, how many rows it keeps (0: all), and if it tracks ||W||^2."""
 
     kernel: Kernel
     budget: int
     follows_norm: bool
 
 
-# --- what depends on the form of the rows: looked up by the type of the space, when compiled as in plain Python ------------
+# --- functions that depend on the form of the rows, looked up by the type of the space, compiled or not ---------------------
 
 
 def form_of_rows(space: Any) -> ModuleType:
-    """Return the module of a kernel space."""
+    """Return the module of a kernel space, which has the functions for its form of rows."""
     return sys.modules[type(space).__module__]
 
 
 def squared_length(space: Any, rows: Any, row: int) -> float:
-    """||x||^2 of a row, the bias included."""
+    """Return ||x||^2 of a row, including the bias."""
     return float(form_of_rows(space).squared_length(space, rows, row))
 
 
@@ -64,7 +65,7 @@ def dots_among(space: Any, slot: int) -> None:
 
 
 def same(space: Any, rows: Any, row: int, factor: float, slot: int) -> bool:
-    """Whether a stored row is `factor` times a row."""
+    """Return True if a stored row equals `factor` times a row."""
     return bool(form_of_rows(space).same(space, rows, row, factor, slot))
 
 
@@ -77,9 +78,12 @@ def store(space: Any, rows: Any, row: int, factor: float, slot: int) -> None:
 
 
 def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; k(x, x), or NaN where the kernel does not take x or a score is not finite."""
+    """Write the score of every head for one row; return k(x, x).
+
+    It is NaN if the kernel does not accept x or a score is not finite.
+    """
     norm = squared_length(space, rows, row)
-    if not norm < np.inf:  # a kernel may be finite where x is not
+    if not norm < np.inf:  # a kernel value may be finite where x is not
         return np.nan
     factor = shortening(space, norm)
     dots(space, rows, row, factor)
@@ -88,7 +92,10 @@ def score(space: Any, rows: Any, row: int, scores: Vector) -> float:
 
 
 def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) -> None:
-    """W <- scale * W + coefficients (x) phi(x): the row is stored, or its coefficients join those of the same row."""
+    """Take the step W <- scale * W + coefficients (x) phi(x).
+
+    The row is stored, unless an equal row is: then the coefficients are added to those of that row.
+    """
     space.moved[0] = 0.0
     norm = squared_length(space, rows, row)
     factor = shortening(space, norm)
@@ -118,7 +125,10 @@ def absorb(space: Any, rows: Any, row: int, coefficients: Vector, scale: float) 
 
 
 def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int:
-    """Free a slot for a new row beyond the budget; its coefficients are then 0, or what it inherits of the row that gave way."""
+    """Free a slot for a new row beyond the budget, and return it.
+
+    Its coefficients are then 0, or what the new row inherits from the row that was removed.
+    """
     slot = smallest(space)
     heads = space.weights.shape[1]
     gone = space.gone
@@ -126,7 +136,7 @@ def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int
         gone[head] = space.scale[0] * np.float64(space.weights[slot // LANES, head, slot % LANES])
     among(space, slot)
     target = nearest(space, slot, space.values[slot] * space.values[slot] / own)
-    near = space.others[target]  # before another row is looked at
+    near = space.others[target]  # `grow` overwrites `others`
     grow(space, slot, -1.0, gone)
     for head in range(heads):
         space.moved[0] -= 2.0 * coefficients[head] * gone[head] * space.values[slot]
@@ -139,7 +149,7 @@ def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int
         add(space, target, share, gone)
         return int(slot)
     share = space.values[slot] / own
-    for head in range(heads):  # the new row has its score still, but for what has just gone
+    for head in range(heads):  # the score of the new row is the old one without the removed part
         here = factor * space.last[head] - gone[head] * space.values[slot]
         space.moved[0] += share * gone[head] * (2.0 * here + (share * gone[head] + 2.0 * coefficients[head]) * own)
     add(space, slot, share, gone)
@@ -147,7 +157,7 @@ def make_way(space: Any, coefficients: Vector, own: float, factor: float) -> int
 
 
 def smallest(space: Any) -> int:
-    """The row with the smallest part of W. The parts are written to `others`, a block at a time."""
+    """Return the slot of the row with the smallest part of W; write the parts to `others`."""
     weights, others = space.weights, space.others
     for block in range((space.counts[STORED] + LANES - 1) // LANES):
         part, selves = (
@@ -170,7 +180,10 @@ def smallest(space: Any) -> int:
 
 
 def nearest(space: Any, but: int, beyond: float) -> int:
-    """The stored row with the largest k(x, x_j)^2 / k(x_j, x_j), by `others`, but for one, or NOWHERE if none is beyond a number."""
+    """Return the stored row, other than `but`, with the largest k(x, x_j)^2 / k(x_j, x_j).
+
+    The values k(x, x_j) are in `others`. Return NOWHERE if no row exceeds `beyond`.
+    """
     found, most = NOWHERE, beyond
     for slot in range(space.budget):
         value = space.others[slot] * space.others[slot] / space.selves[slot]
@@ -189,7 +202,7 @@ def among(space: Any, slot: int) -> None:
 
 
 def add(space: Any, slot: int, share: float, coefficients: Vector) -> None:
-    """Add a share of coefficients to those of a slot."""
+    """Add `share` times the coefficients to those of a slot."""
     weights, scale = space.weights, space.scale[0]
     block, lane = slot // LANES, slot % LANES
     for head in range(weights.shape[1]):
@@ -197,7 +210,7 @@ def add(space: Any, slot: int, share: float, coefficients: Vector) -> None:
 
 
 def grow(space: Any, slot: int, share: float, coefficients: Vector) -> None:
-    """Note how ||W||^2 changes when a share of coefficients is added to those of a stored row, where that is followed."""
+    """Record how ||W||^2 changes when `share` times coefficients is added to a stored row's, if tracked."""
     if space.follows_norm == 0:
         return
     among(space, slot)
@@ -213,7 +226,10 @@ def grow(space: Any, slot: int, share: float, coefficients: Vector) -> None:
 
 
 def shortening(space: Any, norm: float) -> float:
-    """What a row is multiplied by before anything else: 1, less for a long row that is shortened, NaN for one that is refused."""
+    """Return the factor by which a row is first multiplied.
+
+    This is 1, less for a long row that is shortened, and NaN for a row that is refused.
+    """
     if space.code == RATIONAL and norm > 1.0:
         if space.number == SHORTEN:
             return float(1.0 / np.sqrt(norm))
@@ -223,7 +239,10 @@ def shortening(space: Any, norm: float) -> float:
 
 
 def weigh(space: Any, norm: float, scores: Vector) -> float:
-    """From the dot products in `values` to kernel values, and from those to the scores; 0, or NaN where one is not finite."""
+    """Turn the dot products in `values` into kernel values, and write the scores.
+
+    Return 0, or NaN if a score is not finite.
+    """
     weights, values, norms = space.weights, space.values, space.norms
     blocks = (space.counts[STORED] + LANES - 1) // LANES
     for head in range(weights.shape[1]):
@@ -247,7 +266,10 @@ def weigh(space: Any, norm: float, scores: Vector) -> float:
 
 
 def negligible(space: Any, coefficients: Vector, own: float) -> bool:
-    """Whether a step is too small to be worth a row: its largest change of a score at its own row is below rounding."""
+    """Return True if a step is too small to store a row for it.
+
+    That is if its largest change of a score at its own row is below rounding.
+    """
     largest, high = 0.0, 0.0
     for head in range(space.last.shape[0]):
         largest = max(largest, abs(coefficients[head]))
@@ -270,16 +292,16 @@ def shrink(space: Any, factor: float) -> None:
 
 
 def moved(space: Any) -> float:
-    """How ||W||^2 changed in the last step beside what the step itself added."""
+    """Return by how much the last step changed ||W||^2, apart from what the step itself added."""
     return float(space.moved[0])
 
 
 def refresh_norm(space: Any, kept: float) -> float:
-    """||W||^2 as it was followed: to sum it afresh takes a kernel value for every pair."""
+    """Return ||W||^2 as tracked, since summing it afresh takes a kernel value for every pair of rows."""
     return kept
 
 
 def needs_room(space: Any, rows: Any = None, row: int = 0) -> bool:
-    """Whether the next row has no slot until the arrays have grown."""
+    """Return True if there is no slot for the next row until the arrays have grown."""
     stored = space.counts[STORED]
     return bool(stored >= space.values.shape[0] and (space.budget == 0 or stored < space.budget))

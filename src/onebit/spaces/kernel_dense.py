@@ -26,16 +26,16 @@ __all__ = ["KernelDense", "absorb", "moved", "needs_room", "refresh_norm", "scor
 
 
 class KernelDenseArrays(NamedTuple):
-    """Stored rows of shape (blocks, features, lanes) and their coefficients (blocks, heads, lanes)."""
+    """The arrays: stored rows (blocks, features, lanes) and their coefficients (blocks, heads, lanes)."""
 
     weights: NDArray[Any]
     supports: NDArray[Any]
     norms: Vector  # ||x_i||^2, the bias included
     selves: Vector  # k(x_i, x_i)
-    values: Vector  # k(x_i, x), of the row scored last
-    others: Vector  # k(x_i, x_j), of a row that gives way
+    values: Vector  # k(x_i, x) for the row scored last
+    others: Vector  # k(x_i, x_j) for a row that is removed
     last: Vector  # the scores of the row scored last
-    gone: Vector  # the coefficients of a row that gives way
+    gone: Vector  # the coefficients of a row that is removed
     moved: Vector
     counts: NDArray[np.int64]
     scale: Vector
@@ -66,7 +66,7 @@ class KernelDense(KernelDenseArrays, KernelSpace):
         return self.weights.shape[1], self.supports.shape[1]
 
     def stored(self) -> dict[str, NDArray[Any]]:
-        """The rows as they were stored, one after the other."""
+        """Return the stored rows, one after the other."""
         rows = self.supports.transpose(0, 2, 1).reshape(-1, self.supports.shape[1])
         return {"supports": rows[: self.counts[STORED]].copy()}
 
@@ -76,7 +76,7 @@ class KernelDense(KernelDenseArrays, KernelSpace):
         return kernel_layout(heads, dtype, plan, own, {"support_supports": ArraySpec((ANY, features), dtype)})
 
     def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelDense:
-        """A copy with these rows in its lanes, for which there is room."""
+        """Return a copy with these rows as its stored rows; there must be room for them."""
         refuse_length("support_supports", len(rows["supports"]), int(self.counts[STORED]))
         supports = np.zeros((len(self.weights) * LANES, self.supports.shape[1]), dtype=self.supports.dtype)
         supports[: len(rows["supports"])] = rows["supports"]
@@ -100,7 +100,7 @@ def dots(space: KernelDense, rows: DenseRows, row: int, factor: float) -> None:
             part[lane] = bias
         for feature in range(x.shape[0]):
             value = factor * np.float64(x[feature])
-            if value != 0.0:  # most pixels of an image are
+            if value != 0.0:  # most pixels of an image are 0
                 line = support[feature]
                 for lane in range(LANES):
                     part[lane] += value * line[lane]

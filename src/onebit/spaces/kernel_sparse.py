@@ -1,4 +1,7 @@
-"""The kernel space of CSR rows. A stored row is a stretch of two flat arrays; what gives way leaves a hole until they grow."""
+"""The kernel space of CSR rows.
+
+A stored row is a range of two flat arrays; a removed row leaves a hole until the arrays grow.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +28,30 @@ from onebit.spaces.support import KernelSpace, kernel_layout, refuse_length, slo
 
 __all__ = ["KernelSparse", "absorb", "moved", "needs_room", "refresh_norm", "score"]
 
-ENTRIES = 4096  # values there is room for at first
-USUAL_VALUES = 256  # of a row that is stored: how long rows will be nobody knows beforehand
+ENTRIES = 4096  # initial room for values
+USUAL_VALUES = 256  # assumed number of values in a stored row, which is not known beforehand
 
 
 class KernelSparseArrays(NamedTuple):
-    """Stored rows as stretches [starts[i], ends[i]) of `columns` and `entries`, and their coefficients (blocks, heads, lanes)."""
+    """The arrays of the space: stored rows as ranges of flat arrays, and their coefficients.
+
+    Row i is the range [starts[i], ends[i]) of `columns` and `entries`; the coefficients have the shape (blocks,
+    heads, lanes).
+    """
 
     weights: NDArray[Any]
     columns: NDArray[np.int32]
     entries: NDArray[Any]
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
-    used: NDArray[np.int64]  # how far the flat arrays are filled, and the most values that a row has had
-    spread: Vector  # x with all its zeros
+    used: NDArray[np.int64]  # how far the flat arrays are filled
+    spread: Vector  # x as a dense vector
     norms: Vector  # ||x_i||^2, the bias included
     selves: Vector  # k(x_i, x_i)
-    values: Vector  # k(x_i, x), of the row scored last
-    others: Vector  # k(x_i, x_j), of a row that gives way
+    values: Vector  # k(x_i, x) for the row scored last
+    others: Vector  # k(x_i, x_j) for a row that is removed
     last: Vector  # the scores of the row scored last
-    gone: Vector  # the coefficients of a row that gives way
+    gone: Vector  # the coefficients of a row that is removed
     moved: Vector
     counts: NDArray[np.int64]
     scale: Vector
@@ -62,7 +69,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
     example_rows = staticmethod(SparseSpace.example_rows)
 
     def roomier(self, rows: SparseRows) -> KernelSparse:
-        """Return a copy without holes, with room for more rows, the longest of these among them."""
+        """Return a copy without holes and with room for more rows, including the longest of these."""
         parts = self.more_blocks() if kernel.needs_room(self) else {}
         slots = len(parts.get("norms", self.norms))
         starts, ends = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
@@ -86,7 +93,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         return self.weights.shape[1], len(self.spread)
 
     def stored(self) -> dict[str, NDArray[Any]]:
-        """The rows as they were stored, as the parts of a CSR matrix."""
+        """Return the stored rows as the parts of a CSR matrix."""
         some = range(self.counts[STORED])
         pieces = [slice(self.starts[slot], self.ends[slot]) for slot in some]
         lengths = (self.ends - self.starts)[: len(some)]
@@ -116,7 +123,10 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         return kernel_layout(heads, dtype, plan, own, saved)
 
     def with_rows(self, rows: dict[str, NDArray[Any]]) -> KernelSparse:
-        """A copy with these rows in its slots, for which there is room."""
+        """Return a copy with these rows as its stored rows; there must be room for them.
+
+        Raise InputError if the starts do not divide the entries into rows.
+        """
         refuse_length("support_starts", len(rows["starts"]) - 1, int(self.counts[STORED]))
         cuts, length = rows["starts"], len(rows["columns"])
         if cuts[0] != 0 or cuts[-1] != length or (cuts[1:] < cuts[:-1]).any() or len(rows["entries"]) != length:
@@ -134,7 +144,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
 
 
 def needs_room(space: KernelSparse, rows: SparseRows, row: int) -> bool:
-    """Whether this row has no room until the arrays have grown."""
+    """Return True if there is no room for this row until the arrays have grown."""
     size = rows.starts[row + 1] - rows.starts[row]
     return kernel.needs_room(space, rows, row) or space.used[0] + size > space.columns.shape[0]
 
@@ -165,7 +175,7 @@ def dots_among(space: KernelSparse, slot: int) -> None:
 
 
 def gather(space: KernelSparse, found: Vector) -> None:
-    """The dot products of all stored rows with the vector that is spread out."""
+    """Write the dot products of all stored rows with the vector in `spread`."""
     columns, entries, spread, bias = space.columns, space.entries, space.spread, np.float64(space.bias)
     for slot in range(space.counts[STORED]):
         total = bias
@@ -174,7 +184,7 @@ def gather(space: KernelSparse, found: Vector) -> None:
         found[slot] = total
     stored = space.counts[STORED]
     for slot in range(stored, (stored + LANES - 1) // LANES * LANES):
-        found[slot] = 0.0  # lanes without a row are reckoned with too, and their coefficients are 0
+        found[slot] = 0.0  # lanes without a row are computed too; their coefficients are 0
 
 
 def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> bool:
@@ -189,7 +199,7 @@ def same(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: i
 
 
 def store(space: KernelSparse, rows: SparseRows, row: int, factor: float, slot: int) -> None:
-    """Write `factor` times a row to the end of the flat arrays, where there is room for it, and note where in its slot."""
+    """Append `factor` times a row to the flat arrays, which must have room, and record its range."""
     begin, end, first = rows.starts[row], rows.starts[row + 1], space.used[0]
     for entry in range(begin, end):
         space.columns[first + entry - begin] = rows.columns[entry]

@@ -1,4 +1,4 @@
-"""The kernels: functions of <x, x'> and of the squared lengths of both, so that a space has to compute dot products alone.
+"""The kernels, as functions of <x, x'> and both squared lengths: spaces compute only dot products.
 
 | kernel | k(x, x') | takes |
 |---|---|---|
@@ -21,20 +21,20 @@ LINEAR, POLYNOMIAL, RATIONAL, RBF = range(4)
 NAMES = {"linear": LINEAR, "polynomial": POLYNOMIAL, "rational": RATIONAL, "rbf": RBF}
 SHORTEN = 1.0  # the number of a rational kernel that shortens rows
 LARGEST_DEGREE = 20
-DEGREE = 3  # where none is given
-HALVINGS = 8  # of the argument of an exponential; it is squared as often
-FARTHEST = 60.0  # e^-60 is nothing beside 1
+DEGREE = 3  # default
+HALVINGS = 8  # of the argument of an exponential, which is then squared as often
+FARTHEST = 60.0  # e^-60 is negligible beside 1
 
 
 class Kernel(NamedTuple):
-    """A kernel by its code and its number: the degree, gamma, or whether to shorten."""
+    """A kernel, given by its code and one number: the degree, gamma, or whether to shorten rows."""
 
     code: int
     number: float
 
     @classmethod
     def read(cls, text: str, features: int | None = None) -> Kernel:
-        """The kernel that a text names; `features` is for the gamma of an `rbf` without one.
+        """Parse a kernel; `features` sets the gamma of an `rbf` without one. Raise InputError if invalid.
 
         >>> Kernel.read("rbf:0.5"), Kernel.read("polynomial")
         (Kernel(code=3, number=0.5), Kernel(code=1, number=3.0))
@@ -72,7 +72,7 @@ class Kernel(NamedTuple):
         return name if self.code == LINEAR else f"{name}:{repr(self.number).removesuffix('.0')}"
 
     def selves(self, norms: NDArray[np.float64]) -> NDArray[np.float64]:
-        """k(x, x) for squared lengths; NaN for a row that the kernel does not take."""
+        """Return k(x, x) for squared lengths; NaN for rows that the kernel does not accept."""
         if self.code == RATIONAL:
             norms = np.minimum(norms, 1.0) if self.number == SHORTEN else np.where(norms <= 1.0 + 1e-5, norms, np.nan)
             return np.asarray(1.0 / (1.0 - 0.5 * norms))
@@ -81,7 +81,7 @@ class Kernel(NamedTuple):
         return np.ones_like(norms) if self.code == RBF else np.asarray(norms)
 
     def matrix(self, A: Any, B: Any) -> NDArray[np.float64]:
-        """K of every row of A with every row of B, for small tables.
+        """Return the kernel matrix of every row of A with every row of B, for small tables.
 
         >>> Kernel.read("rational").matrix([[0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]])
         array([[2., 1.]])
@@ -106,9 +106,10 @@ class Kernel(NamedTuple):
 
 
 def of_dots(code: int, number: float, norm: float, dots: NDArray[Any], norms: NDArray[Any], count: int) -> None:
-    """Turn the first `count` dot products of x with others into values of the kernel; `norm` and `norms` are squared lengths.
+    """Turn the first `count` dot products of x with other rows into kernel values, in place.
 
-    One loop a kernel, each of additions and multiplications alone, so that the compiler takes several values at a time.
+    `norm` and `norms` are the squared lengths of x and of the others. There is one loop for each kernel, with only
+    additions and multiplications, so that the compiler vectorises it.
     """
     if code == POLYNOMIAL:
         for index in range(count):
@@ -127,9 +128,9 @@ def of_dots(code: int, number: float, norm: float, dots: NDArray[Any], norms: ND
 
 
 def exponential(y: float) -> float:
-    """e^-y for 0 <= y <= FARTHEST, to 13 digits: a polynomial of y / 2^8, squared eight times.
+    """Return e^-y for 0 <= y <= FARTHEST, to 13 digits: a polynomial of y / 2^8, squared eight times.
 
-    The library's function is called for one value at a time; this is computed for eight at once.
+    The library's function takes one value at a time; this one is vectorised, for eight at once.
     """
     x = -y / (1 << HALVINGS)
     value = 1.0 + x * (1.0 / 11.0)
@@ -149,7 +150,7 @@ def exponential(y: float) -> float:
 
 
 def self_value(code: int, number: float, norm: float) -> float:
-    """k(x, x) for a squared length."""
+    """Return k(x, x) for a squared length."""
     if code == POLYNOMIAL:
         return float((norm + 1.0) ** number)
     if code == RATIONAL:

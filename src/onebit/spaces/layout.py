@@ -1,8 +1,9 @@
-"""What the arrays of a space are, before any is made: each space describes them once, in its `layout`.
+"""The shapes, dtypes and ranges of a space's arrays, described once, in the space's `layout`.
 
-So the memory of a learner is known before it is allocated, and the arrays of a file are checked before anything is made of them: compiled code
-checks no bounds, and a stranger's file has a right checksum and any content. NaN and infinity, which `learner.model_file` refuses in a file, pass
-where there is no upper bound: a learner whose weights have grown out of their range has them, and refuses every row.
+So the memory of a learner is known before it is allocated, and the arrays of a file are checked before anything is
+built from them: compiled code checks no bounds, and a file from an untrusted source may have a valid checksum and any
+content. NaN and infinity, which `learner.model_file` refuses in a file, pass where there is no upper bound: a learner
+whose weights have left their range has them, and refuses every row.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ from numpy.typing import NDArray
 from onebit.errors import InputError, brief
 from onebit.spaces.space import LARGEST, SMALLEST
 
-ANY = -1  # in a shape: as many as there are
+ANY = -1  # in a shape: any size
 
 
 class ArraySpec(NamedTuple):
-    """The shape and dtype of an array, the range of its numbers or that of each of its rows, and what they start with."""
+    """The shape and dtype of an array, the range of its numbers (or of each row's), and its initial value."""
 
     shape: tuple[int, ...]
     dtype: Any
     least: float | tuple[float, ...] = -math.inf
     most: float | tuple[float, ...] = math.inf
-    start: float = 0.0  # every number at the beginning
+    start: float = 0.0  # initial value of every number
 
     @property
     def nbytes(self) -> int:
@@ -37,15 +38,18 @@ class ArraySpec(NamedTuple):
 
 NUMBERS = np.float64
 SCALE = ArraySpec((1,), NUMBERS, SMALLEST, LARGEST, start=1.0)
-LAST_NUMBER = sys.float_info.max  # beyond which there is only infinity
-# The factor into the ball, and the squared length before it.
+LAST_NUMBER = sys.float_info.max  # the largest finite number
+# The factor into the ball, and the squared length of the weights before it.
 BALL_SCALE = ArraySpec((2,), NUMBERS, (sys.float_info.min, -LAST_NUMBER), (1.0, LAST_NUMBER))
-MOST_COUNTED = 2**62  # which nobody reaches by counting, so that one more is a number too
+MOST_COUNTED = 2**62  # never reached by counting, so adding one does not overflow
 REPAIRS = ArraySpec((1,), np.int64, 0, MOST_COUNTED)
 
 
 class SpaceLayout(NamedTuple):
-    """A space of which nothing is allocated yet: its arrays, what is written of them into a file, and how many numbers it gives for a row."""
+    """A space before anything is allocated: its arrays, those saved to a file, and its output width.
+
+    `width` is how many numbers the space writes for a row.
+    """
 
     arrays: Mapping[str, ArraySpec]
     saved: Mapping[str, ArraySpec]
@@ -53,26 +57,26 @@ class SpaceLayout(NamedTuple):
 
     @classmethod
     def of(cls, arrays: Mapping[str, ArraySpec], saved: Iterable[str], width: int) -> SpaceLayout:
-        """That of a space whose file has some of its arrays as they are."""
+        """Return the layout of a space that saves some of its arrays unchanged."""
         return cls(arrays, {name: arrays[name] for name in saved}, width)
 
     @property
     def nbytes(self) -> int:
-        """Return how much memory the arrays take, as large as they may become."""
+        """Memory of the arrays in bytes, at the largest size they may reach."""
         return sum(one.nbytes for one in self.arrays.values())
 
 
 def allocate(arrays: Mapping[str, ArraySpec]) -> dict[str, NDArray[Any]]:
-    """Allocate arrays as they are described, filled with the numbers that they start with."""
+    """Allocate arrays as described, filled with their initial values."""
     allocated = {name: np.zeros(spec.shape, spec.dtype) for name, spec in arrays.items()}
     for name, spec in arrays.items():
-        if spec.start != 0.0:  # memory of zeros is not touched
+        if spec.start != 0.0:  # zeroed memory is not touched until it is used
             allocated[name][...] = spec.start
     return allocated
 
 
 def refuse_unlike(arrays: Mapping[str, NDArray[Any]], wanted: Mapping[str, ArraySpec]) -> None:
-    """A sentence for the first array that is missing, unknown, or not what is wanted."""
+    """Raise InputError for the first array that is missing, unknown, or does not match its description."""
     for name in wanted:
         if name not in arrays:
             raise InputError(f"the array {brief(name)} is missing")
@@ -102,7 +106,7 @@ def _compare(name: str, array: NDArray[Any], wanted: ArraySpec) -> None:
 def _refuse_outside(name: str, array: NDArray[Any], least: float, most: float) -> None:
     if least == -math.inf and most == math.inf:
         return
-    # What is no number is nowhere in a range with two ends: a score times it would not be seen to be none.
+    # NaN is outside every range with two ends: a score computed from it might not show it.
     outside = ~((array >= least) & (array <= most)) if most < math.inf else array < least
     if outside.any():
         found = array[outside].flat[0]

@@ -1,7 +1,8 @@
-"""What spaces share: what Python does with one between runs of the loop, and functions that are compiled.
+"""What spaces share: the Python interface between runs of the loop, and common compiled functions.
 
-A space is a NamedTuple of arrays and numbers, which is all that compiled code sees of it. `Space` is mixed in. Linear spaces keep their weights
-as `scale * weights`, so that shrinking all of them is one multiplication; diagonal ones move a weight and its variance alike.
+A space is a NamedTuple of arrays and numbers, which is all that compiled code sees of it; `Space` is mixed in. Linear
+spaces keep their weights as `scale * weights`, so that shrinking all of them is one multiplication; all diagonal
+spaces move a weight and its variance in the same way.
 """
 
 from __future__ import annotations
@@ -15,28 +16,30 @@ from numpy.typing import NDArray
 from onebit.contract.candidates import Labels
 from onebit.contract.rule import Vector
 
-SMALLEST, LARGEST = 1e-6, 1e6  # a scale outside of this is multiplied into the weights
+SMALLEST, LARGEST = 1e-6, 1e6  # a scale outside this range is multiplied into the weights
 
 
 class Space:
-    """The part of a space that Python sees; arrays that learning changes are those that are written down.
+    """The Python side of a space; by default the arrays in `SAVED` are what learning changes.
 
-    Each space has beside it a class method that makes it empty, `layout` (its arrays before any is made), `fresh`, `room` (for how many heads and features),
-    `matrix` (the weights themselves, heads by features, the bias last), `contributions` (what each value of one row adds to a contrast of
-    heads), `example_rows` (as they are scored, for their types), and `roomier` (a copy with more room) where `needs_room` may be true.
+    Beside these methods each space has a class method that creates it empty, `layout` (a description of its arrays
+    before any is allocated), `fresh`, `room` (for how many heads and features), `matrix` (the weights themselves,
+    heads by features, the bias last), `contributions` (what each value of one row adds to a contrast of heads),
+    `example_rows` (rows of the type that it scores), and `roomier` (a copy with more room) if `needs_room` may be
+    true.
     """
 
     __slots__ = ()
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
-    KEEPS_ROWS: ClassVar[bool] = False  # whether rows, or what is made of few of them, are in what is written down
+    KEEPS_ROWS: ClassVar[bool] = False  # whether the saved arrays contain rows, or summaries of only a few
 
-    if TYPE_CHECKING:  # each space has its own
+    if TYPE_CHECKING:  # each space defines its own
 
         def fresh(self, heads: int, features: int) -> Self:
-            """One like this with so many heads and features, in which nothing has been learnt."""
+            """Return an empty space like this one, with this many heads and features."""
 
     def grown(self, heads: int, features: int) -> Self:
-        """A copy with room for more heads and features; the new ones know nothing."""
+        """Return a copy with room for more heads and features; the new ones know nothing."""
         made = self.fresh(heads, features)
         for name in self.SAVED:
             array = getattr(self, name)
@@ -44,21 +47,24 @@ class Space:
         return made
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file: of the first so many features, where they may be more than are used."""
+        """Return copies of the arrays that are saved to a file.
+
+        `features` limits them to the features in use, if there may be room for more.
+        """
         return {name: getattr(self, name).copy() for name in self.SAVED}
 
     def loaded(self, arrays: dict[str, NDArray[Any]]) -> Self:
-        """Take up what `arrays` gave, where nothing has been learnt yet and there is room enough."""
+        """Restore the state from `arrays`; the space must be empty and have enough room."""
         for name, array in arrays.items():
-            attrgetter(name)(self)[: len(array)] = array  # the name may have a dot: an array of a part
+            attrgetter(name)(self)[: len(array)] = array  # the name of an array of a part has a dot
         return self
 
     def kept_of(self, rows: Any) -> Any:
-        """What learning from these rows may change, for `restored`."""
+        """Return a copy of the state that learning from these rows may change, for `restored`."""
         return self.arrays(None)
 
     def restored(self, kept: Any) -> Self:
-        """Undo what was learnt since."""
+        """Restore the state returned by `kept_of`, undoing what was learnt since."""
         return self.loaded(kept)
 
 
@@ -66,7 +72,7 @@ class Space:
 
 
 def shrink(space: Any, factor: float) -> None:
-    """Multiply all weights by a factor."""
+    """Multiply all weights by a factor, lazily by the scale where possible."""
     space.scale[0] *= factor
     if SMALLEST < space.scale[0] < LARGEST:
         return
@@ -79,21 +85,21 @@ def shrink(space: Any, factor: float) -> None:
 
 
 def needs_room(space: Any, rows: Any, row: int) -> bool:
-    """Linear spaces have room for every step."""
+    """Return False: linear spaces have room for every step."""
     return False
 
 
 def moved(space: Any) -> float:
-    """A step changes ||W||^2 by what it adds, and by nothing else."""
+    """Return 0: a step changes ||W||^2 by what it adds, and by nothing else."""
     return 0.0
 
 
 def hope(space: Any, scores: Vector, candidates: Labels) -> None:
-    """Do nothing: the scores of most spaces say everything that there is to say before a decision."""
+    """Do nothing: most spaces compute everything in `score`."""
 
 
 def refresh_norm(space: Any, kept: float) -> float:
-    """||W||^2, summed afresh."""
+    """Return ||W||^2, summed afresh."""
     weights = space.weights
     total = 0.0
     for first in range(weights.shape[0]):
@@ -106,14 +112,15 @@ def refresh_norm(space: Any, kept: float) -> float:
 
 
 def shrink_variance(variance: float, amount: float, value: float) -> float:
-    """The variance after evidence of this amount along this value: 1/(1/S + rho x^2)."""
+    """Return the variance after evidence `amount` along `value`: 1/(1/S + rho x^2)."""
     return variance / (1.0 + amount * variance * value * value)
 
 
 def step_weight(weight: float, old: float, new: float, step: float, sums: int, root: int) -> float:
-    """The weight after a step, where its variance went from `old` to `new`.
+    """Return the weight after a step in which its variance changed from `old` to `new`.
 
-    The step of the sums, w = S' (w/S + step), is the step of the weights and then the factor by which the variance shrank.
+    The step of the sums form, w = S' (w/S + step), equals the step of the weights followed by the factor by which the
+    variance shrank.
     """
     if root == 1:
         return weight + step * math.sqrt(new)
@@ -122,5 +129,5 @@ def step_weight(weight: float, old: float, new: float, step: float, sums: int, r
 
 
 def ball_factor(squared: float, radius: float) -> float:
-    """What takes weights of this squared length into the ball."""
+    """Return the factor that brings weights of this squared length into the ball."""
     return radius / math.sqrt(squared) if squared > radius * radius else 1.0

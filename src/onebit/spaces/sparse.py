@@ -1,8 +1,9 @@
-"""The sparse space: weights of one feature lie side by side for all heads, so a row costs its non-zeros alone.
+"""The sparse space: the weights of a feature lie side by side for all heads; a row costs its nonzeros.
 
-Rows are in CSR form. As in the dense space the weights are `scale * weights`, and a bias is one more feature, here the first
-line of the weights, so that features can be added at the end. Sums are in float64, over the non-zeros in the order in which
-they are stored: a row given as a dict, sorted by name, is summed as the CSR row with those columns in that order.
+Rows are in CSR form. As in the dense space the weights are `scale * weights`, and a bias is one more feature, here
+the first line of the weights, so that features can be added at the end. Sums are in float64, over the nonzeros in the
+order in which they are stored: a row given as a dict, sorted by name, is summed as the CSR row with those columns in
+that order.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from onebit.spaces.layout import SCALE, ArraySpec, SpaceLayout
 from onebit.spaces.space import Space, shrink
 
 FEW = 16  # heads that are summed in registers
-# Whose sums the compiler may not reorder: it would take eight entries at a time, gathering weights of one head.
+# Functions whose sums the compiler must not reorder: it would gather the weights of one head for eight entries.
 IN_ORDER = ("score",)
 
 
 class SparseRows(NamedTuple):
-    """Rows of a matrix of which only the non-zero values are stored: row i is [starts[i], starts[i + 1]).
+    """Rows of a matrix of which only nonzero values are stored: row i is [starts[i], starts[i + 1]).
 
-    All columns are below `width`, which is checked where rows are made: compiled code checks no bounds.
+    All columns are below `width`, which is checked where rows are created: compiled code checks no bounds.
     """
 
     values: NDArray[Any]
@@ -39,7 +40,7 @@ class SparseRows(NamedTuple):
 
 
 class SparseSpace(Space):
-    """A space of sparse rows whose weights are those of one feature after the other, the bias first."""
+    """Base of the spaces of sparse rows, whose weights are stored feature by feature, the bias first."""
 
     __slots__ = ()
 
@@ -48,11 +49,11 @@ class SparseSpace(Space):
         return SparseRows(np.zeros(1, dtype=dtype), np.zeros(1, dtype=np.int32), np.zeros(1, dtype=np.int64), 1)
 
     def touched(self: Any, rows: SparseRows) -> Any:
-        """The lines of the weights that learning from these rows may change: those of their features."""
+        """Return the lines of the weights that learning from these rows may change."""
         return np.union1d(np.arange(self.bias), rows.columns + self.bias)
 
     def kept_of(self: Any, rows: SparseRows) -> tuple[Any, NDArray[Any], Vector]:
-        """What learning from these rows may change, for `restored`."""
+        """Return a copy of the state that learning from these rows may change, for `restored`."""
         touched = self.touched(rows)
         return touched, self.weights[touched].copy(), self.scale.copy()
 
@@ -61,19 +62,19 @@ class SparseSpace(Space):
         return self
 
     def arrays(self: Any, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file: the weights of the first so many features, or of all."""
+        """Return copies of the arrays that are saved to a file: the weights of the first features, or of all."""
         used = None if features is None else self.bias + features
         return {"weights": self.weights[:used].copy(), "scale": self.scale.copy()}
 
     def contributions(self: Any, rows: SparseRows, contrast: Contrast) -> Contributions:
-        cells = self.weights[rows.columns + self.bias]  # those of all heads; what else is in a cell comes after them
+        cells = self.weights[rows.columns + self.bias]  # the weights of all heads come first in a cell
         values = sum(self.scale[0] * weight * cells[:, head].astype(np.float64) for head, weight in contrast)
         constant = sum(self.scale[0] * weight * self.weights[0, head] for head, weight in contrast)
         return Contributions(values * rows.values, float(constant) if self.bias else 0.0)
 
 
 class SparseArrays(NamedTuple):
-    """Weights of shape (bias + features, heads)."""
+    """The arrays of the sparse space; the weights have the shape (bias + features, heads)."""
 
     weights: NDArray[Any]
     scale: Vector
@@ -81,7 +82,7 @@ class SparseArrays(NamedTuple):
 
 
 class Sparse(SparseArrays, SparseSpace):
-    """The sparse space."""
+    """The space of first-order rules on sparse rows."""
 
     __slots__ = ()
 
@@ -93,7 +94,7 @@ class Sparse(SparseArrays, SparseSpace):
         return Sparse.empty(heads, features, bool(self.bias), self.weights.dtype)
 
     def touched(self, rows: SparseRows) -> Any:
-        """The weights of their features, if all are not shrunk too."""
+        """Return the lines of these rows' features, or of all if all weights may be rescaled."""
         return super().touched(rows) if self.scale[0] == 1.0 else slice(None)
 
     @staticmethod
@@ -110,10 +111,11 @@ class Sparse(SparseArrays, SparseSpace):
 
 
 def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
-    """Write the score of every head for one row; the squared norm of the row, NaN where a score is not finite.
+    """Write the score of every head for one row; return the squared norm of the row.
 
-    Four heads are summed in one pass over the row, in registers: a sum in memory waits for what was written last. The last block overlaps the one
-    before it, so that every head is summed by the same code. Where heads are many, the lines of memory with their weights are read once for all.
+    The norm is NaN if a score is not finite. Four heads are summed in one pass over the row, in registers: a sum in
+    memory waits for its last write. The last block overlaps the one before it, so that every head is summed by the
+    same code. If there are many heads, the lines of memory with their weights are read once for all of them.
     """
     weights, heads, offset = space.weights, space.weights.shape[1], np.uintp(space.bias)
     begin, end = rows.starts[row], rows.starts[row + 1]
@@ -121,7 +123,7 @@ def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
     norm = float(space.bias)
     if 4 <= heads <= FEW:
         for block in range(0, heads, 4):
-            # Numbers without a sign, since others are tested for being negative.
+            # Unsigned indices, since signed ones are tested for being negative.
             first = np.uintp(block if block < heads - 4 else heads - 4)
             second, third, fourth = first + np.uintp(1), first + np.uintp(2), first + np.uintp(3)
             norm, one, two, three, four = float(space.bias), 0.0, 0.0, 0.0, 0.0
@@ -152,7 +154,10 @@ def score(space: Sparse, rows: SparseRows, row: int, scores: Vector) -> float:
 
 
 def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scale: float) -> None:
-    """W <- scale * W + coefficients (x) x: the same lines of memory again, once for each of the heads that move, or once for all where many do."""
+    """Take the step W <- scale * W + coefficients (x) x.
+
+    The weights are visited once for each head that moves, or once for all heads if many move.
+    """
     weights, heads, offset = space.weights, space.weights.shape[1], np.uintp(space.bias)
     if scale != 1.0:
         shrink(space, scale)
@@ -179,4 +184,4 @@ def absorb(space: Sparse, rows: SparseRows, row: int, coefficients: Vector, scal
     for head in range(heads):
         if space.bias == 1:
             weights[0, head] += weights.dtype.type(coefficients[head])
-        coefficients[head] *= factor  # the step is read once more, by what keeps ||W||^2
+        coefficients[head] *= factor  # restored, as `follow_norm` reads the step again

@@ -1,4 +1,4 @@
-"""What a kernel space has stored: for a user to see, and as the arrays of a file."""
+"""The stored rows of a kernel space, as shown to users and as saved to a file."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec, S
 
 @dataclass(frozen=True, eq=False)
 class Support:
-    """What a learner with a kernel has stored: rows (an array, or the parts of a CSR matrix) and coefficients, heads by rows."""
+    """What a learner with a kernel has stored: rows, and their coefficients (heads by rows).
+
+    The rows are an array, or the parts of a CSR matrix.
+    """
 
     rows: Any
     coefficients: NDArray[Any]
-    gone: int  # how many rows have given way to others
+    gone: int  # how many rows were removed for others
 
     def __len__(self) -> int:
         return int(self.coefficients.shape[1])
@@ -28,9 +31,9 @@ class Support:
 def kernel_layout(
     heads: int, dtype: Any, plan: Plan, own: dict[str, ArraySpec], own_saved: dict[str, ArraySpec]
 ) -> SpaceLayout:
-    """Describe a kernel space with its `own` arrays of stored rows, when it has all rows that the budget allows.
+    """Return the layout of a kernel space at its full budget; `own` describes its arrays of stored rows.
 
-    That the arrays of a file fit each other is seen to by `KernelSpace.loaded`.
+    `KernelSpace.loaded` checks that the arrays of a file are consistent with each other.
     """
     slots, lines = ArraySpec((slots_for(plan),), NUMBERS), ArraySpec((heads,), NUMBERS)
     arrays = {
@@ -51,12 +54,12 @@ def kernel_layout(
 
 
 def slots_for(plan: Plan) -> int:
-    """Return for how many rows a space has room: whole blocks."""
+    """Return how many rows a space has room for, in whole blocks."""
     return LANES * max(1, -(-plan.budget // LANES))
 
 
 def refuse_length(name: str, length: int, stored: int) -> None:
-    """A sentence for an array that is not of the rows that are stored."""
+    """Raise InputError if an array does not have one element for each stored row."""
     if length != stored:
         raise InputError(f"the array {brief(name)} is of {length} stored rows, but 'counts' speaks of {stored}")
 
@@ -67,7 +70,7 @@ NO_WEIGHTS = (
 
 
 class KernelSpace:
-    """What Python does with either kernel space: stored rows and their coefficients (blocks, heads, lanes)."""
+    """The Python side of both kernel spaces: stored rows and coefficients (blocks, heads, lanes)."""
 
     __slots__ = ()
     KEEPS_ROWS = True
@@ -90,12 +93,12 @@ class KernelSpace:
         return Support(parts.get("supports", parts), self.coefficients() * self.scale[0], int(self.counts[GONE]))
 
     def coefficients(self: Any) -> NDArray[Any]:
-        """The coefficients without their scale, heads by rows."""
+        """Return the coefficients before scaling, heads by rows."""
         heads = self.weights.shape[1]
         return np.asarray(self.weights.transpose(1, 0, 2).reshape(heads, -1)[:, : self.counts[STORED]])
 
     def arrays(self: Any, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file; stored rows have the features that they have, however many are used."""
+        """Return copies of the arrays that are saved to a file; `features` has no effect on stored rows."""
         stored = int(self.counts[STORED])
         return {
             "coefficients": self.coefficients().copy(),
@@ -107,8 +110,11 @@ class KernelSpace:
         }
 
     def loaded(self: Any, arrays: dict[str, NDArray[Any]]) -> Any:
-        """A space like this with what `arrays` gave; arrays that do not fit each other are refused before anything is allocated."""
-        stored = int(arrays["counts"][STORED])  # rows are looked up by it
+        """Return a space like this one with the state from `arrays`.
+
+        Raise InputError, before anything is allocated, if the arrays are not consistent with each other.
+        """
+        stored = int(arrays["counts"][STORED])  # used as an index below
         if stored > self.budget > 0:
             raise InputError(f"the array 'counts' speaks of {stored} stored rows, but max_support is {self.budget}")
         refuse_length("coefficients", arrays["coefficients"].shape[1], stored)
@@ -131,7 +137,10 @@ class KernelSpace:
         return filled.with_rows(rows)
 
     def kept_of(self: Any, rows: Any) -> Any:
-        """What learning may change, for `restored`: all arrays, but for the one that is 0 between steps and may be long."""
+        """Return a copy of the state that learning may change, for `restored`.
+
+        This is all arrays except `spread`, which is 0 between steps and may be long.
+        """
         arrays = {name: part for name, part in self._asdict().items() if isinstance(part, np.ndarray)}
         return self._replace(**{name: array.copy() for name, array in arrays.items() if name != "spread"})
 
@@ -139,7 +148,7 @@ class KernelSpace:
         return kept
 
     def more_blocks(self: Any) -> dict[str, Any]:
-        """Return the parts that both kernel spaces have, with room for twice the rows, or for as many as the budget allows."""
+        """Return the parts common to both kernel spaces with room for twice the rows, or up to the budget."""
         blocks = len(self.weights)
         wanted = 2 * blocks if self.budget == 0 else min(2 * blocks, -(-self.budget // LANES))
         parts = {"weights": np.zeros((wanted, *self.weights.shape[1:]), dtype=self.weights.dtype)}
@@ -150,11 +159,11 @@ class KernelSpace:
         return parts
 
     def more_heads(self: Any, heads: int) -> dict[str, Any]:
-        """Return the parts that change with more heads, whose coefficients are 0."""
+        """Return the parts that change when heads are added, with coefficients 0 for the new ones."""
         weights = np.zeros((len(self.weights), heads, LANES), dtype=self.weights.dtype)
         weights[:, : self.weights.shape[1]] = self.weights
         return {"weights": weights, "last": np.zeros(heads), "gone": np.zeros(heads)}
 
     def matrix(self) -> Any:
-        """Refuse to give weights of features."""
+        """Raise InputError: a kernel space has no weights of features."""
         raise InputError(NO_WEIGHTS)

@@ -1,3 +1,3 @@
-"""The space of `auto` for dense rows: its members, and how they are weighed."""
+"""The space of `auto` for dense rows: its members and how they are weighted."""
 
-CALLED = True  # by the loop, which is not to hold all of it: see `engine.linking`
+CALLED = True  # functions are called by the loop rather than inlined, see `engine.linking`

@@ -1,7 +1,8 @@
-"""Linear algebra of the members: symmetric matrices in tiles, a row times a matrix, orthonormal vectors, triangles.
+"""Linear algebra for the members: tiled symmetric matrices, products, orthonormal vectors, triangles.
 
-A matrix P is kept as H, P = H + H': of the tiles below the diagonal all of P, of those on it half. So one loop does for all lines. Eight lines lie side by
-side, sixteen columns of each behind those of the line above: whoever goes through eight lines at once reads memory from front to back.
+A symmetric matrix P is stored as H with P = H + H': tiles below the diagonal are stored as they are, those on the
+diagonal are halved. So one loop serves for all lines. Eight lines lie side by side, sixteen columns of each behind
+those of the line above: code that goes through eight lines at once reads memory from front to back.
 """
 
 from __future__ import annotations
@@ -14,22 +15,28 @@ from numpy.typing import NDArray
 from onebit.contract.rule import Matrix, Vector
 from onebit.engine.lanes import LANES, fused, load, plus, put, spread, total, totals
 
-TILE = LANES  # lines and columns: so many numbers in single precision are a line of the cache
-SIDE = 8  # lines that lie side by side
-TOGETHER = 8  # vectors that are taken off a matrix at once
-PIECE = SIDE * TILE  # numbers
-DEPENDENT = 1e-10  # a vector of which less than this is left (squared) is taken to lie in the space of the others
-DIAGONAL, NOISE = 1e-10, 1e-17  # moments off the diagonal below this share of those on it, or of their sum, are 0
-LEAST_PIVOT = 1e-9  # of a variance: what others leave of it, at least
+TILE = LANES  # lines and columns of a tile; a line is a cache line in single precision
+SIDE = 8  # number of lines that lie side by side
+TOGETHER = 8  # number of vectors whose products are subtracted from a matrix at once
+PIECE = SIDE * TILE  # numbers in eight lines of a tile
+DEPENDENT = 1e-10  # a vector with less than this left (squared) counts as dependent on the others
+DIAGONAL, NOISE = (
+    1e-10,
+    1e-17,
+)  # off-diagonal moments below this share of those on the diagonal, or of their sum, count as 0
+LEAST_PIVOT = 1e-9  # least share of a variance that is left after the others
 
 
 def padded(size: int) -> int:
-    """The room for so many numbers in whole tiles."""
+    """Round a size up to whole tiles."""
     return -(-size // TILE) * TILE
 
 
 def times(row: NDArray[Any], matrix: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write row @ matrix, as many tiles of it as there is room for; the matrix may have more lines than the row has numbers."""
+    """Write row @ matrix, for as many whole tiles of columns as `out` has room for.
+
+    The matrix may have more lines than the row has numbers.
+    """
     width, lines, nothing, begin = matrix.shape[1], row.shape[0], spread(row.dtype.type(0)), 0
     while begin + 4 * TILE <= out.shape[0]:
         a, b, c, d, place = nothing, nothing, nothing, nothing, begin
@@ -45,7 +52,7 @@ def times(row: NDArray[Any], matrix: NDArray[Any], out: NDArray[Any]) -> None:
         put(out, begin + 2 * TILE, c)
         put(out, begin + 3 * TILE, d)
         begin += 4 * TILE
-    while begin < out.shape[0]:  # four lines at a time: a sum is not waited for
+    while begin < out.shape[0]:  # four sums at a time, so that none is waited for
         a, b, c, d, place, line = nothing, nothing, nothing, nothing, begin, 0
         while line + 4 <= lines:
             a = fused(spread(row[line]), load(matrix, place), a)
@@ -63,7 +70,7 @@ def times(row: NDArray[Any], matrix: NDArray[Any], out: NDArray[Any]) -> None:
 
 
 def times_some(row: NDArray[Any], chosen: NDArray[Any], count: int, matrix: NDArray[Any], out: NDArray[Any]) -> None:
-    """Add to `out` what row @ matrix is where all numbers of the row are 0 except the first so many of those chosen."""
+    """Add row @ matrix to `out`, using only the first `count` of the chosen entries of the row."""
     width, begin = matrix.shape[1], 0
     while begin + 4 * TILE <= width:
         a, b = load(out, begin), load(out, begin + TILE)
@@ -90,7 +97,7 @@ def times_some(row: NDArray[Any], chosen: NDArray[Any], count: int, matrix: NDAr
 
 
 def write_diagonal_image(diagonal: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> Any:
-    """Write P x; x'Px."""
+    """Write P x for a diagonal P; return x'Px."""
     total = x.dtype.type(0)
     for feature in range(x.shape[0]):
         image[feature] = diagonal[feature] * x[feature]
@@ -99,19 +106,19 @@ def write_diagonal_image(diagonal: NDArray[Any], x: NDArray[Any], image: NDArray
 
 
 def line_at(line: int) -> int:
-    """How many numbers lie before a line with which a side begins; of one more than the last, how many there are."""
+    """Return the offset of a line that starts a block of eight; for the line after the last, the size."""
     tile = line // TILE
     return TILE * (tile + 1) * (TILE * tile // 2 + line % TILE)
 
 
 def place_of(line: int, column: int) -> int:
-    """Where a number below the diagonal is, or in a tile on it."""
+    """Return the offset of a number that is below the diagonal or in a tile on it."""
     within = line % SIDE
     return line_at(line - within) + column // TILE * PIECE + within * TILE + column % TILE
 
 
 def write_image(tiles: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> Any:
-    """Write P x; x'Px. Every number counts twice, for its line and for its column."""
+    """Write P x; return x'Px. Every number is used twice, for its line and for its column."""
     size, nothing, place = x.shape[0], spread(x.dtype.type(0)), 0
     for column in range(0, size, TILE):
         put(image, column, nothing)
@@ -155,7 +162,10 @@ def write_image(tiles: NDArray[Any], x: NDArray[Any], image: NDArray[Any]) -> An
 
 
 def reduce_image(vectors: NDArray[Any], count: int, x: NDArray[Any], image: NDArray[Any]) -> Any:
-    """Make an image by P one by P - sum gg', over the first so many vectors g, two in a pass; what x'Px loses by that."""
+    """Turn the image P x into (P - sum gg') x, over the first `count` vectors g.
+
+    Return by how much x'Px falls. Two vectors share a pass.
+    """
     size, nothing, lost = x.shape[0], x.dtype.type(0), x.dtype.type(0)
     for first in range(0, count, 2):
         one, two, begin, next_one = spread(nothing), spread(nothing), first * size, (first + 1) * size
@@ -173,13 +183,13 @@ def reduce_image(vectors: NDArray[Any], count: int, x: NDArray[Any], image: NDAr
 
 
 def downdate(tiles: NDArray[Any], vectors: NDArray[Any], size: int) -> bool:
-    """P <- P - sum gg' over `TOGETHER` vectors g; whether all variances are still above 0."""
+    """Subtract gg' from P for `TOGETHER` vectors g; return True if all variances stay positive."""
     healthy, place, kind = True, 0, tiles.dtype.type
     nothing, whole, half = spread(kind(0)), spread(kind(-1)), spread(kind(-0.5))
     for line in range(0, size, SIDE):
         tile = line // TILE * TILE
         for column in range(0, tile + TILE, TILE):
-            factor = half if column == tile else whole  # of what is on the diagonal half is stored
+            factor = half if column == tile else whole  # the diagonal is stored halved
             one, two, three, four = (
                 load(tiles, place),
                 load(tiles, place + TILE),
@@ -213,7 +223,7 @@ def downdate(tiles: NDArray[Any], vectors: NDArray[Any], size: int) -> bool:
 
 
 def repair(tiles: NDArray[Any], size: int, least: float, most: float) -> None:
-    """Keep the variances, as far as they can be true, and forget how columns go together."""
+    """Replace P by its diagonal, with the variances clipped to the range from `least` to `most`."""
     for line in range(size):
         for column in range(line // TILE * TILE + TILE):
             place = place_of(line, column)
@@ -221,7 +231,7 @@ def repair(tiles: NDArray[Any], size: int, least: float, most: float) -> None:
             tiles[place] = variance / 2.0
 
 
-# --- orthonormal vectors, and the rotation that makes moments diagonal --------------------------------------------------
+# --- orthonormal vectors, and the rotation that diagonalises moments -----------------------------------------------------
 
 
 def products(vector: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> None:
@@ -244,7 +254,7 @@ def products(vector: NDArray[Any], rows: NDArray[Any], out: NDArray[Any]) -> Non
 
 
 def combine(out: NDArray[Any], before: Any, factors: NDArray[Any], rows: NDArray[Any]) -> None:
-    """Write what was there before times a factor, plus eight rows times theirs."""
+    """Multiply `out` by the factor `before`, and add eight rows times their factors."""
     first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
     fifth, sixth, seventh, eighth = rows[4], rows[5], rows[6], rows[7]
     kind = out.dtype.type
@@ -257,7 +267,10 @@ def combine(out: NDArray[Any], before: Any, factors: NDArray[Any], rows: NDArray
 
 
 def orthonormalise(vectors: NDArray[Any], index: int, vector: NDArray[Any]) -> None:
-    """Write what a vector has beside those before `index` (Gram and Schmidt, twice), with length one; 0 where it depends on them."""
+    """Write the unit vector of what a vector adds to those before `index` (Gram-Schmidt, twice).
+
+    Write 0 if it depends on them linearly.
+    """
     own, width, zero = vectors[index], vector.shape[0], vector.dtype.type(0)
     for column in range(width):
         own[column] = vector[column]
@@ -278,7 +291,7 @@ def orthonormalise(vectors: NDArray[Any], index: int, vector: NDArray[Any]) -> N
 
 
 def diagonalise(moments: Matrix, rotation: Matrix) -> bool:
-    """One sweep of rotations that bring moments nearer to a diagonal (Jacobi 1846); whether there was any left to do."""
+    """Do one sweep of Jacobi rotations (1846) that diagonalise moments; return True if any was needed."""
     size, trace, rotated = moments.shape[0], 0.0, False
     for index in range(size):
         trace += moments[index, index]
@@ -304,7 +317,7 @@ def diagonalise(moments: Matrix, rotation: Matrix) -> bool:
 
 
 def sort_diagonal(moments: Matrix, rotation: Matrix) -> None:
-    """Bring the largest of diagonal moments to the front, with their rotations."""
+    """Sort diagonal moments in descending order, together with their rotations."""
     size = moments.shape[0]
     for index in range(size):
         largest = index
@@ -324,10 +337,12 @@ def sort_diagonal(moments: Matrix, rotation: Matrix) -> None:
 def invert(
     lower: Matrix, varying: Vector, inverse: Matrix, row: Vector, factor: NDArray[Any], logarithms: Vector
 ) -> None:
-    """Write the transpose of L^-1, LL' the matrix whose lower triangle is in `lower`, and log of the determinants of its first rows and columns.
+    """Write L^-1 and its transpose, where LL' is the matrix in the lower triangle of `lower`.
 
-    A line of L is the product of what there is of L^-1 with that of the matrix. By substitution every number would wait for the one before it.
-    Rows where `varying`, which counts those that vary, does not go up are left out: their inverses and logarithms are 0. `row` is room to work in.
+    The transpose goes to `factor`. Also write the log-determinants of all leading submatrices to `logarithms`. A line
+    of L is computed as the product of the part of L^-1 that is known with the line of the matrix; by substitution,
+    every number would wait for the one before it. `varying` counts the nonconstant components: where it does not
+    increase, the line is left out, and its inverse and logarithm contribution are 0. `row` is scratch space.
     """
     size, before, logarithm = lower.shape[0], 0.0, 0.0
     for index in range(size):
@@ -350,7 +365,10 @@ def invert(
 
 
 def transform(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write as many numbers of the product of a lower triangle with a row as there is room for; four lines share a pass, and above the diagonal is 0."""
+    """Write the product of a lower triangle with a row, for as many numbers as `out` has room for.
+
+    Four lines share a pass; above the diagonal the triangle must be 0.
+    """
     kind, count, index = factor.dtype.type, out.shape[0], 0
     while index + 4 <= count:
         first, second, third, fourth = factor[index], factor[index + 1], factor[index + 2], factor[index + 3]
@@ -372,7 +390,7 @@ def transform(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> Non
 
 
 def transform_back(factor: NDArray[Any], row: NDArray[Any], out: NDArray[Any]) -> None:
-    """Write the product of the transpose of a lower triangle with a row, as far as there is one; in the same way."""
+    """Write the product of the transpose of a lower triangle with a row; four lines share a pass."""
     count, index = row.shape[0], 0
     for column in range(out.shape[0]):
         out[column] = 0.0

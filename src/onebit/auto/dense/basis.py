@@ -1,12 +1,14 @@
-"""The principal components of the first rows, found in pieces: no round waits for more than one of them.
+"""The principal components of the first rows, computed in pieces so that no round waits for long.
 
-The first rows learnt are kept, with what was heard of them. When 64, 256 and 1,024 of them are there (fewer where rows are wide), the components
-are worked out anew from all of them: subspace iteration, at first from rows and then from the components in use (where there are as many components as
-rows or columns no iteration is needed), and at last the rotation that orders them by variance (Rayleigh and Ritz; Jacobi 1846). Columns are taken as they are, or in units of their deviations where the variance lies in few of them:
-(sum v)^2 < 0.1 d sum v^2.
+The first rows learnt are kept, with their feedback. When 64, 256 and 1,024 of them are there (fewer if rows are
+wide), the components are recomputed from all of them: by subspace iteration, which starts from rows at first and
+later from the components in use (if there are as many components as rows or columns, no iteration is needed), and
+finally by the rotation that orders them by variance (Rayleigh-Ritz; Jacobi 1846). Columns are used as they are, or in
+units of their standard deviations if the variance is concentrated in few of them: (sum v)^2 < 0.1 d sum v^2.
 
-`loadings` has all scales in it: the components z = (x - mean) @ loadings of the rows kept have variances of mean one. A column that is 0 in many rows
-is not looked at where it is 0: what is taken off a row is 0 there and not the mean, and what that would have added is added to all rows (`origin`).
+`loadings` includes all scaling: the components z = (x - mean) @ loadings of the rows kept have variances with mean
+one. A column that is 0 in many rows is skipped where it is 0: then 0 and not the mean is subtracted from it, and the
+difference that this makes is added to all rows (`origin`).
 """
 
 from __future__ import annotations
@@ -23,53 +25,53 @@ from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import MOST_COUNTED, NUMBERS, ArraySpec, allocate
 
 MOST_COMPONENTS = 64
-MOST_NUMBERS = 2**21  # in the rows kept
-STAGES = (64, 256, 1024)  # rows; the last is also how many are kept at most
-SWEEPS = 4  # of the subspace iteration
-FEW_COLUMNS = 0.1  # columns are standardised where the variance lies in less than this share of them
-SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant; as is a component, of the largest variance
-OFTEN_ZERO = 0.1  # a column with more zeros than this has a mean of three deviations at most: nothing is lost if it is taken off later
-UNWHITENED = 1e-6  # components with less than this share of the largest variance are left out of the whitened row
-CONSTANT = math.sqrt(0.5)  # the length of a usual row that is whitened
-PIECE = 2**22  # multiplications: half a millisecond or so
-TOGETHER = 8  # rows that are multiplied in one pass
-MOST_ROTATIONS = 12  # sweeps of Jacobi's method
+MOST_NUMBERS = 2**21  # most numbers in the rows kept
+STAGES = (64, 256, 1024)  # rows at each stage; the last is also the most rows kept
+SWEEPS = 4  # sweeps of the subspace iteration
+FEW_COLUMNS = 0.1  # columns are standardised if the variance lies in less than this share of them
+SAME = 1e-12  # a column with a variance below this share of its squared mean is constant; so is a component, relative to the largest variance
+OFTEN_ZERO = 0.1  # a column with a larger share of zeros has a mean of at most three deviations: no precision is lost if it is subtracted later
+UNWHITENED = 1e-6  # components with less than this share of the largest variance are not whitened
+CONSTANT = math.sqrt(0.5)  # length of a usual row after whitening
+PIECE = 2**22  # multiplications in a piece, about half a millisecond
+TOGETHER = 8  # rows multiplied in one pass
+MOST_ROTATIONS = 12  # limit of Jacobi sweeps
 
-NOTHING, WORKING, READY = 0, 1, 2  # what `work` has done: nothing, a piece, the last piece
+NOTHING, WORKING, READY = 0, 1, 2  # results of `work`: nothing done, a piece, or the last piece
 
-MEAN, SQUARES = 0, 1  # of the columns of the rows kept
-LABEL, RIGHT, REWARD = 0, 1, 2  # what was heard of a row kept
-# Where the work stands. How many rows are kept, which stage comes next, of how many rows the components are worked out now,
+MEAN, SQUARES = 0, 1  # lines of `columns`, over the rows kept
+LABEL, RIGHT, REWARD = 0, 1, 2  # the feedback on a kept row
+# State of the work: how many rows are kept, the next stage, from how many rows the components are being computed,
 KEPT, STAGE, USED = 0, 1, 2
-# what is being done, how far that is, how many sweeps are left, and whether columns are standardised.
+# the phase, the position in it, how many sweeps are left, and whether columns are standardised.
 PHASE, POSITION, LEFT, STANDARDISED = 3, 4, 5, 6
 FACTS = 7
 RESTING, ORTHONORMALISING, ITERATING, MEASURING, DIAGONALISING, ROTATING = 0, 1, 2, 3, 4, 5  # phases
 
 
 class Basis(NamedTuple):
-    """The rows kept, the components in use, and the next ones as far as they are."""
+    """The rows kept, the components in use, and the intermediate state of the next ones."""
 
     rows: NDArray[Any]
     heard: Matrix  # LABEL, RIGHT, REWARD
     columns: Matrix  # MEAN, SQUARES
-    loadings: NDArray[Any]  # (columns, components and room for whole tiles): in use; 0 where there is no variance
+    loadings: NDArray[Any]  # (columns, components padded to whole tiles): in use; 0 for components without variance
     mean: NDArray[Any]
-    usual: NDArray[Any]  # what is taken off a row: the mean, or 0 where many rows are 0
-    origin: NDArray[Any]  # the components of the usual row
-    variances: Vector  # of the components of a row, the largest first; 0 without one
-    whitening: NDArray[Any]  # factors that make the components of a usual row alike, and its length CONSTANT
-    centre: NDArray[Any]  # the mean that the next components are worked out with,
-    units: NDArray[Any]  # the factors of the columns,
-    image: NDArray[Any]  # vectors before they are orthonormal,
+    usual: NDArray[Any]  # what is subtracted from a row: the mean, or 0 in columns with many zeros
+    origin: NDArray[Any]  # components of the usual row
+    variances: Vector  # variances of the components, in descending order; 0 if there is none
+    whitening: NDArray[Any]  # factors that give all components equal variance, and a usual row the length CONSTANT
+    centre: NDArray[Any]  # of the next components: the mean,
+    units: NDArray[Any]  # factors of the columns,
+    image: NDArray[Any]  # vectors before orthonormalisation,
     orthonormal: NDArray[Any]
-    moments: Matrix  # of the components along them,
+    moments: Matrix  # moments along them,
     rotation: Matrix
-    taken: NDArray[Any]  # and room to work in: rows, their components,
+    taken: NDArray[Any]  # scratch space: rows, their components,
     found: NDArray[Any]
-    chosen: NDArray[np.int64]  # and in which columns a row is not as usual
+    chosen: NDArray[np.int64]  # and the columns in which a row is not as usual
     facts: Vector
-    generation: NDArray[np.int64]  # how often components were ready
+    generation: NDArray[np.int64]  # number of times that components were computed
 
     @classmethod
     def empty(cls, features: int, dtype: Any) -> Basis:
@@ -77,7 +79,7 @@ class Basis(NamedTuple):
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> dict[str, ArraySpec]:
-        """What the arrays are, of which all but `SCRATCH` are written into a file."""
+        """Describe the arrays; all but `SCRATCH` are saved to a file."""
         most, components = rows_kept(features), components_of(features)
         block, column = ArraySpec((components, features), dtype), ArraySpec((features,), dtype)
         room = padded(components)
@@ -107,12 +109,12 @@ class Basis(NamedTuple):
 
     @property
     def vectors(self) -> NDArray[Any]:
-        """The components in use, a line for each."""
+        """The components in use, one line for each."""
         return self.loadings[:, : len(self.variances)].T
 
 
 SCRATCH = ("taken", "found", "chosen")
-ROWS = ("rows", "heard")  # the arrays of rows kept
+ROWS = ("rows", "heard")  # arrays of the rows kept
 
 
 def rows_kept(features: int) -> int:
@@ -120,12 +122,12 @@ def rows_kept(features: int) -> int:
 
 
 def components_of(features: int) -> int:
-    """How many components there are: no more than columns or rows."""
+    """Return the number of components, which is at most that of the columns or of the rows kept."""
     return min(MOST_COMPONENTS, features, rows_kept(features))
 
 
 def needs_rows(basis: Basis) -> bool:
-    """Whether there are components to be worked out of the rows kept."""
+    """Return True if there are still components to compute from the rows kept."""
     return bool(basis.facts[STAGE] < len(STAGES) or basis.facts[PHASE] != RESTING)
 
 
@@ -134,7 +136,7 @@ def project(basis: Basis, x: NDArray[Any], z: NDArray[Any]) -> None:
     row, found, chosen, count = basis.taken[0], basis.found[0], basis.chosen, 0
     for column in range(x.shape[0]):
         row[column] = x[column] - basis.usual[column]
-    for column in range(x.shape[0]):  # written whether it counts or not, which is quicker than to ask
+    for column in range(x.shape[0]):  # written unconditionally, which is faster than a branch
         chosen[count] = column
         count += row[column] != 0.0
     for component in range(found.shape[0]):
@@ -145,7 +147,7 @@ def project(basis: Basis, x: NDArray[Any], z: NDArray[Any]) -> None:
 
 
 def keep(basis: Basis, x: NDArray[Any], label: int, right: bool, reward: float) -> None:
-    """Keep a row that was learnt, while there is room."""
+    """Keep a learnt row and its feedback while there is room."""
     kept = int(basis.facts[KEPT])
     if kept >= basis.rows.shape[0]:
         return
@@ -162,7 +164,7 @@ def keep(basis: Basis, x: NDArray[Any], label: int, right: bool, reward: float) 
 
 
 def forget_basis(basis: Basis) -> None:
-    """Keep rows from the first again; the components in use stay until the next are ready."""
+    """Start keeping rows from scratch; the components in use stay until the next are ready."""
     facts = basis.facts
     facts[KEPT], facts[STAGE], facts[PHASE] = 0.0, 0.0, RESTING
     for column in range(basis.columns.shape[1]):
@@ -171,7 +173,10 @@ def forget_basis(basis: Basis) -> None:
 
 
 def work(basis: Basis) -> int:
-    """Do the next piece of work, if there is any: after every row learnt. READY says that the components in use have changed."""
+    """Do the next piece of work, if any; called after every row learnt.
+
+    Return READY if the components in use have changed, else WORKING or NOTHING.
+    """
     facts, done, spent = basis.facts, NOTHING, 0
     while spent < PIECE and done != READY:
         phase = int(facts[PHASE])
@@ -200,9 +205,9 @@ def enter(basis: Basis, phase: int) -> None:
 
 
 def begin(basis: Basis) -> bool:
-    """Begin to work out the components of the rows kept; whether they are enough for the next stage."""
+    """Start computing components if enough rows are kept for the next stage; return True if so."""
     facts, most = basis.facts, basis.rows.shape[0]
-    stage, kept = int(facts[STAGE]), min(int(facts[KEPT]), most)  # a stranger's file may say more
+    stage, kept = int(facts[STAGE]), min(int(facts[KEPT]), most)  # an untrusted file may say more
     if stage >= len(STAGES) or kept < min(STAGES[stage], most):
         return False
     first = stage == 0
@@ -228,7 +233,10 @@ def begin(basis: Basis) -> bool:
 
 
 def choose_units(basis: Basis, kept: int) -> None:
-    """Set the mean and the units of columns for the next components: their own deviations, or one for all; 0 for those that are constant."""
+    """Set the mean and the scales of the columns for the next components.
+
+    The scale is from a column's own deviation, or one for all columns, and 0 for a constant column.
+    """
     mean, squares, units = basis.columns[MEAN], basis.columns[SQUARES], basis.units
     varying, total, fourth = 0, 0.0, 0.0
     for column in range(mean.shape[0]):
@@ -249,14 +257,14 @@ def choose_units(basis: Basis, kept: int) -> None:
 
 
 def take(basis: Basis, index: int, out: NDArray[Any]) -> None:
-    """Write a row kept, less the mean and in the units of the columns."""
+    """Write a kept row, centred and scaled."""
     row, centre, units = basis.rows[index], basis.centre, basis.units
     for column in range(row.shape[0]):
         out[column] = (row[column] - centre[column]) * units[column]
 
 
 def orthonormalise_some(basis: Basis, most: int) -> int:
-    """Make the next vectors of the image orthonormal; how many multiplications it took."""
+    """Orthonormalise the next vectors of the image; return the number of multiplications."""
     components, width = basis.image.shape
     position, spent = int(basis.facts[POSITION]), 0
     while position < components and spent < most:
@@ -271,7 +279,10 @@ def orthonormalise_some(basis: Basis, most: int) -> int:
 
 
 def sweep(basis: Basis, iterating: bool, most: int) -> int:
-    """Add the next rows, some in one pass, to the image of the vectors or to the moments along them, which begin at 0; how many multiplications it took."""
+    """Add the next rows to the image of the vectors, or to the moments along them.
+
+    Both begin at 0, and some rows share a pass. Return the number of multiplications.
+    """
     facts, taken, found = basis.facts, basis.taken, basis.found
     components, width = basis.image.shape
     used, position, spent = min(int(facts[USED]), basis.rows.shape[0]), int(facts[POSITION]), 0
@@ -281,7 +292,7 @@ def sweep(basis: Basis, iterating: bool, most: int) -> int:
         for index in range(components):
             products(basis.orthonormal[index], taken, found[:, index])
         for place in range(TOGETHER):
-            if position + place >= used:  # behind the last row there are others that count nothing
+            if position + place >= used:  # copies beyond the last row must not count
                 for index in range(components):
                     found[place, index] = 0.0
         before = found.dtype.type(1 if position > 0 else 0)
@@ -301,7 +312,10 @@ def sweep(basis: Basis, iterating: bool, most: int) -> int:
 
 
 def rotate(basis: Basis, most: int) -> int:
-    """Write the next of the rotated vectors, and use the components after the last; how many multiplications it took."""
+    """Write the next rotated vectors, and after the last one switch to the new components.
+
+    Return the number of multiplications.
+    """
     components, width = basis.image.shape
     position, spent = int(basis.facts[POSITION]), 0
     while position < components and spent < most:
@@ -321,7 +335,7 @@ def rotate(basis: Basis, most: int) -> int:
 
 
 def use(basis: Basis) -> None:
-    """Put the components that are ready in the place of those in use."""
+    """Replace the components in use by those that are ready."""
     moments, facts = basis.moments, basis.facts
     components, width = basis.image.shape
     least, total, whitened = SAME * moments[0, 0], 0.0, 0
@@ -348,7 +362,7 @@ def use(basis: Basis) -> None:
 
 
 def choose_usual(basis: Basis) -> None:
-    """Set what is taken off a row, and the components of a row that is just that."""
+    """Set what is subtracted from a row, and the components of a row that equals it."""
     used, components, zeros = min(int(basis.facts[USED]), basis.rows.shape[0]), basis.variances.shape[0], basis.chosen
     for component in range(components):
         basis.origin[component] = 0.0

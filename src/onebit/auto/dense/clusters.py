@@ -1,14 +1,15 @@
-"""The member of `auto` that takes each class for a cluster: a normal distribution around the rows in which it was right.
+"""The member of `auto` that models each class as a cluster: a normal distribution of its right rows.
 
-It learns from right answers alone, and learns a class from one row. All classes have the same variance within, column by column, and their
-means are normal around the mean of all rows, with what is left of the variance. A class that was never right is expected to look like
-any row: it is played where a row looks like none of the known classes. With columns t in units of the deviation of all rows, w = the variance
-within, k = within/between, n_i rows of mean m_i:
+It learns from right answers alone, and learns a class from one row. All classes have the same within-class variance,
+column by column, and their means are normally distributed around the mean of all rows, with the remaining variance. A
+class that was never right is expected to look like any row: it is played where a row looks like none of the known
+classes. With columns t in units of the deviation of all rows, w = the variance within, k = within/between, n_i rows
+of mean m_i:
 
     c = n_i m_i/(n_i + k),   V = w (1 + 1/(n_i + k)),   s_i = -1/2 sum_j [(t - c)^2/V + log V],   q_i = sum_j (t - c)^2/(V (n_i + k))
 
-Columns that do not vary say nothing. What changes slowly is worked out now and then: everything when deviations are taken anew, and what
-is known of one class when the number of its rows has grown by a fiftieth.
+Columns that do not vary are ignored. What changes slowly is recomputed only now and then: everything when the
+deviations are updated, and the values of one class when the number of its rows has grown by a fiftieth.
 """
 
 from __future__ import annotations
@@ -23,25 +24,25 @@ from onebit.auto.dense.views import INVERSE, MEAN, SEEN, FeatureStatistics
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import NUMBERS, ArraySpec, allocate
 
-PRIOR_ROWS = 3.0  # the variance within is at first taken to be the variance of all rows, as if seen so often
-LEAST_BETWEEN = 0.01  # the share of the variance that is between classes, at least
-RATIO, SHARE = 0, 1  # of a column: k; and w
+PRIOR_ROWS = 3.0  # rows for which the initial within-class variance, that of all rows, counts
+LEAST_BETWEEN = 0.01  # least share of the variance that is between classes
+RATIO, SHARE = 0, 1  # of a column: k and w
 CENTRE, PRECISION, DOUBT = 0, 1, 2  # of a column of a class: c, 1/V, and 1/(V (n + k))
 GROWTH = 1.02
-TOGETHER = 16  # factors that are multiplied before their logarithm is taken
+TOGETHER = 16  # number of factors multiplied before their logarithm is taken
 
 
 class Clusters(NamedTuple):
-    """The means and numbers of the rows in which each class was right, and what they say of the columns."""
+    """The means and counts of the rows in which each class was right, and what follows from them."""
 
     means: NDArray[Any]
     counts: Vector
-    within: Vector  # of each column: the sum of squared differences from the means
+    within: Vector  # for each column: the sum of squared differences from the means
     columns: Matrix
-    freedom: Vector  # how many rows that was measured on
+    freedom: Vector  # degrees of freedom of that sum
     shapes: NDArray[Any]  # (heads, 3, columns)
-    logarithms: Vector  # of each class: the sum of log V
-    worked: Vector  # how many rows it had when that was worked out
+    logarithms: Vector  # for each class: the sum of log V
+    worked: Vector  # number of its rows when that was computed
 
     @classmethod
     def empty(cls, heads: int, features: int, dtype: Any) -> Clusters:
@@ -71,7 +72,7 @@ class Clusters(NamedTuple):
             try:
                 with np.errstate(all="ignore"):
                     shape_class(made, statistics, head)
-            except ValueError:  # compiled, this is NaN: of columns that only a stranger's file has
+            except ValueError:  # NaN in compiled code; possible only with columns from an invalid file
                 made.logarithms[head] = math.nan
         return made
 
@@ -79,7 +80,7 @@ class Clusters(NamedTuple):
 def score_clusters(
     clusters: Clusters, statistics: FeatureStatistics, units: NDArray[Any], scores: Vector, variances: Vector
 ) -> None:
-    """Write how likely the row, in units of the deviations of its columns, is in each class, and the variances."""
+    """Write the log-likelihood of a standardised row in each class, and the variances of these scores."""
     kind = clusters.means.dtype.type
     for head in range(clusters.means.shape[0]):
         scores[head], variances[head] = 0.0, 0.0
@@ -97,7 +98,7 @@ def score_clusters(
 
 
 def add_class_row(clusters: Clusters, x: NDArray[Any], label: int) -> None:
-    """A row of this class."""
+    """Add a row to a class."""
     mean, count, within = clusters.means[label], clusters.counts[label], clusters.within
     kept, share = count / (count + 1.0), clusters.means.dtype.type(1.0 / (count + 1.0))
     for column in range(x.shape[0]):
@@ -109,7 +110,7 @@ def add_class_row(clusters: Clusters, x: NDArray[Any], label: int) -> None:
 
 
 def part(clusters: Clusters, statistics: FeatureStatistics) -> None:
-    """Part the variance of every column into what is within classes and what is between them, and work out all classes."""
+    """Divide the variance of every column into within-class and between-class, and update all classes."""
     columns, inverse = clusters.columns, statistics.scales[INVERSE]
     share = 1.0 / (clusters.freedom[0] + PRIOR_ROWS)
     for column in range(inverse.shape[0]):
@@ -127,7 +128,7 @@ def shape_grown(clusters: Clusters, statistics: FeatureStatistics, label: int) -
 
 
 def shape_class(clusters: Clusters, statistics: FeatureStatistics, label: int) -> None:
-    """Work out what scores need of a class."""
+    """Compute what scoring needs to know of a class."""
     count, own, total = clusters.counts[label], clusters.means[label], 0.0
     mean, inverse = statistics.scales[MEAN], statistics.scales[INVERSE]
     ratio, share = clusters.columns[RATIO], clusters.columns[SHARE]

@@ -1,20 +1,22 @@
-"""What each column of a dense row adds to what the members of `auto` say of a class, by their shares.
+"""How much each column of a dense row contributes to the scores of `auto`, over the members by share.
 
-- Directions, centred and standardised columns are linear in their views: a column adds its value in the view times its weight, and what a view
-  makes of the whole row (its length, its mean) is taken as it is.
-- The others say something of this row beyond a row of means, and that is parted by integrated gradients (Sundararajan, Taly and Yan 2017): a column adds
-  its difference from the mean, times the mean slope on the straight way from the means to the row. What is said of the means is the constant.
+- Directions, centred and standardised columns are linear in their views: a column contributes its value in the view
+  times its weight, with properties of the whole row in the view (its length, its mean) taken as given.
+- The other members are explained relative to a row of means, by integrated gradients (Sundararajan, Taly and Yan
+  2017): a column contributes its difference from the mean, times the mean slope on the straight line from the means
+  to the row. The score of the means is the constant.
 
   - Principal components are linear: the slope is the same everywhere.
   - A wave is a cosine of a sum over columns. With t its angle in turns, the mean slope is
 
         -2 pi sin(2 pi (phase + t/2)) sin(pi t)/(pi t)
 
-  - What shaped clusters say is quadratic: the mean slope is that half-way. A class that was not looked at to the end is taken as far as it was.
-  - What corrects them adds trust log(p + 0.03) to waves, p the softmax of what they say. Its mean slope is that of so many steps of the way; what that
-    leaves of the sum, a rounding error mostly, is added to the constant.
+  - The scores of shaped clusters are quadratic: the mean slope is that half-way. A class that was scored on some of the
+    components only is explained on these.
+  - The member that corrects them adds trust log(p + 0.03) to waves, where p is the softmax of their scores. Its mean slope is
+    computed in a fixed number of steps; the remaining error, mostly from rounding, is added to the constant.
 
-- Clusters are sums over columns already: the logarithm of how likely the value is in the class.
+- Clusters are sums over columns already: the log-likelihood of the value in the class.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ def contributions_of(space: AutoDenseArrays, contrast: Contrast) -> Contribution
 
 
 def of_member(space: AutoDenseArrays, member: int, sides: Numbers) -> Contributions:
-    """Of one member, to the sum of its scores with so much of each class."""
+    """Return the contributions to one member's scores, summed over classes with the weights `sides`."""
     if member == CLUSTERS:
         return of_clusters(space.clusters, space.units, sides, known=space.statistics.rows[SEEN] >= 2.0)
     if member >= SHAPED:
@@ -90,18 +92,21 @@ def together(one: Contributions, other: Contributions) -> Contributions:
 
 
 def through_basis(basis: Basis, x: NDArray[Any], slopes: Numbers, constant: float) -> Contributions:
-    """Of what has these slopes along the principal components of a row."""
+    """Return contributions from the slopes along the principal components of a row."""
     return Contributions((x.astype(np.float64) - basis.mean) * (slopes @ basis.vectors), constant)
 
 
 def through_shortened(space: AutoDenseArrays, slopes: Numbers, constant: float) -> Contributions:
-    """The same along the components as shaped clusters look at them, where far rows are drawn nearer."""
+    """Return contributions from the slopes along components as shaped clusters see them.
+
+    They see far rows shortened.
+    """
     shorter = shortening(space.components, space.shaped.row)
     return through_basis(space.basis, space.taken, shorter * slopes, constant)
 
 
 def shortening(whole: NDArray[Any], short: NDArray[Any]) -> float:
-    """By which factor a row was shortened."""
+    """Return the factor by which a row was shortened."""
     length = float(np.linalg.norm(whole.astype(np.float64)))
     return float(np.linalg.norm(short.astype(np.float64))) / length if length > 0.0 else 1.0
 
@@ -114,7 +119,7 @@ def of_first_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
 
 
 def of_more_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
-    """Of the other waves: of the columns, or of wide rows the principal components."""
+    """Return contributions to the second set of waves, of the columns or for wide rows the components."""
     if waves_of_columns(space):
         row = space.waved_row[:-1]
         slopes, constant = wave_slopes(space.more_waves, row, WAVES_PER_LENGTH / CONSTANT, weights)
@@ -125,7 +130,7 @@ def of_more_waves(space: AutoDenseArrays, weights: Numbers) -> Contributions:
 
 
 def wave_slopes(waves: Waves, row: NDArray[Any], factor: float, weights: Numbers) -> tuple[Numbers, float]:
-    """The mean slopes of a sum of waves along the values of a row, and what the waves say of 0."""
+    """Return the mean slopes of a sum of waves along the values of a row, and its value at 0."""
     phases = waves.phases.astype(np.float64)
     directions = waves.directions[:, : len(phases)].astype(np.float64)
     turns = factor * (row @ directions)
@@ -136,19 +141,19 @@ def wave_slopes(waves: Waves, row: NDArray[Any], factor: float, weights: Numbers
 
 
 def of_clusters(clusters: Clusters, units: NDArray[Any], sides: Numbers, known: bool) -> Contributions:
-    """Of the clusters: how likely the value of each column is in the class; nothing before there are two rows."""
+    """Return contributions to the clusters' log-likelihoods; 0 before there are two rows (`known`)."""
     values = np.zeros(len(units))
     for head in np.flatnonzero(sides) if known else ():
         centre, precision = clusters.shapes[head, [CENTRE, PRECISION]].astype(np.float64)
-        logarithms = np.log(np.where(precision > 0.0, precision, 1.0))  # a column that does not vary has no precision
+        logarithms = np.log(np.where(precision > 0.0, precision, 1.0))  # a constant column has precision 0
         values += sides[head] * 0.5 * (logarithms - (units - centre) ** 2 * precision)
     return Contributions(values, 0.0)
 
 
 class Parabola(NamedTuple):
-    """What a shaped member says of a class on the way from a row of means (0) to this row (1).
+    """The score of a class by a shaped member on the line from a row of means (0) to this row (1).
 
-    Its slopes along the components are `straight` + a `bent` at a.
+    At a point a of the line, its slopes along the components are `straight` + a `bent`.
     """
 
     row: Numbers
@@ -158,16 +163,16 @@ class Parabola(NamedTuple):
 
     @property
     def mean_slopes(self) -> Numbers:
-        """Those half-way."""
+        """Mean slopes along the components, which are those half-way."""
         return self.straight + self.bent / 2.0
 
     def said(self, way: Numbers) -> Numbers:
-        """What it says at some points of the way."""
+        """Return the scores at some points of the line."""
         return self.level + way * (self.straight @ self.row) + way**2 / 2.0 * (self.bent @ self.row)
 
 
 def along(shaped: Shaped, shape: int, head: int) -> Parabola:
-    """What a shaped member says of a class."""
+    """Return the score of a class by a shaped member, as a function on the line to this row."""
     heads, components = shaped.means.shape
     place = head if shaped.counts[head] > 0.0 else heads
     trust, end = math.exp(shaped.trusts[LOGARITHM, shape]), min(PREFIXES[shape], components)
@@ -183,7 +188,7 @@ def along(shaped: Shaped, shape: int, head: int) -> Parabola:
 
 
 def looked_at(shaped: Shaped, shape: int, head: int) -> int:
-    """The shape up to which a class was looked at: one that is far behind is not looked at further."""
+    """Return the last shape at which a class was still scored; one far behind is not scored further."""
     margin = BEHIND / math.exp(shaped.trusts[LOGARITHM, SHAPES - 1])
     for before in range(shape):
         trust, said = math.exp(shaped.trusts[LOGARITHM, before]), shaped.said.reshape(SHAPES, -1)[before]
@@ -193,7 +198,7 @@ def looked_at(shaped: Shaped, shape: int, head: int) -> int:
 
 
 def of_opinion(space: AutoDenseArrays, sides: Numbers) -> Contributions:
-    """Of the opinion of the best of the shaped members, as far as it is trusted."""
+    """Return contributions to the opinion of the best shaped member, weighted by the trust in it."""
     best = int(np.argmin(space.mixture.losses[SHAPED:]))
     parabolas = [along(space.shaped, best, head) for head in range(len(sides))]
     way = (np.arange(STEPS) + 0.5) / STEPS
@@ -201,7 +206,9 @@ def of_opinion(space: AutoDenseArrays, sides: Numbers) -> Contributions:
     beliefs = np.exp(said - said.max(axis=0))
     beliefs /= beliefs.sum(axis=0)
     weighed = sides[:, None] * beliefs / (beliefs + LEAST_OPINION)
-    slopes = (weighed - beliefs * weighed.sum(axis=0)) / STEPS  # by what is said of each class, at each step
+    slopes = (
+        weighed - beliefs * weighed.sum(axis=0)
+    ) / STEPS  # slopes with respect to the score of each class, at each step
     straight, bent = slopes.sum(axis=1), slopes @ way
     pairs = zip(parabolas, straight, bent, strict=True)
     trust, total = space.progress[TRUST], sum(a * one.straight + b * one.bent for one, a, b in pairs)

@@ -1,17 +1,19 @@
-"""How a linear member learns from bandit feedback: the Laplace approximation.
+"""How a linear member learns from bandit feedback, by the Laplace approximation.
 
-The feedback on a has the likelihood p_a if right and 1 - p_a if wrong, and what was known is normal. The most likely scores are sought along one
-direction, s_i + tau q_i h_i:
+The feedback on a has the likelihood p_a if right and 1 - p_a if wrong, and the prior is normal. The most likely
+scores are sought along one direction, s_i + tau q_i h_i:
 
     right:   h_a = 1 - p_a,   h_j = -p_j
     wrong:   h_a = 1,         h_j = -(0.9 p_j/(1 - p_a) + 0.1/(K - 1))
 
-by halving, since a single Newton step overshoots where little is known and where a right answer surprises; where what is sought is near, one Newton
-step is as good. The tenth that a wrong answer gives to all others alike is for classes that were never right. The covariance then shrinks by the
-curvature at the point found. Classes that would change less than a threshold are left alone, which mostly is known before their variances are.
+by bisection, since a single Newton step overshoots where little is known and where a right answer is a surprise;
+where the solution is near, one Newton step is as good. The tenth that a wrong answer gives to all others equally is
+for classes that were never right. The covariance then shrinks by the curvature at the solution. Classes that would
+change by less than a threshold are skipped, which is mostly known before their variances are computed.
 
-After many rounds every change is below the threshold, and a member would no longer learn. So a class whose direction is long, since the feedback surprises, is
-drawn with the chance of what it would change over the threshold, and then moves as many times as far: on average as far as without a threshold.
+After many rounds every change would be below the threshold, and a member would no longer learn. So a class whose
+direction is long, because the feedback is a surprise, is drawn with probability change/threshold and then moves by
+threshold/change times as much: on average as far as without a threshold.
 """
 
 from __future__ import annotations
@@ -22,15 +24,15 @@ from onebit.auto.dense.linear import LinearMembers, learnt_variance, move_class
 from onebit.contract.rule import Vector
 
 HALVINGS = 12
-EVENLY = 0.1  # the part of what a wrong answer takes from its class that goes to all others alike
-SETTLED = 1e-4  # a right answer that was expected so surely says nothing
-NEAR = 0.05  # the share by which a Newton step may miss what is sought
-LIKELY = 0.5  # from this probability on the likelihood bends less and less
-MOST_RAISED = 600.0  # a logarithm of a probability is moved no further
-LEAST = 1e-300  # the smallest probability that is not 0
-SURPRISES = 0.1  # how long a direction is that may be drawn
+EVENLY = 0.1  # share of what a wrong answer takes from its class that is spread equally over all others
+SETTLED = 1e-4  # a right answer with less variance than this to gain is ignored
+NEAR = 0.05  # relative error allowed for a Newton step
+LIKELY = 0.5  # from this probability on, the likelihood's curvature only decreases
+MOST_RAISED = 600.0  # the logarithm of a probability moves by at most this
+LEAST = 1e-300  # the smallest probability used in place of 0
+SURPRISES = 0.1  # directions at least this long may be drawn at random
 
-# The scratch of a step: which classes change, where to, their probabilities there, and how likely it was that they would.
+# Scratch space of a step: which classes may change, their directions, their new probabilities, and their chances to move.
 CHANGED, DIRECTION, MOVED, CHANCE = 0, 1, 2, 3
 
 
@@ -44,9 +46,10 @@ def learn_linear(
     fine: float,
     draw: float,
 ) -> None:
-    """Take the step of one member. `beliefs` are over the classes that the feedback is about; changes below `fine` are left out.
+    """Take the step of one linear member for feedback on a label.
 
-    `draw` is uniform on [0, 1), and decides which surprising ones of these are not.
+    `beliefs` are over the classes that the feedback concerns; changes below `fine` are left out. `draw` is uniform on
+    [0, 1) and decides which surprising changes below it are made all the same.
     """
     work = linear.work
     rest, count = LEAST, 0
@@ -54,7 +57,7 @@ def learn_linear(
         count += about[other] > 0.0
         if other != label:
             rest += beliefs[other]
-    longest = 1.0 if right else beliefs[label]  # what is sought is no farther along the directions
+    longest = 1.0 if right else beliefs[label]  # the solution is no farther along the directions
     likely, number, still, most = 0, 0, 0.0, 0.0
     for other in range(beliefs.shape[0]):
         if about[other] == 0.0:
@@ -110,8 +113,8 @@ def learn_linear(
     for place in range(number):
         other = int(work[CHANGED, place])
         variance, curvature = linear.variances[member, other], work[MOVED, place]
-        chance = most if other == label else work[CHANCE, place]  # the label moves with whichever class does
-        # One evidence for all classes together, of which each has its share.
+        chance = most if other == label else work[CHANCE, place]  # the label moves whenever any class does
+        # All classes share one evidence, in proportion.
         if linear.widths[member] != linear.lengths[member]:
             curvature /= 1.0 + evidence
             curvature /= 1.0 - curvature * variance
@@ -122,7 +125,7 @@ def learn_linear(
 
 
 def chance_to_move(steep: float, variance: float, fine: float) -> float:
-    """How likely it is that a class moves, whose direction is so long and which has this variance."""
+    """Return the probability that a class moves, given the length of its direction and its variance."""
     if steep * variance >= fine:
         return 1.0
     return steep * variance / fine if steep >= SURPRISES else 0.0
@@ -138,7 +141,7 @@ def sought_length(
     spread: float,
     still: float,
 ) -> float:
-    """How far along the directions the most likely scores lie."""
+    """Return how far along the directions the most likely scores lie."""
     work, variances = linear.work, linear.variances
     if right and beliefs[label] >= LIKELY:
         mean, square = 0.0, 0.0
@@ -163,7 +166,7 @@ def sought_length(
             else:
                 others += moved
                 downward += moved * steep
-        # By the others alone: of a label that was all but sure they are less than what one minus its probability is rounded by.
+        # Computed from the others, which for an almost certain label are below the rounding error of 1 minus its probability.
         slope = (upward - downward / others) * (others if right else -own) / (own + others)
         if slope > length * spread:
             low = length

@@ -1,4 +1,4 @@
-"""How the members of `auto` learn from what was heard of a dense row, and how they begin anew."""
+"""How the members of `auto` on dense rows learn from feedback, and how they restart."""
 
 from __future__ import annotations
 
@@ -52,14 +52,17 @@ from onebit.spaces.dense import DenseRows
 
 TRUST_RATE, MOST_TRUST, MOST_SLOPE = 0.3, 1.5, 2.0
 REPLAYED_AT_ONCE = 64
-COARSE, FINE = 3e-2, 1e-3  # changes below this are left out: more where there are few mistakes
+COARSE, FINE = 3e-2, 1e-3  # limits below which changes are left out, larger if there are few mistakes
 FEWEST_MISTAKES = 1e-3
-COARSER = 8.0  # times as much is left out by a member that has no share
-ANY_KEY = seed_key(0)  # of the draws of what is left out: nobody need be unable to foresee them
+COARSER = 8.0  # factor of the limit for a member that has no share
+ANY_KEY = seed_key(0)  # key of the draws for changes left out, which may be predictable
 
 
 def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, scale: float) -> None:
-    """Let every member that is awake learn from what was heard of the row just scored, and count the row in."""
+    """Let every awake member learn from the feedback on the row just scored, and count the row.
+
+    If the scale is 0, everything learnt is forgotten instead.
+    """
     mixture, heads = space.mixture, space.everything.shape[0]
     space.latest[LOOKED] = 0.0
     if scale == 0.0:
@@ -85,7 +88,7 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
         start_on_basis(space)
     for _ in range(REPLAYED_AT_ONCE):
         if space.progress[PENDING] == 1.0:
-            # As far as there are rows: a stranger's file may say more.
+            # Limited to existing rows, since an untrusted file may say more.
             index = max(0, min(int(space.progress[REPLAYED]), space.basis.rows.shape[0] - 1))
             recall(space, index)
             label, right = int(space.basis.heard[index, 0]), space.basis.heard[index, 1] == 1.0
@@ -98,7 +101,10 @@ def absorb(space: AutoDenseArrays, rows: DenseRows, row: int, heard: Vector, sca
 
 
 def known_class(about: Vector, label: int, right: bool, count: int) -> int:
-    """The class that is now known to be right, or -1: with two in question a wrong answer says as much as a right one."""
+    """Return the class that is now known to be right, or -1 if it is not known.
+
+    With two classes in question, a wrong answer determines the right one.
+    """
     if right:
         return label
     if count == 2:
@@ -109,7 +115,10 @@ def known_class(about: Vector, label: int, right: bool, count: int) -> int:
 
 
 def learn_members(space: AutoDenseArrays, about: Vector, label: int, right: bool, found: int, number: int) -> None:
-    """Let the linear members and the shaped clusters that are awake learn: the row of the round, number 0, or one of those kept, numbered from 1 on."""
+    """Let the awake linear members and shaped clusters learn one row.
+
+    Its `number` is 0 for the row of the round, and counts from 1 for the rows kept.
+    """
     mixture, heads = space.mixture, space.everything.shape[0]
     mistakes = max(mixture.facts[MISTAKES], FEWEST_MISTAKES)
     fine = max(FINE, min(COARSE, FINE / (mistakes * mistakes)))
@@ -126,7 +135,7 @@ def learn_members(space: AutoDenseArrays, about: Vector, label: int, right: bool
 
 
 def weigh_opinion(space: AutoDenseArrays, label: int, right: bool) -> None:
-    """Move the trust in the opinion of the shaped clusters, by what it would have done to the likelihood of the feedback."""
+    """Update the trust in the opinion of the shaped clusters, by the gradient of the likelihood."""
     heads, progress, slope = space.everything.shape[0], space.progress, 0.0
     beliefs = space.mixture.beliefs[CORRECTED * heads : (CORRECTED + 1) * heads]
     for head in range(heads):
@@ -140,7 +149,10 @@ def weigh_opinion(space: AutoDenseArrays, label: int, right: bool) -> None:
 
 
 def start_on_basis(space: AutoDenseArrays) -> None:
-    """Where there are new principal components, the members on them learn the first rows again, a few in each round. Meanwhile no other sleeps."""
+    """Let the members on principal components relearn the first rows after the components have changed.
+
+    They relearn a few rows in each round; meanwhile no other member sleeps.
+    """
     mixture, progress = space.mixture, space.progress
     first, standard = space.basis.generation[0] == 1, space.basis.facts[BY_DEVIATIONS]
     progress[STAYS] = 1.0 if waves_of_columns(space) and not first and standard == progress[STANDARD] else 0.0
@@ -156,7 +168,7 @@ def start_on_basis(space: AutoDenseArrays) -> None:
 
 
 def recall(space: AutoDenseArrays, index: int) -> None:
-    """Look at one of the rows kept once more, with the members on principal components; those that sleep look at some."""
+    """Score one of the rows kept again, with the members on principal components; sleeping ones skip some."""
     mixture, heads = space.mixture, space.everything.shape[0]
     for member in range(MEMBERS):
         acts = mixture.there[member] == BASED and index % int(mixture.strides[member]) == 0
@@ -178,21 +190,21 @@ def recall(space: AutoDenseArrays, index: int) -> None:
 
 
 def chance_of(mixture: Mixture, member: int, about: Vector, label: int, reward: float) -> float:
-    """What a member believed of the label. The shaped clusters have a trust of their own."""
+    """Return the probability that a member gave the label; shaped clusters have a trust of their own."""
     if member >= SHAPED:
         return float(mixture.beliefs[member * about.shape[0] + label])
     return trusted_chance(mixture, member, about, label, reward)
 
 
 def forget(space: AutoDenseArrays) -> None:
-    """Begin anew; what is known of the columns is kept."""
+    """Restart from scratch, but keep the statistics of the columns."""
     space.latest[LOOKED] = 0.0
     forget_linear(space.linear)
     forget_mixture(space.mixture)
     forget_basis(space.basis)
     forget_shaped(space.shaped)
     for index in range(len(FIRST_PROGRESS)):
-        if index != STANDARD:  # which is that of the components in use, and they stay
+        if index != STANDARD:  # it belongs to the components in use, which stay
             space.progress[index] = FIRST_PROGRESS[index]
     forget_clusters(space.clusters)
     part(space.clusters, space.statistics)

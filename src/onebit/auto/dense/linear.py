@@ -1,16 +1,19 @@
-"""Members of `auto` that believe in a softmax of linear scores, each in a view of its own, with a covariance for each class.
+"""Members of `auto` with linear scores: a softmax, each in its own view, with a covariance per class.
 
     s_i = w_i.z,   q_i = z'P_i z,   p = softmax(s)
 
-How they learn is `laplace.py`. A variance costs as much as everything else together, so few are worked out: `bounds` has for each class what its variance is at most in most
-rows, and moves in learning alone. Whatever a class could gain or lose at most by that, below a threshold, is left alone. Which members there are
-differs, so their arrays lie one behind the other. Covariances are matrices in tiles, or of wide rows diagonals. Whatever has a number for each column has room for
-whole tiles, 0 behind the last column, and begins where a line of the cache does, without which reading takes a sixth longer.
+How they learn is in `laplace.py`. A variance costs as much as everything else together, so few are computed: `bounds`
+has an upper bound of the variance of each class that holds in most rows and changes only in learning. A class is
+skipped if it could not gain or lose more than a threshold by that bound. The set of members varies, so their arrays
+are stored one behind the other. Covariances are matrices in tiles, or diagonals if rows are wide. Vectors over
+columns have room for whole tiles, are 0 behind the last column, and begin at a cache line, without which reading
+takes a sixth longer.
 
-To write a matrix takes longer than to read it. So what a step takes off it, gg' for a vector g, waits behind it until there are eight such vectors: `waiting` says how many
-there are, and images are of P less all of them.
+Writing a matrix takes longer than reading it. So the vectors g whose gg' a step subtracts from it are collected
+behind it, until there are eight: `waiting` says how many there are, and images are of P minus all of them.
 
-One member follows functions that change slowly: whenever its P has been written, the diagonal grows by a little (`follow`), as if weights had moved at random meanwhile.
+One member follows functions that change slowly: whenever its P is written, the diagonal grows a little (`follow`), as
+if the weights had moved at random meanwhile.
 """
 
 from __future__ import annotations
@@ -37,17 +40,17 @@ from onebit.auto.dense.mixture import CENTRED
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import NUMBERS, REPAIRS, ArraySpec
 
-START = 100.0  # the variance of a weight before anything is learnt: scores of tens are possible from the beginning
-# How many rows a bound looks back over: more where there are many classes, of which each is rarely played.
+START = 100.0  # initial variance of a weight, so that scores of tens are possible from the start
+# Number of rows over which a bound decays: more with many classes, since each is rarely played.
 SHORTEST, EACH_CLASS, LONGEST = 100.0, 10.0, 1000.0
-ROUNDED = 1e-6  # the least that a repaired one is
+ROUNDED = 1e-6  # least variance after a repair
 CACHE_LINE = 64  # bytes
-# The member whose weights may move, and by which variance after each eight steps: others see the same rows, where nothing moves, and do not forget.
+# The member that follows changes, and the variance that it adds after every eight steps. The others do not forget.
 FOLLOWS, MOVED = CENTRED, 1e-3 * START
 
 
 def aligned(one: ArraySpec) -> NDArray[Any]:
-    """An array of zeros that begins where a line of the cache does."""
+    """Return an array of zeros that begins at a cache line."""
     room = np.zeros(one.nbytes + CACHE_LINE, dtype=np.uint8)
     begin = -room.ctypes.data % CACHE_LINE
     found: NDArray[Any] = room[begin : begin + one.nbytes].view(one.dtype).reshape(one.shape)
@@ -55,39 +58,39 @@ def aligned(one: ArraySpec) -> NDArray[Any]:
 
 
 class View(NamedTuple):
-    """What a member must know to be made: the numbers that it sees of a row, and whether covariances are full."""
+    """The size of what a member sees of a row, and whether its covariances are full."""
 
-    size: int  # the constant included; 0 where there is no such member
+    size: int  # including the constant; 0 if there is no such member
     full: bool
 
     @property
     def length(self) -> int:
-        """The room for them: whole tiles."""
+        """Room for the view, in whole tiles."""
         return padded(self.size)
 
     @property
     def width(self) -> int:
-        """How many numbers there are for a covariance: a matrix and what waits behind it, or a diagonal."""
+        """Numbers per covariance: a matrix and the vectors waiting behind it, or a diagonal."""
         return line_at(self.length) + TOGETHER * self.length if self.full else self.length
 
 
 class LinearMembers(NamedTuple):
-    """Weights, covariances, images P z and views z, of one member behind those of the other."""
+    """The weights, covariances, images P z and views z of all linear members, one behind the other."""
 
     weights: NDArray[Any]
     covariances: NDArray[Any]
-    bounds: Matrix  # (members, heads): what variances are at most, mostly
-    waiting: NDArray[np.int64]  # (members, heads): how many vectors are still to be taken off a covariance
+    bounds: Matrix  # (members, heads): upper bounds of variances that mostly hold
+    waiting: NDArray[np.int64]  # (members, heads): number of vectors not yet subtracted from a covariance
     repairs: NDArray[np.int64]
-    sizes: NDArray[np.int64]  # of the views
-    lengths: NDArray[np.int64]  # the room for a view
-    begins: NDArray[np.int64]  # where the view of a member begins among all views,
-    ends: NDArray[np.int64]  # and where the room for it ends
-    widths: NDArray[np.int64]  # of the covariances
-    starts: NDArray[np.int64]  # where those of a member begin, for one class
+    sizes: NDArray[np.int64]  # sizes of the views
+    lengths: NDArray[np.int64]  # room for a view
+    begins: NDArray[np.int64]  # offset of a member's view among all views,
+    ends: NDArray[np.int64]  # and the end of its room
+    widths: NDArray[np.int64]  # numbers in a covariance
+    starts: NDArray[np.int64]  # offset of a member's covariances, for one class
     images: NDArray[Any]
     views: NDArray[Any]
-    variances: Matrix  # of the row just seen, where
+    variances: Matrix  # variances for the row just seen, if
     known: NDArray[np.int8]  # they are known
     work: Matrix
 
@@ -101,7 +104,7 @@ class LinearMembers(NamedTuple):
         ):
             lengths[:], begins[:] = numbers, np.cumsum([0, *numbers[:-1]])
         made.ends[:] = made.begins + made.lengths
-        made.bounds[:] = START  # and so on, as `forget_member` has it, which would take as long as a thousand rounds
+        made.bounds[:] = START  # like `forget_member`, which uncompiled would take as long as a thousand rounds
         for view, start in zip(views, made.starts.tolist(), strict=True):
             known = made.covariances[heads * start : heads * (start + view.width)].reshape(heads, view.width)
             known[:, [place_of(column, column) if view.full else column for column in range(view.length)]] = (
@@ -148,24 +151,24 @@ class LinearMembers(NamedTuple):
         return made
 
     def weights_of(self, member: int) -> NDArray[Any]:
-        """The weights of a member, a line for each class."""
+        """Return the weights of a member, one line for each class."""
         begin, length = self.heads * int(self.begins[member]), int(self.lengths[member])
         lines = self.weights[begin : begin + self.heads * length].reshape(self.heads, length)
         return lines[:, : self.sizes[member]]
 
     def view_of(self, member: int) -> NDArray[Any]:
-        """What a member sees of the row just seen."""
+        """Return a member's view of the row just seen."""
         begin = int(self.begins[member])
         return self.views[begin : begin + int(self.sizes[member])]
 
 
 def weights_at(linear: LinearMembers, member: int, head: int) -> int:
-    """Where the weights of a member for a class begin; its images lie as they do."""
+    """Return the offset of a member's weights for a class; its images have the same offset."""
     return int(linear.bounds.shape[1] * linear.begins[member] + head * linear.lengths[member])
 
 
 def covariance_at(linear: LinearMembers, member: int, head: int) -> int:
-    """Where what a member knows of a class begins: P in tiles and what waits behind it, or its diagonal."""
+    """Return the offset of a member's covariance for a class: P in tiles and what waits, or a diagonal."""
     return int(linear.bounds.shape[1] * linear.starts[member] + head * linear.widths[member])
 
 
@@ -203,7 +206,7 @@ def score_linear(linear: LinearMembers, member: int, scores: Vector) -> None:
 
 
 def variance_of(linear: LinearMembers, member: int, head: int) -> float:
-    """The variance of a score, worked out once a row."""
+    """Return the variance of a score, computed at most once for each row."""
     if linear.known[member, head] == 0:
         view = linear.views[linear.begins[member] : linear.ends[member]]
         begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
@@ -221,7 +224,7 @@ def variance_of(linear: LinearMembers, member: int, head: int) -> float:
 
 
 def learnt_variance(linear: LinearMembers, member: int, head: int) -> float:
-    """The variance of a score, by which the bound moves."""
+    """Return the variance of a score, and update its upper bound."""
     variance, rows = variance_of(linear, member, head), EACH_CLASS * linear.bounds.shape[1]
     decay = 1.0 - 1.0 / min(LONGEST, max(SHORTEST, rows))
     linear.bounds[member, head] = max(variance, decay * linear.bounds[member, head])
@@ -229,7 +232,10 @@ def learnt_variance(linear: LinearMembers, member: int, head: int) -> float:
 
 
 def move_class(linear: LinearMembers, member: int, head: int, change: float, curvature: float) -> None:
-    """Move the weights of a class along P z, and shrink P by the curvature along z; one that is no longer positive is repaired."""
+    """Move the weights of a class along P z, and shrink P by the curvature along z.
+
+    P is repaired if it is no longer positive definite.
+    """
     view, kind = linear.views[linear.begins[member] : linear.ends[member]], linear.weights.dtype.type
     begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)
     covariance = linear.covariances[begin : begin + linear.widths[member]]
@@ -262,8 +268,8 @@ def move_class(linear: LinearMembers, member: int, head: int, change: float, cur
 
 
 def follow(linear: LinearMembers, member: int, head: int, tiles: NDArray[Any]) -> None:
-    """Raise the variances of weights that are known better than at the beginning, and the bound with them: what was learnt long ago counts for less."""
-    more = tiles.dtype.type(MOVED / 2.0)  # of what is on the diagonal half is stored
+    """Raise the variances that are below their initial value, and the bound: old knowledge fades."""
+    more = tiles.dtype.type(MOVED / 2.0)  # the diagonal is stored halved
     for column in range(linear.sizes[member]):
         place = place_of(column, column)
         if tiles[place] < START / 2.0:
@@ -272,7 +278,7 @@ def follow(linear: LinearMembers, member: int, head: int, tiles: NDArray[Any]) -
 
 
 def forget_member(linear: LinearMembers, member: int) -> None:
-    """As a member was at the beginning."""
+    """Reset a member to its initial state."""
     for head in range(linear.bounds.shape[1]):
         linear.bounds[member, head], linear.waiting[member, head] = START, 0
         begin, at = covariance_at(linear, member, head), weights_at(linear, member, head)

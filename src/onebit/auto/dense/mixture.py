@@ -1,8 +1,9 @@
-"""How the members of `auto` on dense rows are weighed: Bayes' rule.
+"""How the members of `auto` on dense rows are weighted: by Bayes' rule.
 
-The share of a member is proportional to the product of the probabilities that it gave to what was heard; its loss is minus the logarithm of that, less
-the least one. Members that have more to learn start with a handicap. One that is far behind, and not catching up, sleeps: it looks at
-every so many rows only, each of which then counts for so many. All of this moves in learning alone.
+The share of a member is proportional to the product of the probabilities that it gave to the feedback; its loss is
+minus the logarithm of that, less the smallest loss. Members that have more to learn start with a handicap. A member
+that is far behind and not catching up sleeps: it then sees only one row in several, which counts that many times. All
+of this changes only in learning.
 """
 
 from __future__ import annotations
@@ -18,46 +19,47 @@ from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
 from onebit.spaces.layout import LAST_NUMBER, NUMBERS, ArraySpec, allocate
 
-# The members: those that are linear, and those that have a distribution for each class.
+# The members: first the linear ones, then those with a distribution for each class.
 DIRECTED, CENTRED, STANDARDISED, WAVED, COMPONENTS, CORRECTED, CLUSTERS, SHAPED = range(8)
-LINEAR = CLUSTERS  # so many are linear
-SIZES = 3  # in so many sizes there are shaped clusters
+LINEAR = CLUSTERS  # number of linear members
+SIZES = 3  # number of sizes of shaped clusters
 MEMBERS = SHAPED + SIZES
 NAMES = ("directed", "centred", "standardised", "waved", "components", "corrected", "clusters", *("shaped",) * SIZES)
 
 HANDICAP = 3.0
 LEAST_CHANCE = 0.01  # no member is ruled out by a single answer
-LATELY = 500.0  # rounds
-HOPELESS = 15.0  # a member whose loss is so much more has no share
-COUNTS = 1e-3  # the share from which on a member's doubts count
-HIGHEST = 30.0  # a deviation above this is as good as infinite
+LATELY = 500.0  # rounds that recent averages cover
+HOPELESS = 15.0  # a member with a loss larger by this has no share
+COUNTS = 1e-3  # share from which on a member's variances count
+HIGHEST = 30.0  # a standard deviation above this is as good as infinite
 
-# When a member sleeps: after so many rounds, behind by so much where there are few mistakes, and by more where others may still be better soon.
+# A member sleeps after SETTLED_IN rounds if its loss is larger by BEHIND, or by FAR_BEHIND while there are many mistakes,
+# since others may then still improve; it then skips at most LONGEST_SLEEP - 1 rows in a row. Few means a share below FEW_MISTAKES.
 SETTLED_IN, BEHIND, FAR_BEHIND, FEW_MISTAKES, LONGEST_SLEEP = 1000.0, 20.0, 100.0, 0.3, 16.0
-SLOWER = 1.3  # and losing so much more, lately
+SLOWER = 1.3  # a member sleeps only if its recent loss is also larger by this factor
 
-# How far a member's scores are trusted when it is weighed: its first trust, the variance of that, the least and the most.
+# Trust in a member's scores when it is weighted: initial trust, its variance, and its least and largest value.
 TRUST, DOUBT, LEAST_TRUST, MOST_TRUST = 1.0, 0.1, 0.05, 4.0
 
-ROUNDS, MISTAKES = 0, 1  # the facts: rounds learnt, the share of mistakes lately
-ABSENT, PRESENT, BASED = 0, 1, 2  # a member that is not there, one that is, and one that looks at principal components
+ROUNDS, MISTAKES = 0, 1  # facts: rounds learnt, and the recent share of mistakes
+ABSENT, PRESENT, BASED = 0, 1, 2  # a member that does not exist, that does, or that sees principal components
 
 
 class Mixture(NamedTuple):
-    """Losses and rest of the members, and what they say of the row just seen."""
+    """The losses and sleep of the members, and their scores for the row just seen."""
 
     there: NDArray[np.int64]  # ABSENT, PRESENT or BASED
     losses: Vector
-    rates: Vector  # what they lost lately, a round
-    strides: Vector  # each acts in every so many rounds
-    trusts: Vector  # what its scores are multiplied by where it is weighed
-    doubts: Vector  # the variances of these
+    rates: Vector  # recent loss per round
+    strides: Vector  # a member acts once in this many rounds
+    trusts: Vector  # factor of its scores when it is weighted
+    doubts: Vector  # variances of the trusts
     facts: Vector
     awake: NDArray[np.int64]
     shares: Vector
-    scores: Vector  # K numbers of each member, as are
+    scores: Vector  # K numbers for each member; likewise beliefs
     beliefs: Vector
-    variances: Vector  # of those that are not linear
+    variances: Vector  # of the members that are not linear
 
     @classmethod
     def empty(cls, heads: int, there: Sequence[int]) -> Mixture:
@@ -91,21 +93,21 @@ class Mixture(NamedTuple):
 
 
 def wake(mixture: Mixture, based: bool) -> None:
-    """Write which members act in this round; those on a basis only where there is one."""
+    """Write which members act in this round; those on a basis act only if there is one."""
     turn = int(mixture.facts[ROUNDS])
     for member in range(MEMBERS):
-        place, stride = min(member, SHAPED), int(mixture.strides[member])  # the shaped ones wake together
+        place, stride = min(member, SHAPED), int(mixture.strides[member])  # the shaped members wake together
         acts = takes_part(mixture, member, based) and (turn + place) % stride == 0
         mixture.awake[member] = 1 if acts else 0
 
 
 def takes_part(mixture: Mixture, member: int, based: bool) -> bool:
-    """Whether there is such a member, or is now that there is a basis."""
+    """Return True if the member exists, or needs a basis and there is one."""
     return bool(mixture.there[member] == PRESENT or (based and mixture.there[member] == BASED))
 
 
 def believe(mixture: Mixture) -> None:
-    """Write what each member that is awake believes, and its share."""
+    """Write the beliefs of each awake member, and its share."""
     heads, least, total = mixture.beliefs.shape[0] // MEMBERS, math.inf, 0.0
     for member in range(MEMBERS):
         mixture.shares[member] = 0.0
@@ -124,7 +126,7 @@ def believe(mixture: Mixture) -> None:
 
 
 def mix(mixture: Mixture, scores: Vector) -> float:
-    """Write what the members that are awake believe together, and what they say; 0, or NaN where that is no number."""
+    """Write the shared beliefs and scores of the awake members; return 0, or NaN if one is not finite."""
     heads, flaw = mixture.beliefs.shape[0] // MEMBERS, 0.0
     for head in range(heads):
         scores[head], scores[2 * heads + head] = 0.0, 0.0
@@ -141,15 +143,16 @@ def mix(mixture: Mixture, scores: Vector) -> float:
 
 
 def raise_chance(chance: float, variance: float) -> float:
-    """The probability of a class where its score is one deviation up."""
+    """Return the probability of a class with its score raised by one standard deviation."""
     odds = chance * math.exp(min(HIGHEST, math.sqrt(variance)))
     return odds / (1.0 - chance + odds)
 
 
 def trusted_chance(mixture: Mixture, member: int, about: Vector, label: int, reward: float) -> float:
-    """What a member believes of the label where its scores are taken for what they are worth; the trust in them moves by what was heard.
+    """Return a member's probability of the label with its scores scaled by the trust; update the trust.
 
-    A logistic regression of the reward on how far the label led over what was expected of the others, as if by Kalman's filter.
+    The trust is fitted by a logistic regression of the reward on the label's lead over what was expected of the
+    others, with the update of a Kalman filter.
     """
     heads, trust, doubt = about.shape[0], mixture.trusts[member], mixture.doubts[member]
     said, others, lead = mixture.scores[member * heads : (member + 1) * heads], 0.0, 0.0
@@ -170,7 +173,7 @@ def trusted_chance(mixture: Mixture, member: int, about: Vector, label: int, rew
 
 
 def narrow(mixture: Mixture, about: Vector) -> None:
-    """Make beliefs those over the classes that the feedback is about."""
+    """Restrict beliefs to the classes that the feedback concerns."""
     heads = about.shape[0]
     for member in range(MEMBERS):
         beliefs, total = mixture.beliefs[member * heads : (member + 1) * heads], 0.0
@@ -181,7 +184,7 @@ def narrow(mixture: Mixture, about: Vector) -> None:
 
 
 def lose(mixture: Mixture, member: int, chance: float, reward: float) -> None:
-    """A member gave the label this chance, which turned out to be worth so much."""
+    """Add the loss of a member that gave the label this probability, given the label's reward."""
     loss = 0.0
     if reward > 0.0:
         loss -= reward * math.log(max(LEAST_CHANCE, chance))
@@ -194,9 +197,10 @@ def lose(mixture: Mixture, member: int, chance: float, reward: float) -> None:
 
 
 def rest(mixture: Mixture, right: bool, based: bool, relearns: bool) -> None:
-    """After a round: losses are those beyond the least, and members that are far behind sleep.
+    """Finish a round: subtract the smallest loss, and let members that are far behind sleep.
 
-    Members that wait for a basis have lost nothing yet, and are not the best for that. While they relearn on a new one, somebody must act for them.
+    Members that wait for a basis have lost nothing yet, but do not count as the best for that. While they relearn on
+    a new basis, the other members must stay awake.
     """
     facts, least, leader = mixture.facts, math.inf, 0
     facts[ROUNDS] += 1.0
@@ -214,7 +218,7 @@ def rest(mixture: Mixture, right: bool, based: bool, relearns: bool) -> None:
         if facts[ROUNDS] > SETTLED_IN and gap > enough and slower and not stands_in:
             mixture.strides[member] = min(LONGEST_SLEEP, math.floor(gap / BEHIND))
     together = mixture.strides[CORRECTED] if mixture.there[CORRECTED] != ABSENT else LONGEST_SLEEP
-    for member in range(SHAPED, MEMBERS):  # these are of one piece, and what corrects them needs them
+    for member in range(SHAPED, MEMBERS):  # they share their factors, and the correcting member needs them
         together = min(together, mixture.strides[member])
     for member in range(SHAPED, MEMBERS):
         mixture.strides[member] = together

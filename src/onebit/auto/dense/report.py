@@ -1,4 +1,4 @@
-"""What `auto` says of its members on dense rows, in words."""
+"""Reports about the members of `auto` on dense rows, in words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from onebit.contract.description import ColumnsReport, MemberReport, MembersRepo
 
 
 def report_of(space: AutoDenseArrays) -> MembersReport:
-    """The members that there are, and how they look at columns; the shaped ones, which are of one piece, are reported as one."""
+    """Return a report about the members and the columns; the shaped members are reported as one."""
     there = [member for member in range(SHAPED + 1) if space.mixture.there[member] != ABSENT]
     return MembersReport(tuple(_member(space, member) for member in there), _columns(space))
 
@@ -43,7 +43,7 @@ def _member(space: AutoDenseArrays, member: int) -> MemberReport:
     mixture, known = space.mixture, _shares(space)
     parts = range(SHAPED, MEMBERS) if member == SHAPED else range(member, member + 1)
     best = min(parts, key=lambda one: mixture.losses[one])
-    # Losses lately begin at 0: of a member that joined later they are too small for a while.
+    # Recent losses start at 0, so those of a member that joined later are too small for a while.
     judged = mixture.facts[ROUNDS] >= (LATELY if mixture.there[member] == BASED else 1.0) and mixture.rates[best] > 0.0
     return MemberReport(
         name=NAMES[member],
@@ -57,7 +57,7 @@ def _member(space: AutoDenseArrays, member: int) -> MemberReport:
 
 
 def _shares(space: AutoDenseArrays) -> list[float]:
-    """The shares in what is believed where all are awake that have a say at all."""
+    """Return the members' shares, as if all that count were awake."""
     mixture, waiting = space.mixture, _awaited(space) is not None
     gaps = [
         math.inf if there == ABSENT or (there == BASED and waiting) else loss

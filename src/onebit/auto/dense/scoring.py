@@ -1,4 +1,4 @@
-"""The members of `auto` on dense rows, and what they say of a row: their views of it, their beliefs, and what classes may be worth at best."""
+"""The members of `auto` on dense rows, and how they score a row: views, beliefs and hopes."""
 
 from __future__ import annotations
 
@@ -54,26 +54,26 @@ from onebit.contract.covariance import FITTING_MATRICES
 from onebit.contract.rule import Vector
 from onebit.spaces.dense import DenseRows
 
-MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # at most so many waves, and numbers in the matrices on them
-MOST_WAVED_CLASSES = 50  # with more there are too few waves for each to be of use
-NARROW = 128  # columns
-# The progress: whether rows are being learnt again, how many were; the trust in the opinion of the shaped clusters, and its squared slopes;
-# whether what corrects them looks at standardised columns, and whether it need not learn them again.
+MOST_WAVES, WAVE_NUMBERS = 400, 5 * 10**5  # limits of the number of waves, and of numbers in the matrices on them
+MOST_WAVED_CLASSES = 50  # with more classes, each has too few waves to be useful
+NARROW = 128  # most columns for waves of the columns themselves
+# Progress: whether rows are being relearnt, and how many were; the trust in the shaped clusters' opinion, and its squared
+# slopes; whether the correcting member sees standardised columns, and whether it need not relearn.
 PENDING, REPLAYED, TRUST, SLOPES, STANDARD, STAYS = range(6)
 FIRST_PROGRESS = (0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 LOOKED, SQUARES = 0, 1  # of the row just seen: whether nothing was learnt since, and its squared norm
-WAVES_PER_LENGTH = 1.5  # of a row of usual length
-LEAST_OPINION = 0.03  # what is added to the beliefs of the shaped clusters before their logarithm is taken
+WAVES_PER_LENGTH = 1.5  # turns, for a row of usual length
+LEAST_OPINION = 0.03  # added to the shaped clusters' beliefs before taking their logarithm
 
 
 class MembersPlan(NamedTuple):
-    """Which members there are: it depends on the number of classes in the beginning, not on those added since."""
+    """The set of members, which depends on the initial number of classes but not on classes added later."""
 
     views: tuple[View, ...]
     there: tuple[int, ...]
-    waves: int  # of the columns
-    more_waves: int  # for what corrects the shaped clusters
-    wave_columns: int  # what these are waves of: the columns, or of wide rows the principal components
+    waves: int  # number of waves of the columns
+    more_waves: int  # number of waves of the member that corrects the shaped clusters
+    wave_columns: int  # number of columns of the latter: of the row, or if rows are wide of principal components
 
     @classmethod
     def of(cls, features: int, classes: int) -> MembersPlan:
@@ -101,9 +101,9 @@ class MembersPlan(NamedTuple):
 
 
 class AutoDenseArrays(NamedTuple):
-    """The members, what is known of rows, and how the row just seen looks."""
+    """The members, statistics of rows, and views of the row just seen."""
 
-    weights: NDArray[Any]  # of the linear members, for what asks for a dtype
+    weights: NDArray[Any]  # weights of the linear members, which also show the dtype
     linear: LinearMembers
     clusters: Clusters
     mixture: Mixture
@@ -112,11 +112,11 @@ class AutoDenseArrays(NamedTuple):
     basis: Basis
     shaped: Shaped
     more_waves: Waves
-    progress: Vector  # of what is learnt on the basis
-    everything: Vector  # that feedback is about all classes
-    seen: NDArray[Any]  # the row just seen, as it came
+    progress: Vector  # PENDING, REPLAYED, ...
+    everything: Vector  # ones: feedback that concerns all classes
+    seen: NDArray[Any]  # the row just seen, unchanged
     latest: Vector  # LOOKED, SQUARES
-    opinion: Vector  # of the shaped clusters on it
+    opinion: Vector  # opinion of the shaped clusters about it
     components: NDArray[Any]
     waved_row: NDArray[Any]
     taken: NDArray[Any]
@@ -125,9 +125,9 @@ class AutoDenseArrays(NamedTuple):
 
 
 def score(space: AutoDenseArrays, rows: DenseRows, row: int, scores: Vector) -> float:
-    """Write what the members believe of a row together; one more than the squared norm of the row, for the constant.
+    """Write the joint beliefs of the members about a row; return 1 plus its squared norm.
 
-    Mostly a row is learnt from right after it was decided on. Then nobody looks at it again.
+    The 1 is for the constant. A row is mostly learnt right after it was decided on; then it is not scored again.
     """
     if not (space.latest[LOOKED] == 1.0 and same(space.seen, rows.values[row])):
         look(space, rows, row)
@@ -135,16 +135,19 @@ def score(space: AutoDenseArrays, rows: DenseRows, row: int, scores: Vector) -> 
 
 
 def same(seen: NDArray[Any], x: NDArray[Any]) -> bool:
-    """Whether a row is the one that was just seen, bit for bit: 0 and -0 are equal, but rows that are kept must not differ by who decided."""
+    """Return True if a row is the one just seen, bit for bit.
+
+    0 and -0 are told apart, since rows that are kept must not depend on who made the decision.
+    """
     unlike = 0
-    for column in range(x.shape[0]):  # no way out before the end, so that it is done in vectors
+    for column in range(x.shape[0]):  # no early exit, so that it is vectorised
         turned = math.copysign(1.0, seen[column]) != math.copysign(1.0, x[column])
         unlike += (seen[column] != x[column]) | turned
     return unlike == 0
 
 
 def look(space: AutoDenseArrays, rows: DenseRows, row: int) -> None:
-    """Write what each member that is awake says of a row, and believes."""
+    """Write the scores and beliefs of each awake member for a row."""
     mixture, linear, x, heads = space.mixture, space.linear, space.taken, space.everything.shape[0]
     wake(mixture, space.basis.generation[0] > 0 and space.progress[PENDING] == 0.0)
     take(space.statistics, rows.values[row], x)
@@ -174,7 +177,7 @@ def look(space: AutoDenseArrays, rows: DenseRows, row: int) -> None:
 
 
 def look_through_basis(space: AutoDenseArrays, x: NDArray[Any]) -> None:
-    """Write the views of the members on principal components, and what the shaped clusters say."""
+    """Write the views of the members on principal components, and the shaped clusters' scores."""
     mixture, linear, z, heads = space.mixture, space.linear, space.components, space.everything.shape[0]
     shaped = mixture.awake[SHAPED] == 1 or mixture.awake[CORRECTED] == 1
     on_waves = mixture.awake[WAVED] == 1 and mixture.there[WAVED] == BASED
@@ -203,12 +206,12 @@ def look_through_basis(space: AutoDenseArrays, x: NDArray[Any]) -> None:
 
 
 def waves_of_columns(space: AutoDenseArrays) -> bool:
-    """Whether what corrects the shaped clusters looks at columns: new principal components do not concern it then."""
+    """Return True if the correcting member's waves are of columns, not of principal components."""
     return bool(space.more_waves.directions.shape[0] == space.taken.shape[0])
 
 
 def correct(space: AutoDenseArrays) -> None:
-    """Add to what the last linear member says what the best of the shaped clusters believes."""
+    """Add the opinion of the best of the shaped clusters to the scores of the last linear member."""
     mixture, heads = space.mixture, space.everything.shape[0]
     if mixture.awake[CORRECTED] == 0:
         return
@@ -224,7 +227,7 @@ def correct(space: AutoDenseArrays) -> None:
 
 
 def hope(space: AutoDenseArrays, scores: Vector, candidates: Labels) -> None:
-    """Write what classes may be worth at best, exactly where it may be more than what the best is thought to be worth."""
+    """Write the hope of each class: exactly if it may exceed the best belief, else its belief."""
     heads, count = space.everything.shape[0], candidates.shape[0]
     for head in range(heads):
         scores[heads + head] = scores[head]
@@ -246,7 +249,7 @@ def hope(space: AutoDenseArrays, scores: Vector, candidates: Labels) -> None:
 
 
 def hope_of(space: AutoDenseArrays, head: int, exactly: bool) -> float:
-    """What a class may be worth, by its variances or by their bounds."""
+    """Return the hope of a class, by its exact variances or by their upper bounds."""
     mixture, linear, heads, total = space.mixture, space.linear, space.everything.shape[0], 0.0
     for member in range(MEMBERS):
         share, chance = mixture.shares[member], mixture.beliefs[member * heads + head]

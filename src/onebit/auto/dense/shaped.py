@@ -1,7 +1,8 @@
-"""The members of `auto` that take each class for a normal distribution with a shape of its own, on the principal components z of a row.
+"""The members of `auto` that model each class as a normal distribution with a shape of its own.
 
-They learn from right answers alone. With n_i rows of mean m_i and scatter S_i (the sum of squared differences) in which class i was right, R components,
-T the covariance of all rows (off the diagonal shrunk by t/(t + R), t their number) and mean their mean:
+They see the principal components z of a row, and learn from right answers alone. With n_i rows of mean m_i and
+scatter S_i (the sum of squared differences) in which class i was right, R components, T the covariance of all rows
+(off the diagonal shrunk by t/(t + R), t their number) and mean their mean:
 
     M = (sum_i S_i + w T)/(sum_i (n_i - 1)+ + w), w = R/2 + 2         the covariance within classes
     k = tr M / (tr T - tr M)                                          how many rows the mean of all rows is worth
@@ -9,9 +10,10 @@ T the covariance of all rows (off the diagonal shrunk by t/(t + R), t their numb
     d = |L_i^-1 (z - (n_i m_i + k mean)/(n_i + k))|^2 / v_i,          L_i L_i' = C_i, v_i = 1 + 1/(n_i + k)
     s_i = -b/2 (d + log |v_i C_i|),   q_i = b^2 d/(n_i + k)
 
-The first 8, the first 24 and all components give three members with one factor L_i; the trust b of each is learnt. Classes that are far behind after few
-components are not looked at further. Factors are taken anew where there are a fifth more rows (a tenth below 300), some in each round. With many
-classes they share one: C_i = M, distances are those between transformed rows and means, and a class costs R numbers.
+The first 8, the first 24 and all components give three members with one factor L_i; the trust b of each is learnt.
+Classes that are far behind after few components are not scored further. Factors are recomputed when there are a fifth
+more rows (a tenth below 300), some in each round. With many classes they share one: C_i = M, distances are those
+between transformed rows and means, and a class costs R numbers.
 """
 
 from __future__ import annotations
@@ -48,19 +50,21 @@ from onebit.contract.rule import Matrix, Vector
 
 __all__ = ["SHAPES", "Shaped", "clear_shaped", "forget_shaped", "learn_shaped", "score_shaped", "share_factor"]
 
-PREFIXES = (8, 24, 64)  # the components that the members look at
-FARTHEST = 5.0  # rows that are more than so many times as long as usual are shortened
-TOTAL_ROWS = 2000.0  # the covariance of all rows is that of the first so many
-BEHIND = 12.0  # a class that is so far behind (as a logarithm) is not looked at further,
-UNSEEN = 1.5  # and what was not looked at is taken to be so far away, squared, for each component
-RATE, STEADY, STEEPEST = 0.3, 4.0, 2.0  # of learning it
+PREFIXES = (8, 24, 64)  # number of components that each member sees
+FARTHEST = 5.0  # rows longer than this many times the usual length are shortened
+TOTAL_ROWS = 2000.0  # number of first rows that the covariance of all rows is taken from
+BEHIND = 12.0  # a class whose log-likelihood is behind by more is not scored further,
+UNSEEN = 1.5  # and its squared distance along each component that was not scored is assumed to be this
+RATE, STEADY, STEEPEST = 0.3, 4.0, 2.0  # of learning the trusts
 
 
 def shorten(shaped: Shaped, z: NDArray[Any]) -> None:
-    """Write the row as it is looked at: one that is far out is drawn nearer."""
+    """Write the row as these members see it: one that is too far out is shortened."""
     row, squares = shaped.row, 0.0
     for index in range(z.shape[0]):
-        squares += float(z[index]) * float(z[index])  # single precision would make a far row infinitely far
+        squares += float(z[index]) * float(
+            z[index]
+        )  # in double precision, since the square of a far row may overflow single precision
     farthest = FARTHEST * FARTHEST * z.shape[0]
     factor = z.dtype.type(math.sqrt(farthest / squares) if squares > farthest else 1.0)
     for index in range(z.shape[0]):
@@ -68,7 +72,10 @@ def shorten(shaped: Shaped, z: NDArray[Any]) -> None:
 
 
 def score_shaped(shaped: Shaped, z: NDArray[Any], scores: Vector, variances: Vector, about: Vector) -> None:
-    """Write the scores of the three members, K numbers each, and their variances; nothing of classes with 0 in `about` (K numbers)."""
+    """Write the scores of the three members, K numbers each, and their variances.
+
+    Classes with 0 in `about` (K numbers) are skipped.
+    """
     heads, components = shaped.means.shape
     distances, behind, said = shaped.distances, shaped.behind, shaped.said
     shorten(shaped, z)
@@ -106,7 +113,7 @@ def score_shaped(shaped: Shaped, z: NDArray[Any], scores: Vector, variances: Vec
 
 
 def add_distance(shaped: Shaped, place: int, begin: int, end: int) -> None:
-    """Add the squared distance of the row from a class along some of the components."""
+    """Add the squared distance of the row from a class along the components from `begin` to `end`."""
     there, row, total = shaped.places[copy_of(shaped, False), place], shaped.row, shaped.row.dtype.type(0)
     if shares(shaped):
         away = shaped.away[0 if place < shaped.counts.shape[0] else 1]
@@ -117,7 +124,7 @@ def add_distance(shaped: Shaped, place: int, begin: int, end: int) -> None:
         away, off = shaped.away[0], shaped.off[:end]
         for index in range(end):
             off[index] = row[index] - there[index]
-        # From the first component on: whole lines of a matrix are read in less time than parts of them.
+        # All components from the first on: reading whole lines of a matrix is faster than parts of them.
         times(off, shaped.factors[place], away[: padded(end)])
         for index in range(begin, end):
             total += away[index] * away[index]
@@ -125,9 +132,10 @@ def add_distance(shaped: Shaped, place: int, begin: int, end: int) -> None:
 
 
 def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, beliefs: Vector, found: int) -> None:
-    """Learn of the row scored last: `beliefs` are the members' probabilities by those scores, K numbers each, 0 for classes that it is not about.
+    """Learn the row scored last.
 
-    `found` is the class that is now known to be right, or -1.
+    `beliefs` are the members' probabilities by those scores, K numbers each, and 0 for classes that the feedback does
+    not concern. `found` is the class that is now known to be right, or -1.
     """
     learn_trusts(shaped, label, right, beliefs)
     shorten(shaped, z)
@@ -144,7 +152,7 @@ def learn_shaped(shaped: Shaped, z: NDArray[Any], label: int, right: bool, belie
 
 
 def learn_trusts(shaped: Shaped, label: int, right: bool, beliefs: Vector) -> None:
-    """Move the logarithm of each trust along the gradient of what the member gave to what was heard."""
+    """Move the logarithm of each trust along the gradient of the log-likelihood of the feedback."""
     heads = shaped.counts.shape[0]
     for shape in range(SHAPES):
         begin, gradient = shape * heads, 0.0
@@ -160,7 +168,7 @@ def learn_trusts(shaped: Shaped, label: int, right: bool, beliefs: Vector) -> No
 
 
 def add_row(shaped: Shaped, count: float, mean: Vector, scatter: Matrix) -> None:
-    """Count the row in (Welford 1962), the last of so many; of the scatter what is below the diagonal."""
+    """Add the row, the `count`-th, to a mean and to the lower triangle of a scatter (Welford 1962)."""
     row, difference, share = shaped.row, shaped.difference, 1.0 / count
     for index in range(row.shape[0]):
         difference[index] = float(row[index]) - mean[index]
@@ -172,7 +180,7 @@ def add_row(shaped: Shaped, count: float, mean: Vector, scatter: Matrix) -> None
 
 
 def clear_shaped(shaped: Shaped) -> None:
-    """Forget all rows, as when the components have changed; the trusts stay."""
+    """Forget all rows, since the components have changed; the trusts stay."""
     heads, components = shaped.means.shape
     facts, unknown = shaped.facts, factor_of(shaped, heads, False)
     facts[ROWS], facts[TOTALS], facts[NEXT], facts[FREEDOM], facts[POSITION], facts[PRIOR] = (
@@ -201,7 +209,7 @@ def clear_shaped(shaped: Shaped) -> None:
 
 
 def forget_shaped(shaped: Shaped) -> None:
-    """Begin anew, with the trusts as well."""
+    """Restart from scratch, including the trusts."""
     clear_shaped(shaped)
     for shape in range(SHAPES):
         shaped.trusts[LOGARITHM, shape] = START

@@ -1,4 +1,7 @@
-"""What shaped clusters (`auto.dense.shaped`) remember; their factors are taken anew in pieces, so that no round waits for those of all classes."""
+"""The state of shaped clusters (`auto.dense.shaped`), and how their factors are recomputed.
+
+This is done in pieces, so that no round waits for the factors of all classes.
+"""
 
 from __future__ import annotations
 
@@ -12,47 +15,52 @@ from onebit.auto.dense.algebra import invert, padded, times
 from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import LAST_NUMBER, MOST_COUNTED, NUMBERS, ArraySpec, allocate
 
-SHAPES = 3  # members
-MOST_SHAPED = 2**19  # numbers in the matrices of all classes; with more, classes share one
-START = math.log(0.5)  # the logarithm of the trust in the beginning
-LARGEST, SMALLEST = 0.5, -4.0  # the range of the logarithm of the trust
+SHAPES = 3  # number of members
+MOST_SHAPED = 2**19  # limit of numbers in the matrices of all classes; beyond it classes share one
+START = math.log(0.5)  # logarithm of the initial trust
+LARGEST, SMALLEST = 0.5, -4.0  # range of the logarithm of the trust
 
-# Rows learnt, those of them in the totals, how many it takes until factors are taken anew, how many M is measured on, k, that of the next
-# shared factor, how far the work on factors is (0: there is none to do), and which of two shared factors is in use.
+# Rows learnt; those of them in the totals; when factors are recomputed next; the number of rows that M is based on; k, and k for
+# the next shared factor; the progress of the work on factors (0: nothing to do); and which of two shared factors is in use.
 ROWS, TOTALS, NEXT, FREEDOM, PRIOR, NEXT_PRIOR, POSITION, SECOND = 0, 1, 2, 3, 4, 5, 6, 7
 FACTS = 8
-LOGARITHM, GRADIENTS = 0, 1  # of the trusts: log b, and the sum of squared gradients
-NARROW, LOG_WIDTH = 0, 1  # of a class: 1/v and log v
-LEAST_VARIANCE = 1e-4  # what is added to a variance, as a share of that of all rows
-LEAST_BETWEEN = 0.05  # the share of the variance that is between classes, at least
-SAME = 1e-12  # a component with less than this share of the usual variance, which is one, is constant
-EARLY, OFTEN, SELDOM = 300.0, 1.1, 1.2  # factors are taken anew when there are so many times as many rows,
-ALONE = 1.5  # and that of a class when there are so many times as many of it
-PIECE = 2**21  # multiplications in one round, or so
+LOGARITHM, GRADIENTS = 0, 1  # lines of the trusts: log b, and the sum of squared gradients
+NARROW, LOG_WIDTH = 0, 1  # lines of the widths: 1/v and log v
+LEAST_VARIANCE = 1e-4  # added to a variance, as a share of that of all rows
+LEAST_BETWEEN = 0.05  # least share of the variance that is between classes
+SAME = 1e-12  # a component with less than this share of the usual variance, which is 1, is constant
+EARLY, OFTEN, SELDOM = (
+    300.0,
+    1.1,
+    1.2,
+)  # factors are recomputed when rows have grown by this factor (OFTEN below EARLY rows),
+ALONE = 1.5  # and that of a class when its own rows have grown by this one
+PIECE = 2**21  # approximate number of multiplications in one round
 
 
 class Shaped(NamedTuple):
-    """What is known of the rows in which each class was right, and of all rows.
+    """Statistics of the rows in which each class was right, and of all rows.
 
-    There is a place for each class, and the last for all that were never right. Where classes share a factor there are two factors, that of the known
-    classes and that of the others, and two of everything made with them: the one in use and the next.
+    There is a place for each class, and a last one for all classes that were never right. If classes share a factor,
+    there are two factors, one for the known classes and one for the others, and two copies of everything computed
+    with them: the one in use and the next.
     """
 
     counts: Vector
     means: Matrix
-    scatters: NDArray[np.float64]  # of every class, or of all of them; below the diagonal
+    scatters: NDArray[np.float64]  # of every class, or of all together; lower triangles
     total_mean: Vector
     total_scatter: Matrix
-    within: Matrix  # M, below the diagonal; 0 on it for a constant component
+    within: Matrix  # M, lower triangle; 0 on the diagonal for a constant component
     trusts: Matrix  # LOGARITHM, GRADIENTS
     facts: Vector
-    factored: Vector  # how many rows of each class its factor was made of
-    factors: NDArray[Any]  # L^-1, its columns one below the other, with room for whole tiles
-    logarithms: Matrix  # log |C| of the first components, for each factor
-    varying: Vector  # how many of the first components are not constant
-    places: NDArray[Any]  # where a class is expected, transformed where classes share a factor
+    factored: Vector  # number of rows of each class when its factor was computed
+    factors: NDArray[Any]  # L^-1 transposed, with room for whole tiles
+    logarithms: Matrix  # log |C| of the leading components, for each factor
+    varying: Vector  # how many of the leading components are not constant
+    places: NDArray[Any]  # where a class is expected, transformed if classes share a factor
     widths: Matrix  # NARROW, LOG_WIDTH
-    lower: Matrix  # and room to work in
+    lower: Matrix  # scratch space from here on
     inverse: Matrix
     difference: Vector
     row: NDArray[Any]
@@ -60,7 +68,7 @@ class Shaped(NamedTuple):
     off: NDArray[Any]
     distances: Vector
     behind: Vector
-    said: Vector  # the scores of the row scored last
+    said: Vector  # scores of the row scored last
 
     @classmethod
     def empty(cls, heads: int, components: int, dtype: Any, shared: bool) -> Shaped:
@@ -104,7 +112,7 @@ class Shaped(NamedTuple):
         return self.factors[which, :, : self.means.shape[1]].T
 
     def grown(self, heads: int) -> Shaped:
-        """A copy with room for more classes, which were never right."""
+        """Return a copy with room for more classes, which were never right."""
         before, components = self.means.shape
         made = Shaped.empty(heads, components, self.places.dtype, shares(self))
         for name, array in self._asdict().items():
@@ -133,7 +141,7 @@ def shares(shaped: Shaped) -> bool:
 
 
 def copy_of(shaped: Shaped, coming: bool) -> int:
-    """Which copy of the places is in use, or comes next; where classes share no factor there is one."""
+    """Return which copy of the places is in use, or comes next; there is one copy if no factor is shared."""
     return 1 if shares(shaped) and (shaped.facts[SECOND] > 0.0) != coming else 0
 
 
@@ -144,7 +152,7 @@ def factor_of(shaped: Shaped, place: int, coming: bool) -> int:
 
 
 def refresh(shaped: Shaped, head: int) -> None:
-    """Place the class that was right (-1: none) anew, and do the next piece of the work on factors."""
+    """Update the place of class `head` (-1: none), and do the next piece of work on the factors."""
     facts, heads, components = shaped.facts, shaped.means.shape[0], shaped.means.shape[1]
     if facts[POSITION] == 0.0 and facts[ROWS] >= facts[NEXT]:
         facts[NEXT] = facts[ROWS] * (OFTEN if facts[ROWS] < EARLY else SELDOM) + 1.0
@@ -152,7 +160,9 @@ def refresh(shaped: Shaped, head: int) -> None:
         measure(shaped)
     shared, position, spent = shares(shaped), min(int(facts[POSITION]), heads + 1), 0
     works = position > 0
-    errand = 0 if head >= 0 else 2  # on the class that was right: its place for the factor in use, and for the next
+    errand = (
+        0 if head >= 0 else 2
+    )  # first update the class that was right: its place for the factor in use, and for the next
     while errand < 2 or (position > 0 and spent < PIECE):
         if errand < 2:
             place, coming = head, errand == 1
@@ -177,21 +187,21 @@ def refresh(shaped: Shaped, head: int) -> None:
 
 
 def of_all(shaped: Shaped, index: int, other: int) -> float:
-    """An element of T, with what is added to variances."""
+    """Return an element of T, including what is added to variances."""
     rows: float = shaped.facts[TOTALS]
     found: float = shaped.total_scatter[index, other] / rows
     return found * (1.0 + LEAST_VARIANCE) if index == other else found * rows / (rows + shaped.means.shape[1])
 
 
 def measure(shaped: Shaped) -> None:
-    """Take M and k anew, and which components are constant."""
+    """Recompute M and k, and which components are constant."""
     facts, components = shaped.facts, shaped.means.shape[1]
     prior, trace, within, varying = 0.5 * components + 2.0, 0.0, 0.0, 0.0
     share = 1.0 / (facts[FREEDOM] + prior)
     for index in range(components):
         line, variance = shaped.within[index], 0.0
         for other in range(index + 1):
-            variance = of_all(shaped, index, other)  # at last that of the component
+            variance = of_all(shaped, index, other)  # after the loop, that of the component itself
             line[other] = prior * share * variance
         for place in range(shaped.scatters.shape[0]):
             for other in range(index + 1):
@@ -229,7 +239,7 @@ def factorise(shaped: Shaped, place: int, coming: bool) -> None:
 
 
 def locate(shaped: Shaped, place: int, coming: bool) -> None:
-    """Where a class is expected, its mean drawn to that of all rows, and how wide it is."""
+    """Set where a class is expected, with its mean shrunk towards that of all rows, and its width."""
     heads, components = shaped.means.shape
     count = shaped.counts[place] if place < heads else 0.0
     prior = shaped.facts[NEXT_PRIOR if coming else PRIOR]

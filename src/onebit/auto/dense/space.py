@@ -1,4 +1,4 @@
-"""The space of `auto` for dense rows. What compiled code does with it is in `scoring.py` and `learning.py`."""
+"""The space of `auto` for dense rows; its compiled functions are in `scoring.py` and `learning.py`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class AutoDense(AutoDenseArrays, Space):
     """The space of `auto` for dense rows."""
 
     __slots__ = ()
-    KEEPS_ROWS = True  # the first rows, and clusters of one
+    KEEPS_ROWS = True  # the first rows, and clusters of a single row
     example_rows = staticmethod(DenseSpace.example_rows)
 
     @classmethod
@@ -81,7 +81,7 @@ class AutoDense(AutoDenseArrays, Space):
         )
 
     def grown(self, heads: int, features: int) -> AutoDense:
-        """A copy with room for more heads; the new ones know nothing."""
+        """Return a copy with room for more heads; the new ones know nothing."""
         linear = self.linear.grown(heads)
         return self._replace(
             weights=linear.weights,
@@ -95,7 +95,10 @@ class AutoDense(AutoDenseArrays, Space):
         )
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file; the rows kept while they are needed, for components or to be learnt again."""
+        """Return copies of the arrays that are saved to a file.
+
+        The rows kept are saved only while they are needed, for components or to be relearnt.
+        """
         found = {
             f"{part}.{name}": array
             for part in STORED
@@ -132,7 +135,7 @@ class AutoDense(AutoDenseArrays, Space):
         arrays = {f"{part}.{name}": one for part, arrays in parts.items() for name, one in arrays.items()}
         scratch = {f"{part}.{name}" for part, names in SCRATCH.items() for name in names}
         saved = {name: one for name, one in {**arrays, "progress": own["progress"]}.items() if name not in scratch}
-        # All of them or none; the room for those that are not there is 2^21 numbers at most.
+        # The rows are all saved or not at all; room for those not saved is 2^21 numbers at most.
         saved |= {name: saved[name]._replace(shape=(ANY, *saved[name].shape[1:])) for name in KEPT_ROWS}
         return SpaceLayout({**arrays, **own}, saved, width=3 * heads)
 
@@ -153,7 +156,7 @@ class AutoDense(AutoDenseArrays, Space):
         return self.linear.repairs
 
     def matrix(self, known: int) -> Any:
-        """Return the weights of the linear members, each in a view of its own, side by side: a line for each class."""
+        """Return the weights of the linear members, each in its own view, side by side: a line for each class."""
         return np.concatenate([self.linear.weights_of(member) for member in range(LINEAR)], axis=1)
 
     def contributions(self, rows: DenseRows, contrast: Contrast) -> Contributions:

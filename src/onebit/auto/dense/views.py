@@ -1,9 +1,11 @@
-"""How `auto` looks at a dense row: by its direction, centred, and standardised.
+"""The views of a dense row that `auto` uses: its direction, centred, and standardised.
 
-Where rows differ in scale by orders of magnitude, which the first few show, all views but the direction see them divided by it.
+If rows differ in scale by orders of magnitude, which the first few show, all views but the direction see them divided
+by their scale.
 
-What a view must know of earlier rows (their number, means and deviations) moves only when something is learnt, after the step. A usual
-row has length one in every view, half of it (squared) a constant, so that a row of zeros is learnt from as well.
+What a view must know of earlier rows (their number, means and deviations) is updated only when something is learnt,
+after the step. A usual row has length one in every view, half of it (squared) a constant, so that a row of zeros is
+learnt from as well.
 """
 
 from __future__ import annotations
@@ -19,32 +21,36 @@ from onebit.contract.rule import Matrix, Vector
 from onebit.spaces.layout import LAST_NUMBER, NUMBERS, ArraySpec, allocate
 
 CONSTANT = math.sqrt(0.5)
-FARTHEST = 3.0  # rows that are more than so many times as long as usual are shortened
-TAIL = 5.0  # and values that are more than so many deviations from their mean are cut
-# Clusters hear of values as far out as this many deviations, and no column is magnified more: the first values of a column may be next to nothing,
-# and what is squared must stay a number in single precision.
+FARTHEST = 3.0  # rows longer than this many times the usual length are shortened
+TAIL = 5.0  # values more than this many deviations from their mean are cut
+# Clusters see values up to this many deviations, and no column is scaled up by more than the second number: the first values
+# of a column may be tiny, and squares must stay finite in single precision.
 FAR, MOST_MAGNIFIED = 1e3, 1e30
 SAME = 1e-12  # a column whose variance is below this share of its squared mean is constant
 
-MEAN, SQUARES = 0, 1  # what is known of a column: its mean, and the sum of squared differences from it
-INVERSE = 1  # and what views use, in their own precision: the mean, and 1/deviation, which is 0 for a constant column
-# What is known of all columns: the number of rows, the sum of their squared distances from the mean, and how many columns vary.
+MEAN, SQUARES = 0, 1  # of a column: its mean, and the sum of squared differences from it
+INVERSE = 1  # the same in the dtype of the views: the mean, and 1/deviation, 0 for a constant column
+# Over all columns: the number of rows, the sum of their squared distances from the mean, and how many columns vary.
 SEEN, DISTANCES, VARYING = 0, 1, 2
-# What is known of the scales of rows: how many were watched, the sums of their logarithms and of the squares of those, and whether rows
+# Of the scales of rows: how many were watched, the sums of their logarithms and of the squares of those, and whether rows
 # are divided by them.
 WATCHED, LOGARITHMS, LOGARITHMS_SQUARED, DIVIDES = 3, 4, 5, 6
-WATCH = 32.0  # after so many rows it is settled whether rows are divided by their scale,
-UNLIKE = 2.0  # which they are if its logarithm deviates by more than this: rows of a kind differ by less than a factor of e^2 or so
-ANEW = 7  # and after how many rows deviations are taken anew: after each of the first,
-EARLY, OFTEN, SLOWER = 64.0, 16.0, 1.0 / 32.0  # then after so many, then when there are so many more
+WATCH = 32.0  # number of rows after which it is settled whether rows are divided by their scale,
+UNLIKE = 2.0  # which is if the deviation of its logarithm exceeds this: rows of one kind differ by less than a factor of about e^2
+ANEW = 7  # number of rows at which deviations are updated next: after each of the first EARLY rows,
+EARLY, OFTEN, SLOWER = (
+    64.0,
+    16.0,
+    1.0 / 32.0,
+)  # then after every OFTEN rows, then when rows have grown by the share SLOWER
 
 
 class FeatureStatistics(NamedTuple):
-    """What is known of earlier rows."""
+    """Statistics of the columns and the scales of earlier rows."""
 
     columns: Matrix
     scales: NDArray[Any]
-    sizes: Vector  # of the columns: the mean of |x| over the scale of the row
+    sizes: Vector  # for each column: the mean of |x| over the scale of the row
     rows: Vector
 
     @classmethod
@@ -62,7 +68,10 @@ class FeatureStatistics(NamedTuple):
 
 
 def scale_of(statistics: FeatureStatistics, x: NDArray[Any]) -> float:
-    """The scale of a row, whatever the scales of the columns: the mean of |x| over the usual sizes of the columns; 0 for x = 0."""
+    """Return the scale of a row, independent of the scales of the columns; 0 for x = 0.
+
+    This is the mean of |x| over the usual sizes of the columns.
+    """
     total, known, plain = 0.0, 0, 0.0
     for column in range(x.shape[0]):
         size = abs(float(x[column]))
@@ -74,7 +83,7 @@ def scale_of(statistics: FeatureStatistics, x: NDArray[Any]) -> float:
 
 
 def take(statistics: FeatureStatistics, x: NDArray[Any], taken: NDArray[Any]) -> None:
-    """Write the row as the views take it: as it is, or divided by its scale where rows differ by orders of magnitude."""
+    """Write the row as the views use it: as it is, or divided by its scale if scales vary widely."""
     scale = scale_of(statistics, x) if statistics.rows[DIVIDES] == 1.0 else 0.0
     if scale > 0.0:
         factor = 1.0 / scale
@@ -86,7 +95,10 @@ def take(statistics: FeatureStatistics, x: NDArray[Any], taken: NDArray[Any]) ->
 
 
 def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
-    """Look at the scale of a row; whether it is now settled that rows are divided by it, and what was known is forgotten."""
+    """Record the scale of a row; return True if it is now settled that rows are divided by their scale.
+
+    In that case the other statistics are reset.
+    """
     rows = statistics.rows
     if rows[WATCHED] >= WATCH and rows[DIVIDES] == 0.0:
         return False
@@ -114,7 +126,7 @@ def watch(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
 
 
 def copy_row(x: NDArray[Any], copy: NDArray[Any]) -> float:
-    """Copy a row; its squared norm."""
+    """Copy a row; return its squared norm."""
     squares = 0.0
     for column in range(x.shape[0]):
         value = x[column]
@@ -124,7 +136,7 @@ def copy_row(x: NDArray[Any], copy: NDArray[Any]) -> float:
 
 
 def write_direction(x: NDArray[Any], squares: float, view: NDArray[Any]) -> None:
-    """The direction of x: rows may be of any length."""
+    """Write the direction of x, which makes rows of any length comparable."""
     width = x.shape[0]
     factor = CONSTANT / math.sqrt(squares) if squares > 0.0 else 0.0
     for column in range(width):
@@ -133,7 +145,7 @@ def write_direction(x: NDArray[Any], squares: float, view: NDArray[Any]) -> None
 
 
 def write_centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[Any]) -> None:
-    """X minus its mean, in units of the usual distance from it."""
+    """Write x minus its mean, in units of the usual distance from it; far rows are shortened."""
     width, squares = x.shape[0], 0.0
     mean = statistics.scales[MEAN]
     for column in range(width):
@@ -153,7 +165,7 @@ def write_centred(statistics: FeatureStatistics, x: NDArray[Any], view: NDArray[
 
 
 def write_units(statistics: FeatureStatistics, x: NDArray[Any], units: NDArray[Any]) -> None:
-    """Write every column minus its mean, in units of its deviation."""
+    """Write every column minus its mean, in units of its standard deviation."""
     mean, inverse, far = statistics.scales[MEAN], statistics.scales[INVERSE], units.dtype.type(FAR)
     for column in range(x.shape[0]):
         units[column] = min(far, max(-far, (x[column] - mean[column]) * inverse[column]))
@@ -162,7 +174,7 @@ def write_units(statistics: FeatureStatistics, x: NDArray[Any], units: NDArray[A
 def write_standardised(
     statistics: FeatureStatistics, units: NDArray[Any], plain: NDArray[Any], view: NDArray[Any]
 ) -> None:
-    """Those units with their tails cut (`plain`), then in units of the length of a usual row."""
+    """Write the standardised columns with their tails cut (`plain`), and scaled to the usual length."""
     width = units.shape[0]
     tail, squares = plain.dtype.type(TAIL), plain.dtype.type(0)
     for column in range(width):
@@ -179,7 +191,7 @@ def write_standardised(
 
 
 def write_whitened(whitening: NDArray[Any], components: NDArray[Any], view: NDArray[Any]) -> None:
-    """Principal components, all alike; far rows are shortened."""
+    """Write the whitened principal components; far rows are shortened."""
     squares = view.dtype.type(0)
     for component in range(components.shape[0]):
         value = components[component] * whitening[component]
@@ -193,7 +205,7 @@ def write_whitened(whitening: NDArray[Any], components: NDArray[Any], view: NDAr
 
 
 def see(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
-    """Count a row in (Welford 1962); whether deviations were taken anew."""
+    """Add a row to the statistics (Welford 1962); return True if the deviations were updated."""
     mean, squares, current = statistics.columns[MEAN], statistics.columns[SQUARES], statistics.scales[MEAN]
     before = statistics.rows[SEEN]
     seen = before + 1.0
@@ -219,21 +231,21 @@ def see(statistics: FeatureStatistics, x: NDArray[Any]) -> bool:
     return True
 
 
-# The polynomial of the square of an angle in turns, at most half a turn from 0, that is its cosine at Chebyshev's points: within 1e-6 everywhere,
-# of which single precision has its share. Taylor's, cut off there, is wrong by 1e-4 at half a turn.
+# Coefficients of a polynomial in the square of an angle, in turns, that interpolates its cosine at Chebyshev points up to half a turn
+# from 0: accurate to 1e-6, including single-precision rounding. A Taylor polynomial of this degree is wrong by 1e-4 there.
 COSINE = (0.999999989, -19.7392045, 64.9391159, -85.4501134, 60.1674298, -25.9668846, 6.52770596)
 
 
 class Waves(NamedTuple):
-    """Their directions and phases, in turns, and what is between: the angles."""
+    """The directions and phases of random waves, in turns, and room for the angles."""
 
-    directions: NDArray[Any]  # (columns, waves and room for whole tiles, where it is 0)
+    directions: NDArray[Any]  # (columns, waves padded to whole tiles with 0)
     phases: NDArray[Any]
     angles: NDArray[Any]
 
     @classmethod
     def drawn(cls, columns: int, number: int, dtype: Any, generator: np.random.Generator) -> Waves:
-        """So many waves of rows with so many columns."""
+        """Return `number` random waves for rows with this many columns."""
         made = cls(**allocate(cls.layout(columns, number, dtype)))
         made.directions[:, :number] = generator.normal(size=(number, columns)).T / (2.0 * math.pi)
         made.phases[:] = generator.random(number)
@@ -249,7 +261,7 @@ class Waves(NamedTuple):
 
 
 def write_waves(waves: Waves, row: NDArray[Any], factor: float, view: NDArray[Any]) -> None:
-    """Write the cosines of the row times `factor`, of length one together at most, and the constant behind them."""
+    """Write the cosines of the row times `factor`, with total length at most one, and then the constant."""
     number, kind = waves.phases.shape[0], view.dtype.type
     times(row, waves.directions, waves.angles)
     exact, height, half = kind(factor), kind(1.0 / math.sqrt(number)), kind(0.5)

@@ -1,4 +1,4 @@
-"""How the space of `auto` for sparse rows learns what was heard."""
+"""How the space of `auto` for sparse rows learns from feedback."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from onebit.spaces.sparse import SparseRows
 
 
 def absorb(space: AutoSparseArrays, rows: SparseRows, row: int, heard: Vector, scale: float) -> None:
-    """Learn what was heard about the row just scored, or begin anew where the scale is 0."""
+    """Learn from the feedback on the row just scored, or restart from scratch if the scale is 0."""
     if scale == 0.0:
         forget(space)
         return
     heads = space.heads
     label, right, reward = int(heard[heads + LABEL]), heard[heads + RIGHT] == 1.0, heard[heads + REWARD]
-    asked, other = 0, -1  # how many classes the feedback is about, and one of them that was not played
+    asked, other = 0, -1  # how many classes the feedback concerns, and one of them that was not played
     for head in range(heads):
         if heard[head] == ABOUT:
             asked += 1
             other = other if head == label else head
-    known = label if right else other if asked == 2 else -1  # which class is right, as far as can be told
+    known = label if right else other if asked == 2 else -1  # which class is right, if that is known
     weigh(space, heard, label, reward)
     noise = space.facts[RESIDUALS] / space.facts[ROUNDS]
     movers = regress(space, heard, label, right, reward, asked, noise)
@@ -56,7 +56,10 @@ def absorb(space: AutoSparseArrays, rows: SparseRows, row: int, heard: Vector, s
 
 
 def weigh(space: AutoSparseArrays, heard: Vector, label: int, reward: float) -> None:
-    """Move the trusts by one step of a logistic regression of the answer on the leads: what is said of the label, less what of the others."""
+    """Update the trusts by one step of a logistic regression of the answer on the leads.
+
+    A lead is the opinion about the label, less the mean opinion about the others.
+    """
     facts, trusts, doubts, said = space.facts, space.trusts, space.doubts, space.said
     own, rest = said[BELIEF, label], 0.0
     bayes, score, common = 0.0, 0.0, 0.0
@@ -91,9 +94,11 @@ def weigh(space: AutoSparseArrays, heard: Vector, label: int, reward: float) -> 
 
 
 def bound(trusts: Vector, doubts: Matrix, least_common: float) -> None:
-    """Keep trusts within bounds. Where the trust in how common classes are ends at its own, the others become what is most likely there.
+    """Keep the trusts within bounds; one clipped at its lower bound shifts the others accordingly.
 
-    With more than two classes that is 0. Below, rare classes would be preferred to those that were never right, which then are tried too late.
+    If the trust in how common classes are is clipped, the others move to what is most likely given that. With more
+    than two classes its bound is 0: below, rare classes would be preferred to those that were never right, which
+    would then be tried too late.
     """
     beyond = trusts[COMMON] - least_common
     if beyond < 0.0:
@@ -106,10 +111,11 @@ def bound(trusts: Vector, doubts: Matrix, least_common: float) -> None:
 def regress(
     space: AutoSparseArrays, heard: Vector, label: int, right: bool, reward: float, asked: int, noise: float
 ) -> int:
-    """Write down which classes move, and how far: the label first, towards its reward. How many there are.
+    """Write which classes move and by how much, the label first, towards its reward; return their number.
 
-    The other of two moves towards what the reward leaves of 1. Of several, those that claim more than a level lose that if the label was right;
-    they keep their variances: who is only told what it is not must go on being tried, or it is never seen again.
+    If the feedback concerns two classes, the other one moves towards 1 minus the reward. If it concerns several and
+    the label was right, those that score above a level are lowered to it. These keep their variances: a class that
+    only learns what it is not must still be tried, or it would never be seen again.
     """
     facts, said, level, movers = space.facts, space.said, min(0.5, 2.0 / asked), 1
     for head in range(space.heads):
@@ -135,9 +141,10 @@ def regress(
 def move(
     space: AutoSparseArrays, rows: SparseRows, row: int, movers: int, informed: int, known: int, noise: float
 ) -> None:
-    """Take the steps along the row, of which the first classes get evidence; count the row in, also for the class that was right.
+    """Take the steps along the row, and count the row, also for the class known to be right.
 
-    All in one walk over the row: most of the time is spent in waiting for its cells.
+    The first `informed` of the moving classes gain evidence. Everything is done in one pass over the row, since most
+    of the time is spent waiting for its cells.
     """
     facts, kind, stride, start = space.facts, space.weights.dtype.type, space.stride, rows.starts[row]
     facts[LENGTHS] += space.row[LENGTH]
@@ -166,7 +173,7 @@ def move(
 
 
 def forget(space: AutoSparseArrays) -> None:
-    """Begin anew; what is known of features and of the background is kept."""
+    """Restart from scratch, but keep what is known of features and of the background."""
     for feature in range(space.weights.shape[0]):
         for index in range(space.weights.shape[1]):
             space.weights[feature, index] = 0.0
@@ -178,7 +185,7 @@ def forget(space: AutoSparseArrays) -> None:
 
 
 def one_sided_residual(score: float, reward: float) -> float:
-    """What a score lacks of its reward; nothing where it is beyond 1 or 0."""
+    """Return by how much a score misses its reward; 0 if it is beyond a reward of 1 or 0."""
     residual = reward - score
     if reward == 1.0:
         residual = max(0.0, residual)

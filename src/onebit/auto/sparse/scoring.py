@@ -1,4 +1,4 @@
-"""What the space of `auto` for sparse rows keeps, what it believes of a row, and hopes for."""
+"""The arrays of the space of `auto` for sparse rows, and how it computes beliefs and hopes."""
 
 from __future__ import annotations
 
@@ -13,50 +13,53 @@ from onebit.contract.choices import softmax
 from onebit.contract.rule import Vector
 from onebit.spaces.sparse import SparseRows
 
-SEEN, SIZE = 0, 1  # what is known of a feature: in how many rows it was, and its usual size there
-# What is known of everything: the sum of squared residuals and their number; the total length of all rows, and their number; how far the classes
-# played led by either member lately.
+SEEN, SIZE = 0, 1  # of a feature: in how many rows it was, and its usual size there
+# Overall statistics: the sum of squared residuals and their number; the total length of all rows and their number;
+# by how much the classes played led recently by each member.
 RESIDUALS, ROUNDS, LENGTHS, ROWS, LED_BAYES, LED_SCORE = range(6)
 FACTS = 6
-# What is known of the row just seen: the factor from b to z, and how much of its length naive Bayes goes by.
+# Of the row just seen: its scale and length, the factor from b to z, and how much of the length naive Bayes counts.
 SCALE, LENGTH, FACTOR, COUNTED = range(4)
 WEIGHT, EVIDENCE = 0, 1  # of the constant
-OPINION, SCORE, COMMON, VARIANCE, BELIEF = range(5)  # what was said of a class of the row just seen
-OPINIONS = 3  # the first so many of these make up the logit, each by the trust in it
+OPINION, SCORE, COMMON, VARIANCE, BELIEF = range(5)  # of a class, for the row just seen
+OPINIONS = 3  # number of these, from the first on, that make up the logit, each weighted by its trust
 
-BACKGROUND = 10.0  # rows that each class is taken to have had, like all others, before it had any
-CONSTANT = 0.5  # beside a row of length one
-TRUSTS = (1.0, 8.0, 0.0)  # how far opinions are trusted at a beginning
+BACKGROUND = 10.0  # rows that each class is assumed to have had initially, distributed like all rows
+CONSTANT = 0.5  # the value of the constant, beside a row of length one
+TRUSTS = (1.0, 8.0, 0.0)  # initial trusts in opinions
 DOUBTS = (1.0, 16.0, 0.1)  # the variances of these
 MOST_TRUST = 30.0
-FARTHEST = 600.0  # that a logit can be behind the best: no belief is 0
-LATELY = 200.0  # rounds
-LANES = 8  # classes are done so many at a time
-FIRST = 64  # values that the view has room for at the beginning
-HIGHEST = 30.0  # a deviation above this is as good as infinite
+FARTHEST = 600.0  # limit of how far a logit can be behind the best, so that no belief is 0
+LATELY = 200.0  # rounds that recent averages cover
+LANES = 8  # classes are computed in groups of this size
+FIRST = 64  # initial room for values in the view
+HIGHEST = 30.0  # a standard deviation above this is as good as infinite
 
 
 class AutoSparseArrays(NamedTuple):
-    """Cells of shape (features, 4 strides): the weights of a feature, their evidence, and G and H of naive Bayes."""
+    """The arrays of the space, with cells of shape (features, 4 strides).
+
+    A cell has the weights of a feature, their evidence, and G and H of naive Bayes.
+    """
 
     weights: NDArray[Any]
     features: NDArray[Any]
-    constants: NDArray[np.float64]  # of each head the weight of the constant, and its evidence
+    constants: NDArray[np.float64]  # for each head: the weight of the constant and its evidence
     counts: Vector  # the total length of the rows in which each class was right
     facts: Vector
     trusts: Vector  # by opinion
     doubts: NDArray[np.float64]  # the covariance of these
     row: Vector
-    said: NDArray[np.float64]  # of each head, on the row just seen
-    sizes: NDArray[Any]  # b, of that row; one more than it has values, so that they come in pairs
-    sums: NDArray[Any]  # of scores, variances and opinions over that row; in learning, by how much classes move
-    moving: NDArray[np.int64]  # which classes these are
+    said: NDArray[np.float64]  # for each head, on the row just seen
+    sizes: NDArray[Any]  # b of that row; one more than it has values, so that they come in pairs
+    sums: NDArray[Any]  # sums of scores, variances and opinions over that row; while learning, by how much classes move
+    moving: NDArray[np.int64]  # which classes move
     heads: int
     stride: int  # the number of heads, rounded up to lanes
 
 
 def begin(space: AutoSparseArrays) -> None:
-    """The noise and the trusts of one who has heard nothing."""
+    """Set the noise and the trusts to their initial values."""
     facts = space.facts
     facts[RESIDUALS], facts[ROUNDS] = 1.0, 1.0
     facts[LED_BAYES], facts[LED_SCORE] = 0.0, 0.0
@@ -67,12 +70,12 @@ def begin(space: AutoSparseArrays) -> None:
 
 
 def needs_room(space: AutoSparseArrays, rows: SparseRows, row: int) -> bool:
-    """Whether the row has more values than the view has room for."""
+    """Return True if the row has more values than the view has room for."""
     return bool(rows.starts[row + 1] - rows.starts[row] >= space.sizes.shape[0])
 
 
 def look(space: AutoSparseArrays, rows: SparseRows, row: int) -> float:
-    """Write b, and what is known of the row; its squared norm."""
+    """Write b and the statistics of the row; return its squared norm."""
     start, count = rows.starts[row], rows.starts[row + 1] - rows.starts[row]
     norm, plain, scale, trust, nonzeros = 0.0, 0.0, 0.0, 0.0, 0
     for entry in range(count):
@@ -106,13 +109,16 @@ def look(space: AutoSparseArrays, rows: SparseRows, row: int) -> float:
     space.row[SCALE] = scale * total / nonzeros
     space.row[LENGTH] = length
     space.row[FACTOR] = 1.0 / math.sqrt(squares)
-    # What is new speaks against all known classes, and for one that is still to be found; of two there is none.
+    # New features count against all known classes, in favour of one still to be found; with two classes there is none.
     space.row[COUNTED] = length - unknown if space.heads == 2 else length
     return norm
 
 
 def score(space: AutoSparseArrays, rows: SparseRows, row: int, scores: Vector) -> float:
-    """Write beliefs, hopes (the same, until they are asked for) and logits; the squared norm of the row, NaN where one is not finite."""
+    """Write beliefs, hopes (equal to beliefs at first) and logits; return the squared norm of the row.
+
+    The norm is NaN if one of them is not finite.
+    """
     heads, said = space.heads, space.said
     norm = look(space, rows, row)
     add_up(space, rows, row)
@@ -135,9 +141,10 @@ def score(space: AutoSparseArrays, rows: SparseRows, row: int, scores: Vector) -
 
 
 def hope(space: AutoSparseArrays, scores: Vector, candidates: Labels) -> None:
-    """Raise the beliefs of the classes that may be the best of those that can be played.
+    """Raise the beliefs of the classes that may be the best of the candidates.
 
-    That is none whose raised p e is less than half of another's, unless more than a half is believed of it: u grows with p e/(1 - p).
+    A class cannot be the best if its raised p e is less than half of another's, unless its belief is more than a
+    half: u grows with p e/(1 - p).
     """
     heads, facts, said, everything = space.heads, space.facts, space.said, candidates.shape[0] == 0
     count = heads if everything else candidates.shape[0]
@@ -146,26 +153,29 @@ def hope(space: AutoSparseArrays, scores: Vector, candidates: Labels) -> None:
     for place in range(count):
         head = place if everything else candidates[place]
         deviation = math.sqrt(variance * said[VARIANCE, head])
-        high = scores[2 * heads + head] + min(HIGHEST, deviation)  # as `raised` has it
+        high = scores[2 * heads + head] + min(HIGHEST, deviation)  # as in `raise_chance`
         scores[heads + head] = high
         total += scores[head]
         highest = max(highest, high)
     for place in range(count):
         head = place if everything else candidates[place]
-        near = scores[heads + head] > highest - 1.0  # where log 2 would do
+        near = scores[heads + head] > highest - 1.0  # log 2 would be enough
         scores[heads + head] = scores[head]
         if near or scores[head] > 0.5 * total:
             scores[heads + head] = raise_chance(scores[head], variance * said[VARIANCE, head])
 
 
 def raise_chance(chance: float, variance: float) -> float:
-    """Return the probability of a class whose score is one deviation higher."""
+    """Return the probability of a class with its score raised by one standard deviation."""
     odds = chance * math.exp(min(HIGHEST, math.sqrt(variance)))
     return odds / (1.0 - chance + odds)
 
 
 def add_up(space: AutoSparseArrays, rows: SparseRows, row: int) -> None:
-    """Write scores, variances, opinions, and how common classes are. From a row of zeros nothing is learnt, so there is nothing to hope for."""
+    """Write scores, variances, opinions, and how common classes are.
+
+    Nothing can be learnt from a row of zeros, so its variances are 0.
+    """
     stride, start, said, sums, length = space.stride, rows.starts[row], space.said, space.sums, space.row[LENGTH]
     noise, any_values = space.facts[RESIDUALS] / space.facts[ROUNDS], length > 0.0
     kind = space.weights.dtype.type
@@ -187,14 +197,17 @@ def add_up(space: AutoSparseArrays, rows: SparseRows, row: int) -> None:
         said[VARIANCE, head] = sums[stride + head] + CONSTANT * CONSTANT / (noise + evidence) if any_values else 0.0
         said[OPINION, head] = root * (sums[2 * stride + head] - space.row[COUNTED] * heard)
         said[COMMON, head] = heard
-    for head in range(space.heads):  # a class that was never right is as common as is usual
+    for head in range(space.heads):  # a class that was never right counts as average
         said[COMMON, head] = said[COMMON, head] - usual / right if space.counts[head] > 0.0 else 0.0
 
 
 def add_two(
     space: AutoSparseArrays, rows: SparseRows, start: int, entry: int, next_entry: int, noise: float, factor: Any
 ) -> None:
-    """Add what two features say to the sums. Two at a time halves the divisions: a/b + c/d = (a d + c b)/(b d)."""
+    """Add what two features contribute to the sums.
+
+    Taking two at a time halves the divisions: a/b + c/d = (a d + c b)/(b d).
+    """
     kind, stride, sums = space.weights.dtype.type, space.stride, space.sums
     prior = kind(noise)
     size, other_size = space.sizes[entry], space.sizes[next_entry]
@@ -205,7 +218,7 @@ def add_two(
         other = other_size * factor if rows.values[start + next_entry] >= 0.0 else -other_size * factor
     value = size * factor if rows.values[start + entry] >= 0.0 else -size * factor
     square, other_square = value * value, other * other
-    # Slices, since an index that is a sum is tested for being negative, which keeps a loop from being done in vectors.
+    # Slices, since a computed index is tested for being negative, which prevents vectorisation.
     likely, evidence, other_evidence = (
         sums[stride : 2 * stride],
         cell[stride : 2 * stride],
@@ -222,5 +235,8 @@ def add_two(
 
 
 def background_of(facts: Vector, length: float) -> float:
-    """One over the length of the rows that each class is taken to have had, the row just seen among all rows."""
+    """Return 1 over the length of the rows that each class is assumed to have had initially.
+
+    The row just seen counts among all rows.
+    """
     return float((facts[ROWS] + 1.0) / (BACKGROUND * (facts[LENGTHS] + length)))

@@ -1,21 +1,27 @@
-"""The space of `auto` for sparse rows: a regression and a naive Bayes on the non-zeros of a row, whatever the scale of features and rows.
+"""The space of `auto` for sparse rows: a regression and a naive Bayes on the nonzeros of a row.
 
-**The view.** Each value is compared with the usual size of its feature (a feature that was never seen gives 1), large ones are tamed, and
-the row is made of length one. With r the scale of the row, the mean over its known features of |x_j| over their usual size m_j:
+It does not depend on the scale of features and rows.
+
+**The view.** Each value is compared with the usual size of its feature (1 for a feature that was never seen), large
+ones are damped, and the row is scaled to length one. With r the scale of the row, the mean over its known features of
+|x_j| over their usual size m_j:
 
     u_j = |x_j|/r over the mean so far, this one included;    b_j = 1.25 u_j/(1 + u_j/4);    z_j = sign(x_j) b_j/|b|
 
-**The regression** of right and wrong sees z, and beside it a constant of 1/2. s_i = z.w_i, and q_i = sum z_j^2/(noise + A_ji), where the
-evidence A is the sum of z^2 of the rows in which the class was played. `noise` is the mean squared residual so far: weights of size one are
-likely, whatever the features are.
+**The regression** of right and wrong sees z, and beside it a constant of 1/2. s_i = z.w_i, and q_i = sum z_j^2/(noise
++ A_ji), where the evidence A is the sum of z^2 of the rows in which the class was played. `noise` is the mean squared
+residual so far: weights of size one are likely, whatever the features are.
 
-**Naive Bayes** counts in which rows a class was right, against the background of all rows: the logarithm of how much more often feature
-j comes with class i is G_ji = log(1 + H_ji). Its opinion is g_i = sum_j b_j G_ji - l log(1 + n_i background), over the root of l = sum_j b_j.
+**Naive Bayes** counts in which rows a class was right, against the background of all rows: the logarithm of how much
+more often feature j comes with class i is G_ji = log(1 + H_ji). Its opinion is g_i = sum_j b_j G_ji - l log(1 + n_i
+background), divided by the root of l = sum_j b_j.
 
-**How common** a class is, c_i, is the logarithm of how often it was right, against what is usual; 0 where it never was.
+**How common** a class is, c_i, is the logarithm of how often it was right, relative to the average; 0 if it never
+was.
 
-**Together** they believe in p = softmax(t1 g + t2 s + t3 c), and hope for as much as there is of a class whose score is one deviation up. The
-trusts t are weights of a logistic regression of the answers: how far the class played leads by g, s and c says how likely it was right.
+**Together** they believe in p = softmax(t1 g + t2 s + t3 c), and the hope for a class is its probability with its
+score raised by one standard deviation. The trusts t are weights of a logistic regression of the answers: the leads of
+the class played by g, s and c predict how likely it was right.
 
 What is known of features and of the background stays when everything else is forgotten.
 """
@@ -67,7 +73,7 @@ REGRESSION_LOOKS_AT = "a weight for each feature and class, whatever the scales 
 
 
 def stride_for(heads: int) -> int:
-    """The number of heads, rounded up to lanes."""
+    """Return the number of heads, rounded up to whole lanes."""
     return -(-heads // LANES) * LANES
 
 
@@ -95,17 +101,17 @@ class AutoSparse(AutoSparseArrays, Space):
         return made.loaded(rest)._replace(sizes=self.sizes.copy())
 
     def roomier(self, rows: SparseRows) -> AutoSparse:
-        """A copy with room for the view of the longest of these rows."""
+        """Return a copy with room for the view of the longest of these rows."""
         return self._replace(sizes=np.zeros(int(np.diff(rows.starts).max()) + 1, dtype=self.sizes.dtype))
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
-        """What is written into a file: the cells of the first so many features, or of all."""
+        """Return copies of the arrays that are saved to a file: the cells of the first features, or of all."""
         by_feature = ("weights", "features")
         return {name: getattr(self, name)[: features if name in by_feature else None].copy() for name in self.SAVED}
 
     @staticmethod
     def layout(heads: int, features: int, dtype: Any) -> SpaceLayout:
-        """What the arrays are; beliefs, hopes and logits are given."""
+        """Describe the arrays; a row is scored with beliefs, hopes and logits."""
         stride = stride_for(heads)
         arrays = {
             "weights": ArraySpec((features, 4 * stride), dtype),
@@ -132,7 +138,7 @@ class AutoSparse(AutoSparseArrays, Space):
         return np.flatnonzero(self.counts == 0.0).tolist()
 
     def report(self) -> MembersReport:
-        """The share of either member in how far the classes played led over the others lately; even before anything was learnt."""
+        """Return each member's share in how far the classes played led lately; equal before any learning."""
         bayes, regression = float(self.facts[LED_BAYES]), float(self.facts[LED_SCORE])
         share = bayes / (bayes + regression) if bayes + regression > 0.0 else 0.5
         return MembersReport(
@@ -143,13 +149,14 @@ class AutoSparse(AutoSparseArrays, Space):
         )
 
     def matrix(self, known: int) -> Any:
-        """Return the weights of the known features: a line for each class."""
+        """Return the weights of the known features, one line for each class."""
         return self.weights[:known, : self.heads].T.copy()
 
     def contributions(self, rows: SparseRows, contrast: Contrast) -> Contributions:
-        """What each value of the row just scored adds to a contrast of logits, by the regression and by naive Bayes.
+        """Return what each value of the row just scored adds to a contrast of logits.
 
-        How much was heard of a class is no feature's doing: that is the constant, and a feature that was never seen adds nothing.
+        Both the regression and naive Bayes contribute. How often a class was right belongs to no feature, so it goes
+        into the constant; a feature that was never seen adds nothing.
         """
         length, values, constant = self.row[LENGTH], np.zeros(len(rows.values)), 0.0
         by_bayes = self.trusts[OPINION] / math.sqrt(length) if length > 0.0 else 0.0

@@ -1,1 +1,1 @@
-"""Thousands of replicates at once on a GPU, from the same rules: a few lanes of a warp hold a replicate's weights."""
+"""Run thousands of replicates of a rule at once on a GPU; a few lanes of a warp share one replicate."""

@@ -1,7 +1,8 @@
-"""Builds the kernel for a rule, its codes, so many classes and features: constants for everything that can be one.
+"""Build the GPU kernel for a rule, its codes and a number of classes and features.
 
-Plain functions become device functions: the same code, with its names bound to constants and to other functions. Kernels are kept between
-processes, one file each, in a folder named by a hash of all that goes into it.
+Everything that can be a constant becomes one. Plain functions become device functions: the same code, with its names
+bound to constants and to other functions. Kernels are cached on disk, one file each, in a folder named by a hash of
+everything that goes into them.
 """
 
 from __future__ import annotations
@@ -38,21 +39,22 @@ _WHERE = {
     "memory": {**_SHARED_ROW, "choose_words": lines.stored_words},
 }
 _MOVED_BY = {"residual": lines.residual_step, "sums": lines.sums_step, "root": lines.root_step}
-_MODULES = (kernel, sparse_kernel, round_module, lines)  # whose names are bound to a kernel
+_MODULES = (kernel, sparse_kernel, round_module, lines)  # the modules whose names are bound when a kernel is built
 OWN_MODULES = tuple(module.__name__ for module in _MODULES)
 
 _lock = threading.Lock()
-_kernels: dict[tuple[Shape, Layout], Any] = {}  # or why there is none
-# The functions of rules, which are the same in all kernels, but for how they sort.
+_kernels: dict[tuple[Shape, Layout], Any] = {}  # or the reason why there is none
+# Functions of rules, which all kernels share if they sort in the same way.
 _lasting: dict[bool, dict[Callable[..., Any], Any]] = {True: {}, False: {}}
 
 
 class Binding:
-    """Binds functions and all that they call, by global names or out of a closure, each once.
+    """Binds the global names and closure variables of functions and of all that they call, each once.
 
-    `names` has by the name of a module the names that are bound in its functions; those of other modules stay as they are. `instead`
-    has functions that take the place of others, except where these are bound by name. Functions of other modules than `own` are kept in `lasting`, for other bindings too:
-    nothing in them differs from kernel to kernel, and they need not be compiled again.
+    `names` maps the name of a module to the names that are bound in its functions; functions of other modules keep
+    theirs. `instead` maps functions to their replacements, except where these are bound by name. Functions of modules
+    other than `own` are cached in `lasting` and shared with other bindings: nothing in them differs from kernel to
+    kernel, so they need not be compiled again.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Binding:
         self._bound: dict[Callable[..., Any], Any] = {}
 
     def called(self, function: Callable[..., Any]) -> Any:
-        """What stands for a function where another calls it."""
+        """Return what replaces a function where another one calls it."""
         return self._wrapped(self.instead.get(function, function))
 
     def _wrapped(self, function: Callable[..., Any]) -> Any:
@@ -79,7 +81,7 @@ class Binding:
         return kept[function]
 
     def plain(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function with its names bound, not wrapped."""
+        """Return a copy of the function with its names bound, not wrapped."""
         assert isinstance(function, types.FunctionType)
         given = self.names.get(function.__module__, {})
         bound = dict(function.__globals__)
@@ -100,22 +102,25 @@ class Binding:
 
 
 class KernelError(OnebitError):
-    """The rule does not compile for a GPU."""
+    """Raised when a rule does not compile for a GPU."""
 
 
 def layout_for(shape: Shape) -> Layout | None:
-    """How replicates lie on the device that is here; None where it has no room for them."""
+    """Return the layout of replicates on the present device; None if it has no room for them."""
     with spoken():
         return Layout.of(shape, shared_memory() - USUAL_SHARED_BYTES)
 
 
 def kernel_for(shape: Shape, layout: Layout) -> Any:
-    """The compiled kernel, made on first use, or by another process before; `KernelError` where there is none, which is tried once and said once."""
+    """Return the compiled kernel, built on first use or loaded from the cache.
+
+    Raise KernelError if it cannot be built; that is tried and logged only once.
+    """
     with _lock:
         if (shape, layout) not in _kernels:
             try:
                 _kernels[shape, layout] = _built(shape, layout)
-            except Exception as error:  # what a rule may be, and a compiler may say to it, nobody knows
+            except Exception as error:  # rules and compiler errors can be of any kind
                 _kernels[shape, layout] = f"{shape.rule.title} does not compile for a GPU: {_gist(error)}"
                 LOG.warning("%s", _kernels[shape, layout])
         found = _kernels[shape, layout]
@@ -141,7 +146,7 @@ def _built(shape: Shape, layout: Layout) -> Any:
 
 
 def kept_for(shape: Shape, layout: Layout) -> KeptKernel | None:
-    """Where such a kernel is kept between processes; None where nothing can be."""
+    """Return the cached kernel for this shape and layout; None if nothing can be cached."""
     plain = bound(shape, layout, None, lambda function: function).plain(loop_of(shape))
     facts = versions(), shape.rule.name, shape[1:], layout, layout.limits, compute_capability()
     folder = code_cache.folder_for(fingerprint([plain], (), *facts), FOLDER)
@@ -153,12 +158,12 @@ def loop_of(shape: Shape) -> Callable[..., None]:
 
 
 def _gist(error: Exception) -> str:
-    """The first line of a compiler's pages that names a cause."""
+    """Return the first line of a compiler error that names a cause."""
     return gist(error, "mode pipeline", "Resolution failure") or type(error).__name__
 
 
 def resident(shape: Shape, layout: Layout) -> int:
-    """How many replicates the device runs at the same time."""
+    """Return how many replicates the device runs at the same time."""
     (found,) = kernel_for(shape, layout).overloads.values()
     with spoken():
         blocks = found.max_cooperative_grid_blocks(layout.threads, layout.shared_bytes(shape))
@@ -166,7 +171,7 @@ def resident(shape: Shape, layout: Layout) -> int:
 
 
 def allow_shared(found: Any, size: int) -> None:
-    """Ask for more shared memory than a block has by itself, which numba-cuda has no word for."""
+    """Raise a kernel's limit of shared memory above the default, for which numba-cuda has no interface."""
     if size > USUAL_SHARED_BYTES:
         from cuda.bindings import driver
 
@@ -193,7 +198,7 @@ def bound(
     wrap: Callable[[Callable[..., Any]], Any],
     lasting: dict[Callable[..., Any], Any] | None = None,
 ) -> Binding:
-    """The kernel's functions with the names of this shape and layout; `module` is numba.cuda, or what takes its place."""
+    """Bind the kernel's functions for this shape and layout; `module` is numba.cuda or a stand-in for it."""
     variances = shape.variances
     names = {
         "cuda": module,
@@ -228,7 +233,7 @@ def bound(
 
 
 def _sparse_names(shape: Shape) -> dict[str, Any]:
-    """How the lanes of a warp share the heads, and where these are few the values of a row."""
+    """Return the constants for how the lanes of a warp share the heads and the values of a sparse row."""
     span = min(WARP, 1 << (shape.heads - 1).bit_length())
     return {
         "LINE": shape.features,
@@ -240,7 +245,7 @@ def _sparse_names(shape: Shape) -> dict[str, Any]:
 
 
 def _dense_names(shape: Shape, layout: Layout) -> dict[str, Any]:
-    """How the lanes of a replicate share its features, and where its lines are."""
+    """Return the constants for how lanes share the features of a replicate, and where its lines are."""
     width, held, variances = layout.width(shape), layout.held_lines(shape), shape.variances
     own_row, in_shared = layout.where == "registers", layout.where == "shared"
     slots, lanes = shape.sums, layout.lanes
@@ -275,7 +280,10 @@ def _absorbing(shape: Shape, in_registers: bool) -> Callable[..., Any]:
 
 
 def record_maker(shape: Shape) -> Callable[..., Any]:
-    """A function that makes the record from the numbers of a replicate. It is written out, since Numba has no loop over fields."""
+    """Return a function that builds a rule's record from the numbers of a replicate.
+
+    Its source is generated, since Numba cannot loop over fields.
+    """
     codes, floats = iter(shape.codes), iter(range(len(shape.floats)))
     fields = [str(next(codes)) if kind is int else f"values[{next(floats)}]" for kind in shape.rule.kinds.values()]
     names: dict[str, Any] = {"Record": shape.rule.record, "__name__": kernel.__name__}
@@ -297,13 +305,13 @@ def signature(shape: Shape) -> tuple[Any, ...]:
 
 @cache
 def versions() -> tuple[tuple[str, str], ...]:
-    """Those of what compiles a kernel: every package of NVIDIA's has its part."""
+    """Return the versions of all packages that take part in compiling a kernel."""
     found = {one.metadata["Name"] or "": one.version for one in metadata.distributions()}
     return tuple(sorted((name, one) for name, one in found.items() if name in COMPILERS or name.startswith("nvidia-")))
 
 
 class KeptKernel:
-    """What numba-cuda asks for a kernel before it compiles one, and gives the one that it has compiled."""
+    """A kernel in the on-disk cache, with the interface that numba-cuda expects of a cache."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -313,7 +321,7 @@ class KeptKernel:
         return self._path.exists()
 
     def load_overload(self, signature: Any, target: Any) -> Any:
-        """The kernel that is kept, or None. What cannot be read, for whatever reason, is built anew."""
+        """Return the cached kernel, or None if there is none or it cannot be read."""
         from numba.cuda.dispatcher import _Kernel
 
         try:
@@ -323,5 +331,5 @@ class KeptKernel:
             return None
 
     def save_overload(self, signature: Any, kernel: Any) -> None:
-        """Keep a kernel; where that fails, it is built again by the next process."""
+        """Write a kernel to the cache; if that fails, the next process builds it again."""
         code_cache.keep_code(self._path.parent, pickle.dumps(kernel._reduce_states()), self._path.name)

@@ -1,4 +1,4 @@
-"""The GPU: whether there is one, and how to reach it."""
+"""The GPU: whether one is usable, and how to access it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INITIAL = "Error at driver init"
 
 
 def missing() -> str:
-    """What is said where nothing that drives a GPU is installed."""
+    """Return the message for when no package that drives a GPU is installed."""
     return f"the GPU engine needs numba-cuda: {install_command('gpu')}"
 
 
@@ -28,22 +28,22 @@ def is_installed() -> bool:
 
 @cache
 def cuda() -> Any:
-    """The module `numba.cuda`, as the package numba-cuda has it."""
+    """Return the module `numba.cuda` of the package numba-cuda; raise InputError if it is not installed."""
     if not is_installed():
         raise InputError(missing())
-    if not hasattr(np, "row_stack"):  # numba-cuda 0.30 asks for it when it is imported; NumPy 2.5 no longer has it
+    if not hasattr(np, "row_stack"):  # numba-cuda 0.30 needs it on import; NumPy 2.5 has removed it
         setattr(np, "row_stack", np.vstack)  # noqa: B010 - a plain assignment is "modernised" away
     from numba.core import config
 
     with quiet():
         from numba import cuda as found
-    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # small sweeps are no mistake
+    config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # small sweeps are intended
     return found
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """What NumPy 2.5 thinks of numba-cuda 0.30, which imports parts of itself late, is not for our users."""
+    """Suppress the deprecation warnings of NumPy 2.5 about numba-cuda 0.30, which users cannot act on."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
@@ -51,7 +51,7 @@ def quiet() -> Iterator[None]:
 
 @cache
 def trouble() -> str | None:
-    """Why there is no GPU to be used, in a sentence; None where there is one."""
+    """Return why no GPU can be used, in one sentence; None if one can."""
     if not is_installed():
         return missing()
     try:
@@ -59,19 +59,19 @@ def trouble() -> str | None:
         if found.is_available():
             return None
         why = gist(found.cuda_error() or "", INITIAL)
-    except Exception as error:  # what is there and broken, a driver or a package, says so in many ways
+    except Exception as error:  # a broken driver or package may raise anything
         why = gist(error, INITIAL)
     return "there is no GPU that can be used here" + (f": {why}" if why else "")
 
 
 @contextmanager
 def spoken() -> Iterator[None]:
-    """What the driver raises becomes a sentence."""
+    """Turn errors of the GPU driver into an InputError with one sentence."""
     try:
         yield
     except OnebitError:
         raise
-    except Exception as error:  # which it does in many ways: out of memory, a launch that failed, a device that is gone
+    except Exception as error:  # it may raise anything: out of memory, a failed launch, a lost device
         why = gist(error, INITIAL) or type(error).__name__
         raise InputError(
             f"the GPU failed ({why}); runs that are done are kept, and threads can run the others"
@@ -79,7 +79,7 @@ def spoken() -> Iterator[None]:
 
 
 def gist(said: object, *beside: str) -> str:
-    """The first line that says something, and has none of these words, which stand beside the cause."""
+    """Return the first informative line of an error, skipping lines that contain a word in `beside`."""
     lines = (line.strip(" -") for line in clean_lines(said))
     told = (line for line in lines if line and not any(words in line for words in beside))
     return next(told, "").rstrip(".: ")
@@ -92,14 +92,14 @@ def name() -> str:
 
 
 def free_memory() -> int:
-    """Bytes of the device's memory that nobody uses."""
+    """Return the free memory of the device in bytes."""
     with spoken():
         return int(cuda().current_context().get_memory_info()[0])
 
 
 @cache
 def shared_memory() -> int:
-    """Bytes of shared memory that a block may have."""
+    """Return the most shared memory that a block may have, in bytes."""
     return int(cuda().get_current_device().MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)
 
 

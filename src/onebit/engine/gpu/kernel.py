@@ -1,13 +1,13 @@
-"""The loop as a GPU runs it: some lanes of a warp share a replicate, each with its part of every weight vector.
+"""The GPU loop for dense rows: some lanes of a warp share a replicate, each with part of every vector.
 
     score    every lane sums over its features; the lanes then exchange partial sums until each has the whole sum of some heads
-    decide   the first lane of the group alone, in the rule's own functions: what it reads and writes lies in shared memory
+    decide   the first lane of the group alone, by the rule's own functions: what it reads and writes is in shared memory
     learn    the same
     absorb   every lane moves its part of the weights
 
-Nothing here is called as it stands. The names in capitals and `cuda` are bound when a kernel is built (`binding`): the constants of
-this rule, these classes and features, and the device; tests bind them to lanes made of threads. With constants for bounds the
-compiler unrolls the loops, and the weights are registers.
+Nothing here is called as it stands. The names in capitals and `cuda` are bound when a kernel is built
+(`engine.gpu.build`): they are the constants of this rule, its classes and features, and the device; tests bind them
+to lanes made of threads. With constants as bounds, the compiler unrolls the loops and keeps the weights in registers.
 """
 
 from __future__ import annotations
@@ -43,25 +43,27 @@ from onebit.engine.gpu.round import (
 from onebit.spaces.space import ball_factor
 
 cuda: Any = None
-choose_row: Any = None  # where the row is: own_row or shared_row, and what belongs to that
+choose_row: Any = None  # where the row is: own_row or shared_row, with the matching feature_at
 feature_at: Any = None
-choose_words: Any = None  # where the lines are that are in no register: shared_words or stored_words
+choose_words: Any = None  # where lines not in registers are: shared_words or stored_words
 absorb: Any = None  # how lines move: absorb_weights, absorb_held_variances or absorb_word_variances
-record_of: Any = None  # the parameters of one replicate, of which codes and counts are constants
+record_of: Any = None  # builds the parameters of one replicate; codes and counts are constants
 
 LANES = GROUPS = WIDTH = 0  # lanes of a replicate, replicates of a block, features of a lane
-HEADS = SCORES = MEMORY = 0  # weight vectors; numbers that a rule reads of a row, with variances; numbers in its memory
-SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups; odd, so that these read from different banks
-# Numbers of lines and of the row that are in a lane's registers, at least 1 since no array is empty.
+HEADS = SCORES = MEMORY = (
+    0  # weight vectors; numbers that a rule reads for a row, with variances; numbers in its memory
+)
+SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups; odd, so that groups read from different banks
+# Numbers of the lines and of the row in a lane's registers, at least 1 since no array is empty.
 HELD = HELD_FEATURES = 0
-SHARED_FEATURES = 0  # numbers of the row in shared memory, where it is not in registers
+SHARED_FEATURES = 0  # numbers of the row in shared memory, if it is not in registers
 GROUP_WORDS = 0  # numbers of a replicate in shared memory
-SUMS = SLOTS = 0  # lines that are summed along a row, and sums that a lane ends with
-OWN = 0  # 1 where each head has its own variances, 0 where one line is for all
-KEEPS_NORM = BALL = False  # whether the rule asks for ||W||^2, and whether weights are projected on a ball
-LATE = False  # whether feedback may come late or never: events are walked then, not rounds
-WEIGHS = False  # whether the rule has a part that lanes do together
-NUMBERS = 0xFFFFFFFFFF  # more than all rows have
+SUMS = SLOTS = 0  # lines that are summed along a row; sums that a lane ends with
+OWN = 0  # 1 if each head has its own variances, 0 if one line is for all
+KEEPS_NORM = BALL = False  # whether the rule needs ||W||^2; whether weights are projected onto a ball
+LATE = False  # whether feedback may come late or never: events are then walked, not rounds
+WEIGHS = False  # whether the lanes share part of the rule's work
+NUMBERS = 0xFFFFFFFFFF  # mask, above the number of values in all rows
 
 
 def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
@@ -84,12 +86,12 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     start: int,
     stop: int,
 ) -> None:
-    """Walk every replicate from position `start` to `stop`; what it knew before, and then knows, is in the device's memory.
+    """Walk every replicate from position `start` to `stop`, loading and saving its state in device memory.
 
-    Rows are `stride` numbers apart. A course has two positions more than are walked, since they are looked up ahead. limits[r] has the
-    squared length that a row may have, what variances start at, and the radius of the ball.
-    counts[r] has the mistakes of played and greedy labels, the marks passed, and 1 where a round was refused: such a replicate
-    stands still, and is run again on a CPU, which says what is wrong with it.
+    Rows are `stride` numbers apart. A course has two positions more than are walked, since the loop looks two ahead.
+    limits[r] has the largest squared length of a row, the initial variance, and the radius of the ball. counts[r] has
+    the mistakes of played and of greedy labels, the number of marks passed, and 1 if a round was refused: such a
+    replicate stops, and is run again on a CPU, which reports what is wrong.
     """
     lane = cuda.threadIdx.x & (LANES - 1)
     group = cuda.threadIdx.x // LANES
@@ -116,7 +118,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
 
     for index in range(lane, MEMORY, LANES):
         memory[index] = memories[me, index]
-    for index in range(lane, SCORES, LANES):  # variances that nobody sums are 0
+    for index in range(lane, SCORES, LANES):  # variances that are not summed stay 0
         scores[index] = 0.0
     if lane == 0:
         load_state(orders, scales[me], counts[me])
@@ -139,7 +141,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
     arrive(ahead, lane, x)
     norm = norms[entry & ROW]
     for position in range(start, stop):
-        # The next row is on its way while this one is used, and the position after it is looked up.
+        # Prefetch the next row while this one is used, and look up the position after it.
         read(values, beginning(coming, stride, lane), ahead)
         norm_ahead = norms[coming & ROW]
         after = course[position + 2]
@@ -158,7 +160,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
                 else:
                     for head in range(HEADS):
                         scores[HEADS + head] = total
-                if total - total != 0.0:  # as for infinity and what is no number
+                if total - total != 0.0:  # true for infinity and NaN
                     orders[REFUSED] = 1.0
         cuda.syncwarp()
 
@@ -186,7 +188,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
             if lane == 0:
                 orders[LENGTH] += added
                 orders[SCALE] = ball_factor(orders[LENGTH], radius)
-        # All lanes of a warp must take part in an exchange, so all sum where one replicate wants to know.
+        # All lanes of a warp must take part in an exchange, so all of them sum if one replicate needs it.
         if KEEPS_NORM and cuda.any_sync(ALL, orders[WISH] >= SUM):
             total_square = whole_sum(squares(held, words, lane))
             if lane == 0 and orders[WISH] >= SUM:
@@ -208,17 +210,20 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
 
 
 def beginning(entry: int, stride: int, lane: int) -> int:
-    """Where this lane's part of a round's row begins. Masked, so that the compiler knows that it is not negative."""
+    """Return where this lane's part of a round's row begins.
+
+    The index is masked so that the compiler knows that it is not negative.
+    """
     return ((entry & ROW) * stride + lane) & NUMBERS
 
 
 def read(values: Floats, begin: int, x: Floats) -> None:
-    """The part of a row that is this lane's."""
+    """Read this lane's part of a row."""
     for step in range(WIDTH):
         x[step] = values[begin + step * LANES]
 
 
 def arrive(ahead: Floats, lane: int, x: Floats) -> None:
-    """The row that was on its way is the present one."""
+    """Make the prefetched row the current one."""
     for step in range(WIDTH):
         x[feature_at(step, lane)] = ahead[step]

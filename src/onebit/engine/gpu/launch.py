@@ -1,4 +1,4 @@
-"""Many replicates of a rule on the GPU: what they share is sent there once, and they run together, some rounds at a time."""
+"""Run many replicates of a rule on the GPU: send what they share once, then run some rounds at a time."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from onebit.engine.schedule import Schedule
 from onebit.engine.stream import DECIDE, EVENT, LEARN
 from onebit.spaces.sparse import SparseRows
 
-TARGET_S = 0.25  # the device comes up for air about this often, to report and so that Ctrl-C is heard
-FIRST_ROUNDS = 200  # or events, where feedback may come late
-WAVE = 8  # replicates that are sent at a time, as a multiple of those that run at the same time
-WAVE_S = 30.0  # that they should take at most, since Ctrl-C loses them
+TARGET_S = 0.25  # time between launches: to report progress and to handle Ctrl-C
+FIRST_ROUNDS = 200  # or events, if feedback may come late
+WAVE = 8  # replicates sent at a time, as a multiple of those that run at the same time
+WAVE_S = 30.0  # at most, since Ctrl-C loses their results
 LAST = np.iinfo(np.int32).max  # a mark that is never reached
-SENT_BYTES = 2**26  # of rows that are padded on the host and sent at a time
-PADDED_AT_ONCE = 8  # such parts, by as many threads: the device waits for them
+SENT_BYTES = 2**26  # bytes of rows that are padded on the host and sent at a time
+PADDED_AT_ONCE = 8  # parts padded in parallel threads, since the device waits for them
 
-REPLICATE_RATE = 3e5  # rounds a second of one replicate beside all that run at the same time, roughly
+REPLICATE_RATE = 3e5  # rounds per second of one replicate while all others run, roughly
 
 
 class DeviceRows:
-    """The rows of some tables with the same number of features, on the device, one table after the other.
+    """The dense rows of tables with equal numbers of features, on the device, one table after the other.
 
-    They begin `stride` numbers apart, as many as the widest layout reads.
+    Rows begin `stride` numbers apart, which is as many as the widest layout reads.
     """
 
     def __init__(self, tables: Sequence[NDArray[np.float32]], bias: bool, stride: int) -> None:
@@ -62,20 +62,20 @@ class DeviceRows:
         return self.rows, self.norms, self.stride
 
     def _padded(self, values: NDArray[np.float32], bias: bool) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Some rows as they lie on the device, and their squared lengths."""
+        """Return rows as they lie on the device, and their squared lengths."""
         count, width = values.shape
         rows = np.zeros((count, self.stride), dtype=np.float32)
         rows[:, :width] = values
         rows[:, width : width + bias] = 1.0
-        with np.errstate(over="ignore"):  # a row that is too long is refused when it comes
+        with np.errstate(over="ignore"):  # rows that are too long are refused in their round
             return rows, np.einsum("ij,ij->i", rows, rows, dtype=np.float64).astype(np.float32)
 
 
 class DeviceSparseRows:
-    """The sparse rows of some tables on the device, one table after the other. A bias is the first feature, whose value is 1.
+    """The sparse rows of some tables on the device, one table after the other.
 
-    There features are numbered by how often they occur, so that the weights of frequent ones lie together: `numbers` has the new
-    number of each.
+    A bias is the first feature, whose value is 1. On the device, features are numbered by how often they occur, so
+    that the weights of frequent ones lie together: `numbers` has the new number of each.
     """
 
     def __init__(self, tables: Sequence[SparseRows], bias: bool) -> None:
@@ -100,12 +100,12 @@ class DeviceSparseRows:
 
     @staticmethod
     def nbytes(values: int, height: int, bias: bool) -> int:
-        """What so many rows take on the device, with so many values in all."""
+        """Return the device memory in bytes for `height` rows with `values` values in all."""
         return 8 * (values + bias * height) + 16 * height
 
 
 def _with_bias(table: SparseRows) -> SparseRows:
-    """The rows with a first feature more, whose value is 1."""
+    """Return the rows with an additional first feature, whose value is 1."""
     used, begins = table.starts[-1], table.starts[:-1]
     values = np.insert(table.values[:used], begins, np.float32(1.0))
     columns = np.insert(table.columns[:used] + np.int32(1), begins, np.int32(0))
@@ -113,7 +113,7 @@ def _with_bias(table: SparseRows) -> SparseRows:
 
 
 def _squared_lengths(table: SparseRows) -> NDArray[np.float64]:
-    with np.errstate(over="ignore"):  # a row that is too long is refused when it comes
+    with np.errstate(over="ignore"):  # rows that are too long are refused in their round
         squares = np.square(table.values[: table.starts[-1]])
     return np.bincount(_rows_of(table), weights=squares, minlength=table.height).astype(np.float64)
 
@@ -123,27 +123,28 @@ def _rows_of(table: SparseRows) -> NDArray[np.int64]:
 
 
 def _joined(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
-    """One array of all, of a number at least, since a device has none that is empty."""
+    """Concatenate arrays; the result has at least one element, since device arrays cannot be empty."""
     whole = np.concatenate(parts).astype(kind, copy=False)
     return whole if len(whole) else np.zeros(1, dtype=kind)
 
 
 def repeats_a_feature(table: SparseRows) -> bool:
-    """Whether some row has a feature twice, which no lane may move while another does."""
+    """Return True if a row has a feature twice: two lanes would then update the same weight."""
     columns = table.columns[: table.starts[-1]]
     falls = np.diff(columns) <= 0
     ends = table.starts[1:-1]
-    falls[ends[(ends > 0) & (ends < len(columns))] - 1] = False  # the next row begins
+    falls[ends[(ends > 0) & (ends < len(columns))] - 1] = False  # columns may fall where the next row begins
     if not falls.any():
         return False
     return len(np.unique(_rows_of(table) * table.width + columns)) < len(columns)
 
 
 class DeviceSchedules:
-    """What replicates run over: rows, and schedules of them, each with the number of its table.
+    """The rows and schedules that replicates run over; each schedule has the number of its table.
 
-    All schedules have the same number of rounds, and in all or in none feedback comes late or never. Such a one is walked event by event,
-    and those with fewer events than others end with some in which nothing is done.
+    All schedules have the same number of rounds, and feedback comes late or never in all of them or in none. If it
+    does, they are walked event by event, and those with fewer events than others are padded with events in which
+    nothing is done.
     """
 
     def __init__(self, device_rows: DeviceRows | DeviceSparseRows, schedules: Sequence[tuple[int, Schedule]]) -> None:
@@ -170,10 +171,10 @@ def is_late(schedule: Schedule) -> bool:
 
 
 def waiting_places(events: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    """Where the choice of each event waits for its feedback, and how many places there are.
+    """Return the slot in which the choice of each event waits for its feedback, and the number of slots.
 
-    Those whose feedback comes late have the places from 1 on, in turn, as many as are decided at most between a decision and its feedback;
-    at 0 is what nobody will ask for.
+    Choices whose feedback comes late use the slots from 1 on in turn; there are as many of these as choices wait at
+    the same time at most. Slot 0 is for choices that are not needed again.
 
     >>> places, count = waiting_places(np.array([0 * EVENT + 1, 1 * EVENT + 1, 0 * EVENT + 2, 2 * EVENT + 3, 3 * EVENT + 1, 3 * EVENT + 2]))
     >>> places.tolist(), count
@@ -194,19 +195,22 @@ def waiting_places(events: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
 
 
 class Replicates(NamedTuple):
-    """What differs from replicate to replicate: one line of each for every one."""
+    """What differs from replicate to replicate, as arrays with one line for each."""
 
     schedules: NDArray[np.int32]  # the number of its schedule
     parameters: NDArray[np.float64]  # the floats of its record
     memories: NDArray[np.float64]
     keys: NDArray[np.uint64]
-    limits: NDArray[np.float64]  # (replicates, 3), as `Shape.limits` says
+    limits: NDArray[np.float64]  # (replicates, 3), from `Shape.limits`
 
     @classmethod
     def of(
         cls, shape: Shape, beginnings: Sequence[tuple[Any, Any, float]], schedules: Sequence[int], seeds: Sequence[int]
     ) -> Replicates:
-        """Those that begin with these records, memories and squared lengths of the longest row, on these schedules."""
+        """Return replicates with these seeds, on these schedules.
+
+        `beginnings` has the record, the memory and the squared length of the longest row of each.
+        """
         params, memories, longest = zip(*beginnings, strict=True)
         return cls(
             np.array(schedules, dtype=np.int32),
@@ -217,25 +221,25 @@ class Replicates(NamedTuple):
         )
 
     def filled(self, count: int) -> Replicates:
-        """The last repeated until there are so many."""
+        """Return `count` replicates, repeating the last one."""
         positions = np.minimum(np.arange(count), len(self.keys) - 1)
         parts: list[Any] = [np.ascontiguousarray(part[positions]) for part in self]
         return Replicates(*parts)
 
 
 class Counts(NamedTuple):
-    """How replicates did: mistakes of played and greedy labels, in the end and at the marks; which of them a CPU must explain."""
+    """Results of replicates: mistakes of played and greedy labels, in total and at the marks."""
 
     mistakes: NDArray[np.int64]  # (replicates, 2)
     curves: NDArray[np.int64]  # (replicates, 2, marks)
     refused: NDArray[np.bool_]
-    seconds: float  # that the device took
+    seconds: float  # time on the device
 
 
 def most_at_once(shape: Shape, layout: Layout, rounds: int, places: int = 1) -> int:
-    """How many replicates are sent at a time: some times those that run at the same time, as far as time and memory go.
+    """Return how many replicates to send at a time: a multiple of those that run at the same time.
 
-    In each, choices that wait for their feedback have so many places.
+    The multiple is limited by time and memory. Each replicate has `places` slots for choices that wait for feedback.
     """
     size = 4 * shape.lines * layout.padded(shape) + 8 * KEPT * places
     times = max(1, min(WAVE, int(WAVE_S * REPLICATE_RATE / rounds)))
@@ -251,7 +255,7 @@ def walk(
     marks: NDArray[np.int64],
     progress: Callable[[int], None],
 ) -> Counts:
-    """Run all rounds with all of these replicates; `progress` is told of rounds done."""
+    """Run all rounds with all of these replicates; call `progress` with the number of rounds done."""
     module, count = cuda(), len(replicates.keys)
     send = module.to_device
     blocks = -(-count // layout.groups)

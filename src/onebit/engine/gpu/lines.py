@@ -1,8 +1,8 @@
-"""The lines of a replicate, weights and variances, where they lie on the device: in registers, in shared memory, or where they are stored.
+"""A replicate's lines of weights and variances, in registers, shared memory or where they are stored.
 
-A line has a number for every feature: first come the weights of each head, then the variances, where a rule keeps some. Each lane has its
-features of every line. The names in capitals and `cuda` are bound when a kernel is built; with constants for bounds the compiler
-unrolls the loops, and what a lane holds are registers.
+A line has a number for every feature: first come the weights of each head, then the variances if the rule has any.
+Each lane works on its own features of every line. The names in capitals and `cuda` are bound when a kernel is built;
+with constants as bounds, the compiler unrolls the loops and keeps a lane's numbers in registers.
 """
 
 from __future__ import annotations
@@ -21,63 +21,66 @@ feature_at: Any = None  # own_feature_at or shared_feature_at
 moved_by: Any = None  # residual_step, sums_step or root_step
 
 LANES = WIDTH = 0  # lanes of a replicate, features of a lane
-BLOCKS = UNROLLED = 0  # the features of a lane come in so many blocks of so many: WIDTH is their product
+BLOCKS = UNROLLED = 0  # number of blocks of a lane's features, and size of each: WIDTH is their product
 HEADS = LINES = 0  # lines of weights, and all
-OWN = 0  # 1 where each head has its own variances, 0 where one line is for all
-HELD_LINES = 0  # the first lines, which are in registers; the others are words in memory
-COPIED_LINES = 0  # of those, the ones that are copied there and back
-FIRST_WORD = 0  # of the lines that are in memory
-SUMS = HELD_SUMS = 0  # the first lines, which are summed along a row, and those of them that are in registers
-FEATURES = 0xFFFFF  # more than a row has where it is in shared memory
+OWN = 0  # 1 if each head has its own variances, 0 if one line is for all
+HELD_LINES = 0  # number of lines in registers, the first ones; the others are words in memory
+COPIED_LINES = 0  # lines that are copied to shared memory and back
+FIRST_WORD = 0  # offset of the first line in memory
+SUMS = HELD_SUMS = 0  # number of lines that are summed along a row, and of those of them in registers
+FEATURES = 0xFFFFF  # mask, above the length of a row in shared memory
 ONE = np.float32(1.0)
 
 
-# --- where they are ---------------------------------------------------------------------------------------------------
+# --- where lines are --------------------------------------------------------------------------------------------------
 
 
 def own_row(registers: Floats, shared: Floats) -> Floats:
-    """The row is in registers, as all lines are."""
+    """Return the row in registers, for layouts with all lines in registers."""
     return registers
 
 
 def own_feature_at(step: int, lane: int) -> int:
-    """Where a feature of this lane is in its registers."""
+    """Return the index of a feature of this lane in its registers."""
     return step
 
 
 def shared_row(registers: Floats, shared: Floats) -> Floats:
-    """The row is in shared memory, before the lines if these are there too."""
+    """Return the row in shared memory, which comes before any lines there."""
     return shared
 
 
 def shared_feature_at(step: int, lane: int) -> int:
-    """Where a feature of this lane is in shared memory. Masked, so that the compiler knows that it is not negative."""
+    """Return the index of a feature of this lane in shared memory.
+
+    The index is masked so that the compiler knows that it is not negative.
+    """
     return (step * LANES + lane) & FEATURES
 
 
 def shared_words(shared: Floats, stored: Floats) -> Floats:
-    """Lines that are in no register are in shared memory."""
+    """Return shared memory as the place of lines that are not in registers."""
     return shared
 
 
 def stored_words(shared: Floats, stored: Floats) -> Floats:
-    """Lines that are in no register stay where they are stored."""
+    """Return device memory, where lines are stored, as the place of lines that are not in registers."""
     return stored
 
 
 def word_at(line: int, step: int, lane: int) -> int:
-    """Where a number of this lane is in memory, shared or not."""
+    """Return the index in memory (shared or not) of a number of this lane."""
     return line * (WIDTH * LANES) - FIRST_WORD + shared_feature_at(step, lane)
 
 
 def begin(stored: Floats, lane: int, start: np.float32) -> None:
-    """Nothing has been learnt: weights are 0, and variances what they start at."""
+    """Initialise the stored lines: weights to 0, and variances to their initial value."""
     for index in range(LINES * WIDTH):
         stored[index * LANES + lane] = np.float32(0.0) if index < HEADS * WIDTH else start
 
 
 def fetch(stored: Floats, lane: int, held: Floats, words: Floats) -> None:
-    """The stored lines, to where they are used."""
+    """Copy the stored lines to where they are used."""
     for index in range(HELD_LINES * WIDTH):
         held[index] = stored[index * LANES + lane]
     for index in range(COPIED_LINES * WIDTH):
@@ -85,7 +88,7 @@ def fetch(stored: Floats, lane: int, held: Floats, words: Floats) -> None:
 
 
 def store(held: Floats, words: Floats, lane: int, stored: Floats) -> None:
-    """The lines, to where they are stored."""
+    """Copy the lines back to where they are stored."""
     for index in range(HELD_LINES * WIDTH):
         stored[index * LANES + lane] = held[index]
     for index in range(COPIED_LINES * WIDTH):
@@ -96,7 +99,7 @@ def store(held: Floats, words: Floats, lane: int, stored: Floats) -> None:
 
 
 def sum_lines(held: Floats, words: Floats, x: Floats, lane: int, sums: Floats) -> None:
-    """Sum this lane's part of every score, w.x, and of every variance of one, S.x^2."""
+    """Compute this lane's part of every score, w.x, and of every variance of a score, S.x^2."""
     for line in range(SUMS):
         sums[line] = np.float32(0.0)
     for step in range(WIDTH if HELD_SUMS > 0 else 0):
@@ -117,14 +120,14 @@ def sum_lines(held: Floats, words: Floats, x: Floats, lane: int, sums: Floats) -
 
 
 def absorb_weights(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
-    """The step of a first-order rule, whose weights may be partly in registers."""
+    """Take the step of a first-order rule, whose weights may be partly in registers."""
     absorb_held(held, x, steps, lane)
     absorb_words(words, x, steps, lane)
     return np.float32(0.0)
 
 
 def absorb_held(held: Floats, x: Floats, steps: Floats, lane: int) -> None:
-    """Move the heads in registers, most by 0: a register is added to in less time than a branch takes."""
+    """Move the heads in registers, also those with step 0: an addition costs less than a branch."""
     for head in range(HELD_LINES):
         move = steps[head]
         for step in range(WIDTH):
@@ -132,7 +135,10 @@ def absorb_held(held: Floats, x: Floats, steps: Floats, lane: int) -> None:
 
 
 def absorb_words(words: Floats, x: Floats, steps: Floats, lane: int) -> None:
-    """Move those of the others that move. All is read before anything is written: the compiler does not know that row and weights differ."""
+    """Move those heads in memory whose step is not 0.
+
+    Everything is read before anything is written, as the compiler does not know that row and weights do not overlap.
+    """
     moved = cuda.local.array(UNROLLED, np.float32)
     for head in range(HELD_LINES, HEADS):
         move = steps[head]
@@ -154,7 +160,7 @@ def fold_scale(held: Floats, words: Floats, lane: int, scale: np.float32) -> Non
 
 
 def squares(held: Floats, words: Floats, lane: int) -> float:
-    """The sum of the squares of this lane's weights."""
+    """Return the sum of the squares of this lane's weights."""
     total = 0.0
     for index in range(HELD_LINES * WIDTH):
         total += float(held[index]) * float(held[index])
@@ -166,11 +172,14 @@ def squares(held: Floats, words: Floats, lane: int) -> float:
 
 
 # --- steps of weights and variances ----------------------------------------------------------------------------------
-# All lines are in registers, or none. Each function gives by how much the squares of this lane's weights grew, for the ball.
+# All lines are in registers, or none. Each function returns the growth of this lane's squared weights, for the ball.
 
 
 def absorb_held_variances(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
-    """Move the heads in registers that have something to learn: a step is a division for every weight, and worth a branch."""
+    """Move the heads in registers that have a step; each weight needs a division, so a branch pays off.
+
+    Return the growth of the squared length of this lane's weights.
+    """
     grown = np.float32(0.0)
     for head in range(HEADS):
         move, amount = steps[head], steps[HEADS + head * OWN]
@@ -187,7 +196,10 @@ def absorb_held_variances(held: Floats, words: Floats, x: Floats, steps: Floats,
 
 
 def absorb_word_variances(held: Floats, words: Floats, x: Floats, steps: Floats, lane: int) -> np.float32:
-    """The same of lines in memory. All is read before anything is written, as above."""
+    """Move the heads in memory that have a step, and their variances; read everything before writing.
+
+    Return the growth of the squared length of this lane's weights.
+    """
     weights = cuda.local.array(UNROLLED, np.float32)
     variances = cuda.local.array(UNROLLED, np.float32)
     grown = np.float32(0.0)
@@ -213,26 +225,32 @@ def absorb_word_variances(held: Floats, words: Floats, x: Floats, steps: Floats,
 
 
 def residual_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
-    """The weight and its variance after a step of the weights themselves."""
+    """Return a weight and its variance after a step of the residual form, which moves the weights."""
     along = variance * value
     return weight + move * along, variance * shrinking(amount * along * value)
 
 
 def sums_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
-    """The same after a step of the sums."""
+    """Return a weight and its variance after a step of the sums form."""
     along = variance * value
     kept = shrinking(amount * along * value)
     return (weight + move * along) * kept, variance * kept
 
 
 def shrinking(evidence: Any) -> Any:
-    """1 / (1 + evidence), to two units in the last place: an exact division has a branch, at which its neighbours cannot overtake it."""
+    """Return 1 / (1 + evidence), to two units in the last place.
+
+    An exact division has a branch, across which instructions cannot be reordered.
+    """
     return cuda.libdevice.fast_fdividef(ONE, ONE + evidence)
 
 
 def root_step(weight: Any, variance: Any, value: Any, move: Any, amount: Any) -> tuple[Any, Any]:
-    """The same after a step of AdaGrad, in 64 bits: its variances start out of all proportion, and evidence times them is out of range."""
-    old, x = np.float64(variance), np.float64(value)  # of which Numba's `float` would make nothing
+    """Return a weight and its variance after an AdaGrad step, computed in 64 bits.
+
+    Its variances start so large that their product with the evidence is out of the range of 32 bits.
+    """
+    old, x = np.float64(variance), np.float64(value)  # Numba's `float` would not convert it
     new = shrink_variance(old, np.float64(amount), x)
     after = step_weight(np.float64(weight), old, new, np.float64(move) * x, 0, 1)
     return np.float32(after), np.float32(new)

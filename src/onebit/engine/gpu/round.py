@@ -1,7 +1,8 @@
-"""A round of a replicate: what one lane does for all of its lanes (decide and learn, in the rule's own functions), and what lanes exchange.
+"""One round of a replicate: what its first lane does for all, and the exchange of sums between lanes.
 
-They exchange partial sums, until each lane has the whole of some, and one number, until all have its sum. The names in capitals and `cuda` are
-bound when a kernel is built, and so are `decide` and `learn`.
+The first lane decides and learns, by the rule's own functions. The lanes exchange partial sums until each has some of
+the whole sums, and single numbers until all have their sum. The names in capitals and `cuda` are bound when a kernel
+is built, and so are `decide` and `learn`.
 """
 
 from __future__ import annotations
@@ -19,20 +20,20 @@ from onebit.engine.stream import DECIDE, LEARN, LONGEST_STEP_32, bearable
 from onebit.spaces.space import LARGEST, SMALLEST
 
 cuda: Any = None
-SUMS = SLOTS = 0  # numbers that are summed over all lanes, and those of which one lane ends with the whole
+SUMS = SLOTS = 0  # numbers summed over all lanes; those whose whole sum one lane ends with
 ALL = 0xFFFFFFFF  # lanes of a warp: every one takes part in every exchange
-HEADS = SCORES = 0  # weight vectors, and numbers that a rule reads of a row: with variances twice as many
-REVEALED = KEEPS_NORM = False  # whether the class is revealed to the rule, and it asks for ||W||^2
-SCALED = True  # whether weights are kept up to a factor that the rule's steps shrink
+HEADS = SCORES = 0  # weight vectors; numbers that a rule reads for a row: twice as many with variances
+REVEALED = KEEPS_NORM = False  # whether the class is revealed to the rule; whether it needs ||W||^2
+SCALED = True  # whether weights have a scale, by which the rule's steps shrink them
 LATE = False  # whether feedback may come late or never
 LANES = 0  # of a replicate
-WEIGHS = False  # whether the rule has a part that lanes do together: the classes of a lane are as many apart as there are lanes
-weigh: Any = None  # that part
+WEIGHS = False  # whether the lanes share part of the rule's work: a lane has every LANES-th class
+weigh: Any = None  # the function for that work
 
-# What the lanes of a replicate tell each other: the factor of the weights, what it was when it had to be multiplied into them, what is to
-# be done beside the step, whether the replicate stands still, and with a ball the squared length of the weights before the factor.
+# Orders, shared by the lanes of a replicate: the scale of the weights and its inverse, the scale to multiply into the weights,
+# what to do beside the step, whether the replicate has stopped, and with a ball the squared length of the weights before scaling.
 SCALE, INVERSE, FOLDED, WISH, REFUSED, LENGTH = 0, 1, 2, 3, 4, 5
-# Wishes: that what was folded be multiplied into the weights, that their squares be summed afresh, or both.
+# Values of WISH: multiply FOLDED into the weights, sum their squares afresh, or both.
 NOTHING, FOLD, SUM, BOTH = 0.0, 1.0, 2.0, 3.0
 ORDERS = 6
 
@@ -40,16 +41,16 @@ ORDERS = 6
 PLAYED, GREEDY, PROPENSITY, NOTE, SECOND_NOTE = 0, 1, 2, 3, 4
 KEPT = 5
 
-# A position of a course is its label above and its row below. An event is its round above, what is done with it below, and between
-# them the place where its choice waits.
+# A position of a course has the label in its high bits and the row in its low bits. An event has the round in its high bits,
+# what is done with it in its low bits, and the slot of its choice between them.
 ROW, LABEL = 0xFFFFFFFF, 32
 ROUND, WAITING, PLACE, WHAT = 32, 2, 0x3FFFFFFF, 3
 
-MOST_RANKED = 16  # classes that are sorted in registers, with no branch that depends on a key
+MOST_RANKED = 16  # most classes that are sorted in registers, without branches on keys
 
 
 def load_state(orders: Vector, scale: Vector, count: NDArray[np.int32]) -> None:
-    """Those with which a replicate goes on."""
+    """Load the state with which a replicate continues."""
     orders[SCALE] = scale[0]
     orders[INVERSE] = 1.0 / scale[0] if SCALED else 1.0
     orders[LENGTH] = scale[1]
@@ -60,7 +61,7 @@ def load_state(orders: Vector, scale: Vector, count: NDArray[np.int32]) -> None:
 def store_state(
     orders: Vector, played_wrong: int, greedy_wrong: int, mark: int, scale: Vector, count: NDArray[np.int32]
 ) -> None:
-    """What a replicate goes on with, when it does."""
+    """Store the state with which a replicate continues later."""
     scale[0], scale[1] = orders[SCALE], orders[LENGTH]
     count[0], count[1], count[2] = played_wrong, greedy_wrong, mark
     count[3] = 0 if orders[REFUSED] == 0.0 else 1
@@ -79,14 +80,14 @@ def weigh_together(  # noqa: PLR0917 -- it is part of the kernel
     all_classes: NDArray[np.int64],
     lane: int,
 ) -> None:
-    """The part of a lane in what `decide` does class by class."""
+    """Compute this lane's part of what `decide` needs class by class."""
     if orders[REFUSED] == 0.0 and (not LATE or event & DECIDE):
         draws = Draws(key, np.uint64(event >> ROUND if LATE else position), DECIDING)
         weigh(params, RuleInput(memory, scores, sq_norm, draws, work, 0.0, all_classes, True), lane, LANES)
 
 
 def skip_weighing(params: Any, given: RuleInput, first: int, apart: int) -> None:
-    """What `decide` calls then: it has been done."""
+    """Do nothing: replaces `weigh` within `decide` where the lanes have done its work together."""
 
 
 def play_round(  # noqa: PLR0917 -- it is part of the kernel
@@ -111,9 +112,9 @@ def play_round(  # noqa: PLR0917 -- it is part of the kernel
     mark: int,
     next_mark: int,
 ) -> tuple[int, int, int, int]:
-    """Decide, learn, or both, as the round or an event asks for; give orders to all lanes, and count.
+    """Decide, learn, or both, as the round or event requires; write orders for all lanes, and count.
 
-    Return the mistakes of played and greedy labels, the marks passed, and the next mark.
+    Return the mistakes of played and greedy labels, the number of marks passed, and the next mark.
     """
     now, what, place = position, DECIDE | LEARN, 0
     if LATE:
@@ -173,10 +174,11 @@ def play_round(  # noqa: PLR0917 -- it is part of the kernel
 
 
 def gather(lane: int, sums: Floats) -> None:
-    """Exchange partial sums until this lane has the whole sums that are its own, first in `sums`.
+    """Exchange partial sums until this lane has its own whole sums, at the front of `sums`.
 
-    In each step a lane keeps one half of the sums and gives the other half to its partner, whose part of the first half it takes.
-    All are summed along the same tree, and a + b is b + a: equal weight vectors give equal scores, bit for bit.
+    In each step a lane keeps one half of the sums and gives the other half to its partner, whose part of the first
+    half it takes. All are summed along the same tree, and a + b is b + a: equal weight vectors give equal scores, bit
+    for bit.
     """
     count = SUMS
     offset = LANES // 2
@@ -193,7 +195,7 @@ def gather(lane: int, sums: Floats) -> None:
 
 
 def find_sums(lane: int, numbers: NDArray[np.int64]) -> None:
-    """Which sum each number in `sums` is after `gather`, or -1 for one that is none."""
+    """Write which sum each number in `sums` is after `gather`, or -1 if it is none."""
     for slot in range(SLOTS):
         numbers[slot] = 0
         number, exists = slot, True
@@ -210,7 +212,7 @@ def find_sums(lane: int, numbers: NDArray[np.int64]) -> None:
 
 
 def steps_before(offset: int) -> int:
-    """How many exchanges come before the one with this offset."""
+    """Return how many exchanges come before the one with this offset."""
     number, one = 0, LANES // 2
     while one > offset:
         number += 1
@@ -219,7 +221,7 @@ def steps_before(offset: int) -> int:
 
 
 def whole_sum(part: float) -> float:
-    """The sum of the parts of all lanes."""
+    """Return the sum of the parts of all lanes."""
     offset = LANES // 2
     while offset > 0:
         part += cuda.shfl_xor_sync(ALL, part, offset)
@@ -231,9 +233,10 @@ def whole_sum(part: float) -> float:
 
 
 def sort_by_rank(keys: NDArray[np.float64], labels: NDArray[np.float64], count: int) -> None:
-    """`sort_descending` for few classes: every key goes where the number of larger ones says. No branch depends on a key.
+    """Sort a few keys in descending order, as `sort_descending` does, without branches on keys.
 
-    Keys that are equal stay in order, which Shell's method promises only where nothing has to be moved.
+    Every key is moved to the position given by the number of larger ones. Equal keys stay in order, which the Shell
+    sort of `sort_descending` guarantees only where nothing has to be moved.
     """
     held = cuda.local.array(MOST_RANKED, np.float64)
     names = cuda.local.array(MOST_RANKED, np.float64)
@@ -254,7 +257,10 @@ def sort_by_rank(keys: NDArray[np.float64], labels: NDArray[np.float64], count: 
 
 
 def highest_of_few(scores: NDArray[np.float64], count: int) -> int:
-    """`highest` for few classes, in pairs and then in pairs of pairs: four comparisons one after the other where it has fifteen."""
+    """Return the index of the highest of a few scores, as `highest` does, by pairwise comparison.
+
+    This takes four comparisons in sequence instead of fifteen.
+    """
     held = cuda.local.array(MOST_RANKED, np.float64)
     labels = cuda.local.array(MOST_RANKED, np.int64)
     for index in range(MOST_RANKED):

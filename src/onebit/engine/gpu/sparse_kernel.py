@@ -1,16 +1,19 @@
-"""The loop for sparse rows as a GPU runs it: a warp has a replicate, whose weights stay in the device's memory.
+"""The GPU loop for sparse rows: a warp runs one replicate, whose weights stay in device memory.
 
-The weights of a feature lie side by side for all heads, as on a CPU, and a bias is the first feature, whose value is 1 in every row.
+The weights of a feature lie side by side for all heads, as on a CPU, and a bias is the first feature, whose value is
+1 in every row.
 
-    score    a lane has a head, and where heads are few a part of the row's values: products of 32 bits, summed in 64, as on a CPU
+    score    a lane has a head, and if heads are few also a part of the row's values: 32-bit products, summed in 64 bits, as on a CPU
     decide   the first lane alone, as in the loop for dense rows (`kernel`)
     learn    the same
-    absorb   head by head, of those that move; each lane has some of the row's values
+    absorb   head by head, for those that move; each lane has some of the row's values
 
-What takes long is to wait for memory, so all that can be asked for is asked for before the first of it is used: where the next row
-lies, the next values of this one (by each lane one of 32, which it tells the others), and then so many weights at a time.
+Most time is spent waiting for memory, so everything is requested as early as possible: the position of the next row,
+the next values of this row (each lane reads one of 32 and passes it on to the others), and then several weights at a
+time.
 
-The names in capitals and `cuda` are bound when a kernel is built. No feature is twice in a row, which is checked where rows are sent.
+The names in capitals and `cuda` are bound when a kernel is built. No feature occurs twice in a row, which is checked
+when rows are sent.
 """
 
 from __future__ import annotations
@@ -42,19 +45,19 @@ from onebit.engine.gpu.round import (
 )
 
 cuda: Any = None
-record_of: Any = None  # the parameters of one replicate, of which codes and counts are constants
+record_of: Any = None  # builds the parameters of one replicate; codes and counts are constants
 
-LANES = 32  # of a replicate: all of a warp
+LANES = 32  # lanes of a replicate: all of a warp
 GROUPS = 0  # replicates of a block
 HEADS = MEMORY = LINE = 0  # weight vectors; numbers in the rule's memory; features
 SCORE_STRIDE = WORK_STRIDE = MEMORY_STRIDE = 0  # between groups
-SPAN = PARTS = SLOTS = 0  # lanes side by side that have different heads, parts of a row, heads of a lane
-STEP_SLOTS = 0  # heads of a lane when it looks which of them move
-NUMBERS = 0xFFFFFFFFFF  # more than all rows, or all weights of a replicate, have
-# Weights that a lane has on their way at the same time when it moves them; when it sums, there are SPAN of them.
+SPAN = PARTS = SLOTS = 0  # adjacent lanes with different heads, parts of a row, heads of a lane
+STEP_SLOTS = 0  # heads of a lane when it checks which of them move
+NUMBERS = 0xFFFFFFFFFF  # mask, above the number of values in all rows and of weights in a replicate
+# Weights that a lane loads at the same time when it moves them; when it sums, these are SPAN.
 MOVED = 8
-KEEPS_NORM = LATE = False  # whether the rule asks for ||W||^2; whether events are walked, not rounds
-WEIGHS = False  # whether the rule has a part that lanes do together
+KEEPS_NORM = LATE = False  # whether the rule needs ||W||^2; whether events are walked, not rounds
+WEIGHS = False  # whether the lanes share part of the rule's work
 
 
 def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
@@ -118,7 +121,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
                 offset *= 2
             if lane < SPAN and head < HEADS:
                 scores[head] = orders[SCALE] * total
-                if total - total != 0.0:  # as for infinity and what is no number
+                if total - total != 0.0:  # true for infinity and NaN
                     orders[REFUSED] = 1.0
         cuda.syncwarp()
 
@@ -141,7 +144,7 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
             cuda.syncwarp()
         absorb_values(own, values, columns, begin, end, rule_step, orders[INVERSE], lane)
         cuda.syncwarp()
-        if KEEPS_NORM and orders[WISH] >= SUM:  # a warp has one replicate, so that all lanes are here or none
+        if KEEPS_NORM and orders[WISH] >= SUM:  # a warp has one replicate, so either all lanes come here or none
             total_square = whole_sum(squares_of(own, lane))
             if lane == 0:
                 memory[NORM] = total_square * orders[SCALE] * orders[SCALE]
@@ -155,16 +158,19 @@ def replicate(  # noqa: PLR0917 -- a kernel's arguments are flat
 
 
 def first_weight(column: int) -> np.int64:
-    """Where the weights of a feature begin. Masked, so that the compiler knows that it is not negative."""
+    """Return the index at which the weights of a feature begin.
+
+    The index is masked so that the compiler knows that it is not negative.
+    """
     return (np.int64(column) * HEADS) & NUMBERS
 
 
 def part_of_sum(
     own: Floats, values: Floats, columns: NDArray[np.int32], begin: int, end: int, head: int, lane: int
 ) -> np.float64:
-    """What this lane's part of the values adds to the score of a head. Lanes that have none sum along the first, for nobody.
+    """Return the contribution of this lane's values to the score of a head.
 
-    Beyond the end of the row there are zeros.
+    A lane without a head computes the first head's, which is not used. Beyond the end of the row there are zeros.
     """
     found = cuda.local.array(SPAN, np.float32)
     total = np.float64(0.0)
@@ -194,7 +200,10 @@ def absorb_values(
     inverse: float,
     lane: int,
 ) -> None:
-    """Move the heads that move along this lane's values of a row. All is read before anything is written, as in `lines`."""
+    """Move the heads whose step is not 0 along this lane's values of a row.
+
+    Everything is read before anything is written, as in `lines`.
+    """
     indices = cuda.local.array(MOVED, np.int64)
     moved = cuda.local.array(MOVED, np.float32)
     for slot in range(STEP_SLOTS):
@@ -217,7 +226,7 @@ def absorb_values(
 
 
 def squares_of(own: Floats, lane: int) -> np.float64:
-    """The sum of the squares of some of the weights, those of this lane."""
+    """Return the sum of the squares of this lane's weights."""
     total = np.float64(0.0)
     for index in range(lane, HEADS * LINE, LANES):
         total += np.float64(own[index] * own[index])
