@@ -90,6 +90,13 @@ def test_what_is_used_of_numbas_internals_is_said_and_no_reason_for_an_upper_bou
     assert bound == "numba>=0.63"
     used = "".join(path.read_text() for path in (ROOT / "src" / "onebit" / "engine").glob("*.py"))
     reasons = (ROOT / "docs" / "reference" / "dependencies.md").read_text()
-    for internal in ("_nrt", "entry_point", "no_cfunc_wrapper", "JITCodeLibrary", "_final_module", "get_call_type"):
+    for internal in (
+        "_nrt",
+        "create_cpython_wrapper",
+        "no_cfunc_wrapper",
+        "JITCodeLibrary",
+        "_final_module",
+        "get_call_type",
+    ):
         assert internal in used
         assert f"`{internal}`" in reasons
