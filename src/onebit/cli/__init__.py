@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 from onebit.errors import InputError, OnebitError, OnebitWarning, brief, nearest
 from onebit.version import VERSION
 
-# Each command, in the order of --help, and the module or class that has its help as docstring, `declare` and `execute`.
+# Commands in the order of --help, with the module or class that has `declare`, `execute` and the help text as its docstring.
 COMMANDS = {
     "run": "run",
     "compare": "compare",
@@ -40,8 +40,8 @@ COMMANDS = {
     "evaluate": "evaluate",
     "doctor": "doctor",
 }
-VERBOSE = ("onebit.engine", "onebit.experiments")  # the parts of which information is shown, and not only warnings
-STOPPED = 130  # what shells expect of a program that was stopped with Ctrl-C
+VERBOSE = ("onebit.engine", "onebit.experiments")  # parts whose information is shown, not only their warnings
+STOPPED = 130  # the exit code that shells expect after Ctrl-C
 
 
 class _Parser(argparse.ArgumentParser):
@@ -50,14 +50,14 @@ class _Parser(argparse.ArgumentParser):
     _is_mixing = False
 
     def __init__(self, **options: Any) -> None:
-        # An option that is added later would change what a short form means.
+        # With abbreviations, a new option could change the meaning of an existing command line.
         super().__init__(allow_abbrev=False, **options)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse the arguments; those of a command may come in any order."""
         if self._is_mixing or self._subparsers is not None:
             return super().parse_known_args(args, namespace)
-        self._is_mixing = True  # argparse's way for any order comes back here for its two halves
+        self._is_mixing = True  # parse_known_intermixed_args calls this method again, twice
         try:
             return self.parse_known_intermixed_args(args, namespace)
         finally:
@@ -102,7 +102,7 @@ def _parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # for a terminal that lacks the letters of a name
+        sys.stdout.reconfigure(errors="replace")  # for terminals that cannot show all characters
     try:
         try:
             words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
@@ -110,9 +110,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if unknown:
                 chosen.complain(f"there is no {' '.join(unknown)} here")
             chosen.command_line = shlex.join(["onebit", *words])
-            with nullcontext() if chosen.command == "serve" else _log_to_stderr():  # a service has its own form of log
+            with nullcontext() if chosen.command == "serve" else _log_to_stderr():  # the service formats its own log
                 code = int(chosen.execute(chosen) or 0)
-        except SystemExit as leaving:  # argparse's way to end after --help, --version and what it cannot read
+        except SystemExit as leaving:  # argparse exits after --help, --version and invalid arguments
             code = int(leaving.code or 0)
         sys.stdout.flush()
         return code
@@ -153,7 +153,7 @@ def _log_to_stderr() -> Iterator[None]:
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("onebit: %(message)s"))
-    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # our own sentences say what it would say
+    logging.getLogger("psycopg").addHandler(logging.NullHandler())  # our own messages say the same
     ours, verbose = logging.getLogger("onebit"), [logging.getLogger(name) for name in VERBOSE]
     levels = [logger.level for logger in verbose]
     ours.addHandler(handler)

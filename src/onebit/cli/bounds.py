@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from onebit.theory.mistakes import Bounds
 
 RUNS = 5
-BROKEN = 1  # the exit code where a theorem that is proved was not kept: a fault in the learner, or in the theory
+BROKEN = 1  # exit code if a proven bound was violated: a bug in the learner, or an error in the theory
 
 CAPTION = "in expectation: held against the mean over runs and its 95 % interval, otherwise against every run; = within twice that interval"
 

@@ -26,7 +26,7 @@ from onebit.experiments.pages import error_table
 from onebit.experiments.statistics import describe_speed
 from onebit.rules import chosen_rules, is_rule
 
-ROOMY = ("greedy, %", "greedy reward", "rounds/s")  # columns for which a narrow terminal has no room
+ROOMY = ("greedy, %", "greedy reward", "rounds/s")  # columns omitted on a narrow terminal
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def execute(chosen: argparse.Namespace) -> int:
     folder = result_folder(chosen, *chosen.data)
     count = len(usual_entries() if learners is None else learners)
     total = sum(stream.rounds for stream in streams) * chosen.runs * count
-    # Whoever compares all learners wants the best; that some fail on the data is a result.
+    # If all learners are compared, that some fail on the data is a result and not an error.
     unnamed = chosen_rules().keys() - {rule.name for rule in chosen.own_rules} if learners is None else ()
     run = partial(compare, streams, learners)
     return run_experiment(chosen, folder, (f"{count} learners", total), run, show, True, unnamed)

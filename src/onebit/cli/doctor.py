@@ -36,7 +36,9 @@ def execute(chosen: argparse.Namespace) -> None:
     """Examine the machine and print the report."""
     report = examine()
     if chosen.json:
-        print(json.dumps(report, indent=2, ensure_ascii=False))  # without the imports of `terminal`: one may be broken
+        print(
+            json.dumps(report, indent=2, ensure_ascii=False)
+        )  # does not import `terminal`, whose dependencies may be broken
         return
     for name, lines in _lines(report).items():
         for number, line in enumerate(lines):

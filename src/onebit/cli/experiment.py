@@ -22,7 +22,7 @@ from onebit.experiments.runner import FailedRunsWarning, group_failures
 from onebit.experiments.trials.cost import Cost, format_count
 from onebit.experiments.trials.records import Record
 
-RESULTS = "onebit-results"  # the folder for results where none is named
+RESULTS = "onebit-results"  # default folder for results
 
 
 class Experiment(Protocol):

@@ -34,8 +34,8 @@ from onebit.experiments.trials import Progress
 
 FORMATS = ("ndjson", "parquet", "vw")
 STDOUT = "-"
-ROWS_AT_ONCE = 1000  # rows between two reports of progress
-POLLING_S = 0.5  # between two looks for new rows
+ROWS_AT_ONCE = 1000  # rows between two progress reports
+POLLING_S = 0.5  # between two checks for new rows
 Row = TypeVar("Row")
 
 
@@ -81,7 +81,7 @@ def execute(chosen: argparse.Namespace) -> None:
             nullcontext(sys.stdout.buffer) if to_stdout else open_atomically(Path(chosen.out)) as file,
         ):
             written = write(file, chosen.format, rows, task)
-    messages = sys.stderr if to_stdout else sys.stdout  # where the rows are not
+    messages = sys.stderr if to_stdout else sys.stdout  # the stream without rows
     if chosen.json:
         about = {
             "task": task.name,
@@ -106,11 +106,11 @@ def execute(chosen: argparse.Namespace) -> None:
 def follow(chosen: argparse.Namespace) -> None:
     """Write existing rows and then new ones, until Ctrl-C."""
     position, out, stopped = chosen.after or 0, sys.stdout.buffer, threading.Event()
-    # Ctrl-C ends it between two lines, so that the position printed below is that of the last one.
+    # Ctrl-C stops between two lines, so that the position printed below is that of the last line.
     before = signal.signal(signal.SIGINT, lambda number, frame: stopped.set())
     try:
         while not stopped.is_set():
-            # Opened anew each time, since the folder may be replaced by another.
+            # Open the log anew each time, since the folder may have been replaced.
             with open_task_log(chosen) as (log, task):
                 from onebit.service.maintenance.export import ndjson_at
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from onebit.service.maintenance.log_reader import LogReader
     from onebit.service.task import TaskInfo
 
-# The options of a log in a file that name a column.
+# Options that name a column of a log in a file.
 COLUMNS = {
     "text": "the column of a text, in place of --x",
     "action": "the column of what was shown (default action, or label)",
@@ -41,7 +41,7 @@ COLUMNS = {
     "propensity": "the column of the probability with which it was shown (default propensity, or pscore)",
     "id": "the column of the ids (default id, or the number of the row)",
 }
-READING = ("x", *COLUMNS, "classes", "costs", "complete")  # the options that are keywords of `read_log`
+READING = ("x", *COLUMNS, "classes", "costs", "complete")  # options that are keyword arguments of `read_log`
 
 
 @dataclass(frozen=True)

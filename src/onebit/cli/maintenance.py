@@ -10,7 +10,7 @@ from onebit.cli.options import add_rule_option, earlier_time
 from onebit.cli.serve import add_setting, needing_extra, setting
 from onebit.cli.terminal import print_json
 
-FAULTS = 1  # the exit code of `onebit check`
+FAULTS = 1  # exit code of `onebit check` if there are faults
 
 
 class Check:
@@ -176,7 +176,7 @@ def _add_stopped_log(command: argparse.ArgumentParser) -> None:
 
 
 def _folder(text: str) -> Path:
-    if not text:  # a variable of the shell that was not set
+    if not text:  # probably an unset shell variable
         raise argparse.ArgumentTypeError("the name is empty, but must be that of a folder")
     return Path(text)
 

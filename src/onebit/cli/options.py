@@ -21,7 +21,7 @@ from onebit.errors import InputError, OnebitError, brief
 from onebit.experiments.grid import parse_value
 from onebit.rules import DEFAULT, add_rule
 
-# The options that are keywords of `onebit.stream`; those of columns and classes are for files.
+# Options that are keyword arguments of `onebit.stream`; those for columns and classes apply to files.
 STREAM_OPTIONS = ("rounds", "order", "prepare", "noise", "drift", "delay", "missing", "same_rows")
 FILE_OPTIONS = ("label", "text", "categorical", "numeric", "drop", "ngrams", "classes")
 
@@ -32,7 +32,7 @@ COLUMN_LISTS = {
     "numeric": "numeric columns that look like ids, and dates (as days)",
     "drop": "columns to leave out; dates and ids are by default",
 }
-SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}  # of the units of a span
+SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}  # seconds per unit of a time span
 
 
 def add_rule_option(command: argparse._ActionsContainer) -> None:
@@ -51,7 +51,7 @@ def add_rule_option(command: argparse._ActionsContainer) -> None:
 def _own_rule(text: str) -> Rule:
     try:
         return add_rule(text)
-    except OnebitError as error:  # which argparse would take for a complaint of its own
+    except OnebitError as error:  # argparse would replace its message
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
@@ -177,7 +177,7 @@ def whole(text: str) -> int:
         number = int(text.replace("_", "").replace(",", ""))
     except ValueError:
         try:
-            exact = float(text)  # 1e5
+            exact = float(text)  # such as 1e5
         except ValueError:
             exact = math.nan
         if not exact.is_integer():
@@ -230,7 +230,7 @@ def _parse_time(text: str, sign: int, zone: tzinfo | None) -> float:
         else:
             moment = datetime.fromisoformat(text)
             when = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
-        datetime.fromtimestamp(when)  # which fails for what no calendar has
+        datetime.fromtimestamp(when)  # fails for dates outside the calendar
     except (ValueError, OverflowError, OSError):
         raise argparse.ArgumentTypeError(
             f"{text!r} is not a time: give one such as 2026-01-01, or a span such as 12h, 90d or 8w"

@@ -32,7 +32,7 @@ def execute(chosen: argparse.Namespace) -> None:
     from onebit.offpolicy import train
 
     if chosen.out and not Path(chosen.out).parent.is_dir():
-        raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # before hours of training
+        raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # checked before hours of training
     with open_log(chosen) as log:
         retired = [] if log.task is None else log.task.retired
         if log.task is not None:
@@ -41,7 +41,7 @@ def execute(chosen: argparse.Namespace) -> None:
             require_candidate_support(log.learner, retired, "learner")
         with progress_bar(f"{chosen.learner} on {log.name}", log.count, chosen.quiet) as progress:
             learnt = train(log.learner, log.rounds, progress)
-    for name in retired:  # only now: they were played before, and learnt
+    for name in retired:  # only now, since the log has rounds in which they were played
         log.learner.remove_class(name)
     if chosen.out:
         log.learner.save(chosen.out)

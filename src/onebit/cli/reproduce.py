@@ -36,7 +36,7 @@ from onebit.papers import paper_named, paper_names
 from onebit.papers.reproduce import reproduce
 from onebit.papers.verdicts import HOW_JUDGED, Reproduction, verdict_table
 
-UNMEASURED = 3  # the exit code where some cells could not be measured
+UNMEASURED = 3  # exit code if some cells could not be measured
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -68,7 +68,7 @@ def execute(chosen: argparse.Namespace) -> int:
     """Reproduce the papers, print the verdicts and write the pages."""
     names = paper_names() if "all" in chosen.papers else list(dict.fromkeys(chosen.papers))
     for name in dict.fromkeys([*names, *(given for given in chosen.papers if given != "all")]):
-        paper_named(name).chosen(chosen.item)  # a wrong name is found before anything runs
+        paper_named(name).chosen(chosen.item)  # report a wrong name before anything runs
     options = [*(["--quick"] if chosen.quick else []), *(word for item in chosen.item for word in ("--item", item))]
     results: list[Reproduction] = []
 
@@ -107,7 +107,7 @@ def execute(chosen: argparse.Namespace) -> int:
         results.append(result)
     show_results()
     if chosen.markdown:
-        command = shlex.join(["onebit", "reproduce", *chosen.papers, *options])  # and not where
+        command = shlex.join(["onebit", "reproduce", *chosen.papers, *options])  # without --on and --out
         write_markdown(results, Path(chosen.markdown), command)
     return max(map(report_failures, results)) or max(map(report_unmeasured, results))
 

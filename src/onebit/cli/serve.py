@@ -34,7 +34,7 @@ class Option(NamedTuple):
     read: Callable[[str], Any]
     metavar: str
     help: str
-    is_list: bool = False  # it may be repeated, and has commas in the environment
+    is_list: bool = False  # may be repeated; comma-separated in the environment
 
 
 def seconds(text: str) -> float:
@@ -171,7 +171,7 @@ def needing_extra() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name == "fcntl":  # Python has it where the system locks files so
+        if error.name == "fcntl":  # this module exists only on systems with such file locks
             raise InputError("the service runs on Linux and macOS only: it needs their file locks") from None
         raise MissingExtraError(
             f"the service needs {error.name}, which is not installed: {install_command('serve')}"

@@ -16,8 +16,8 @@ from onebit.experiments.trials.cost import format_duration, format_quantity
 if TYPE_CHECKING:
     from rich.console import Console
 
-LINE_S = 60.0  # between two lines of progress where there is no terminal
-WIDTH = 100  # where the output is no terminal
+LINE_S = 60.0  # between two progress lines if there is no terminal
+WIDTH = 100  # columns if the output is not a terminal
 TONES = {"good": "green", "bad": "red", "plain": "dim"}
 
 
@@ -30,7 +30,7 @@ def open_console() -> Console:
     """Return the console for tables: as wide as the terminal, or `WIDTH` if there is none."""
     from rich.console import Console
 
-    console = Console(emoji=False)  # without it, fourier:100:2 would show a picture
+    console = Console(emoji=False)  # emoji codes would change texts such as fourier:100:2
     return console if console.is_terminal else Console(width=WIDTH, emoji=False)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from onebit.service.service import Service
 
 LOG = logging.getLogger("onebit.service")
-WRITING_S = 0.1  # until it is looked again whether a snapshot is written
+WRITING_S = 0.1  # between checks whether a snapshot is written
 TAIL_S = 0.01
 
 
@@ -52,11 +52,11 @@ class Admin:
     def __init__(self, service: Service, next_task: int, last_change: int) -> None:
         self._service = service
         self._next_task = next_task
-        self._last_heard_task = 0  # the highest number of a task of other nodes
-        self._last_change = last_change  # the seq of the last change that holds here
-        self._changing = asyncio.Lock()  # changes hold one after the other, those of other nodes too
+        self._last_heard_task = 0  # highest number of a task created by another node
+        self._last_change = last_change  # seq of the last change applied here
+        self._changing = asyncio.Lock()  # changes are applied one at a time, also those of other nodes
         self._hearing: set[asyncio.Task[None]] = set()
-        self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, and by which token
+        self._creating: dict[str, str | None] = {}  # tasks that are not on disk yet, with the token that requested them
         self.trainers = Trainers(service, self)
 
     # --- what other nodes change -------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ class Admin:
     async def _take_created(self, seq: int, info: TaskInfo) -> None:
         """Start serving a task that another node has created."""
         await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)
-        while self._service.commits.last < seq:  # who asks for it may have heard of it before the tail of the log has
+        while self._service.commits.last < seq:  # a request may learn of the task before the tail of the log does
             if self._service.store.failing is not None:
                 raise LogError(self._service.store.failing)
             await asyncio.sleep(TAIL_S)
@@ -180,7 +180,7 @@ class Admin:
         await in_thread(check_new, info, self._service.settings.max_task_memory)
         with blame_field("parameters"):
             learner = await in_thread(self._service.compiler.learner, info.detail, info.classes, info.inputs)
-        replicas = await in_thread(Replicas, learner, 1)  # a copy, which may be large
+        replicas = await in_thread(Replicas, learner, 1)  # copies the learner, which may be large
         info.number, self._next_task = self._next_task, self._next_task + 1
         snapshots = self._service.store.snapshots(info.number, self._service.settings.keep_snapshots)
         follower = LogFollower(info.expected, replicas, Statistics(len(info.classes)), 0, snapshots)
@@ -191,7 +191,7 @@ class Admin:
         except BaseException:
             if (
                 self._service.learner_thread.followers.get(info.number) is follower
-            ):  # else the number is another node's task
+            ):  # otherwise the number belongs to another node's task
                 del self._service.learner_thread.followers[info.number]
             raise
         self._service.served[new.name] = served
@@ -227,7 +227,7 @@ class Admin:
         one = self._service.damaged.pop(name, None)
         if one is None:
             raise NotFoundError(f"there is no task {name!r} any more")
-        self._creating[name] = None  # it is not free before this is on disk
+        self._creating[name] = None  # the name stays taken until the change is on disk
         try:
             async with self.writing() as known:
                 change = ChangeRow(0, one.number, self._service.clock.now(), "deleted", "{}", token)
@@ -265,7 +265,7 @@ class Admin:
         follower = served.follower
         if found.rows:
             await self._service.progress.until(lambda: served.has_followed(found.seq))
-            while follower.writing:  # what it writes may be from before
+            while follower.writing:  # the snapshot being written may predate the change
                 await asyncio.sleep(WRITING_S)
             await asyncio.to_thread(follower.snapshots.remove_before, found.seq)
             await self._service.progress.until(lambda: follower.revised_from is None or follower.failing is not None)
@@ -346,7 +346,7 @@ class Admin:
 
     async def erase(self) -> None:
         """Erase remains of forgotten decisions that a node could not erase before it ended."""
-        with contextlib.suppress(OnebitError):  # the log cannot be written now: the next leader tries again
+        with contextlib.suppress(OnebitError):  # if the log cannot be written now, the next leader tries again
             await self.run(lambda appender: appender.erase())
 
     async def sweep_from_here(self, served: ServedTask) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from onebit.errors import OnebitError, nearest, truncate
 
 MOST_IN_SENTENCE = 600  # characters
-KEPT = 150  # at either end of a longer one
+KEPT = 150  # characters kept at each end of a longer message
 
 UNKNOWN = "nobody knows whether this was done: send it again, with the same id"
 
@@ -21,10 +21,11 @@ class RequestError(OnebitError):
 
     status = 400
     code = "bad_request"
-    retry_after_s: int | None = None  # when the same request may be sent again
+    retry_after_s: int | None = None  # after how long the same request may be sent again
 
     def __init__(self, message: str, field: str | None = None) -> None:
-        # What was sent is in the sentence, and may be of any size. Its beginning says where, and its end what would be right.
+        # A message quotes the request, which may be large. Its beginning says where the error is, and its end what
+        # would be right.
         long = len(message) > MOST_IN_SENTENCE
         self.message = f"{message[:KEPT]} ... {message[-KEPT:]}" if long else message
         self.field = None if field is None else truncate(field)
@@ -139,4 +140,4 @@ class ReadinessWarning(NamedTuple):
     task: str | None = None
 
 
-WarningSource = Callable[[], Iterable[ReadinessWarning]]  # what a part of the service has to warn of now
+WarningSource = Callable[[], Iterable[ReadinessWarning]]  # the current warnings of one part of the service

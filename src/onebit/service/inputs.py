@@ -21,7 +21,7 @@ from onebit.service.errors import InvalidError, TooLargeError
 
 Kind = Literal["numbers", "dict", "text"]
 X = list[float] | dict[str, float] | str
-LONGEST = 50  # bytes of a name or a word, on average over those that an x may have
+LONGEST = 50  # bytes of a name or a word, averaged over the most that an x may have
 _STORED = np.dtype("<f8")
 _DOUBLE = np.dtype(np.float64)
 _CLASS = np.dtype("<u4")
@@ -86,7 +86,7 @@ class Inputs:
             kept = x.encode()
             if most is not None:
                 _refuse_bytes(kept, field, most)
-                # A word has a letter, and something between it and the next. They are counted as a learner reads them.
+                # A word takes at least two bytes, with its separator. Words are counted as a learner splits them.
                 words = WORD.finditer(x.lower()) if len(kept) > 2 * most else iter(())
                 if next(itertools.islice(words, most, None), None) is not None:
                     raise TooLargeError(f"{field} has more than {most:,} words, the most that a text may have", field)

@@ -13,8 +13,8 @@ from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 from onebit.contract.validation import ClassName
 
 Mode = Literal["learn", "shadow", "log-only"]
-Silence = Literal["nothing", "wrong", "right"]  # what no feedback until the deadline means
-Source = Literal["caller", "silence"]  # where feedback came from
+Silence = Literal["nothing", "wrong", "right"]  # what it means if there is no feedback until the deadline
+Source = Literal["caller", "silence"]  # the source of feedback
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Value:
         fields = {
             name: body[name] for name, one in cls.__dataclass_fields__.items() if name in body or one.default is MISSING
         }
-        kind: Any = cls  # mypy takes no frozen dataclass for something hashable
+        kind: Any = cls  # mypy does not accept a frozen dataclass as hashable
         return cls(**{**fields, **{name: read(fields[name]) for name, read in _inner_readers(kind).items()}})
 
 
@@ -42,7 +42,7 @@ def _inner_reader(hint: Any) -> Callable[[Any], Any] | None:
     kinds = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, Value)]
     many = get_origin(hint) if get_origin(hint) in (list, tuple) else None
     if not kinds:
-        return tuple if many is tuple else None  # JSON has lists alone
+        return tuple if many is tuple else None  # JSON has lists only
     read = kinds[0].read
     if many is not None:
         return lambda body: many(read(one) for one in body)
@@ -337,7 +337,7 @@ class Stats(Value):
     silences: int
     refused: int
     window: Window
-    rates: Rates = field(repr=False)  # as all that is long, so that `print` shows a line
+    rates: Rates = field(repr=False)  # long fields are hidden, so that `print` shows one line
     delays: Delays = field(repr=False)
     classes: list[ClassStats] = field(repr=False)
     exploration: Exploration

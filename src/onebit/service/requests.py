@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler,
 from onebit.rules import DEFAULT
 from onebit.service.replies import Mode, Silence
 
-STORABLE = r"^[^\x00]*$"  # a pattern: PostgreSQL holds no NUL; half a character is no text in JSON
+STORABLE = r"^[^\x00]*$"  # PostgreSQL cannot store NUL; lone surrogates are not valid in JSON
 ClassName = (
     Annotated[str, Field(min_length=1, max_length=200, pattern=STORABLE)] | Annotated[int, Field(ge=-(2**53), le=2**53)]
 )
@@ -27,8 +27,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**53)]
 MAX_CLASSES = 10_000
 MAX_FEATURES = 1_000_000
 Candidates = Annotated[list[ClassName], Field(min_length=1, max_length=MAX_CLASSES, fail_fast=True)]
-MAX_FORGET_IDS = 10_000  # that are forgotten at once
-FEW = 100  # values whose faults may all be told
+MAX_FORGET_IDS = 10_000  # in one request
+FEW = 100  # values up to which all errors are reported
 
 
 def _first_fault(names: Any, check: ValidatorFunctionWrapHandler) -> Any:

@@ -46,10 +46,10 @@ from onebit.service.store.reader import NO_END
 from onebit.service.task_views import TaskViews
 
 LOG = logging.getLogger("onebit.service")
-FAILED_SNAPSHOTS = 3  # in a row, of which it warns
+FAILED_SNAPSHOTS = 3  # failures in a row before a warning
 MOST_PROBABILITIES = 10**6  # in one reply
-MOST_BYTES = 16 * 2**20  # of the reply, about
-NUMBER_BYTES = 22  # of a probability in JSON, with what is around it and without the name of its class
+MOST_BYTES = 16 * 2**20  # approximate size of a reply
+NUMBER_BYTES = 22  # of a probability in JSON with its punctuation, without the name of its class
 T = TypeVar("T")
 
 
@@ -62,12 +62,12 @@ class Service(TaskViews):
         super().__init__(LogHealth(self.store))
         for one in settings.rule:
             add_rule(one)
-        # In another process, which takes longer, and holds nobody up.
+        # Compiling in another process takes longer but blocks nobody.
         self.compiler = Compiler(compiles_apart, settings.rule)
         self.warning_sources: list[WarningSource] = [
             self._task_warnings,
             self._clock_warnings,
-        ]  # whoever has something to warn of adds itself
+        ]  # other parts append their own sources
         self.heavy_work = HeavyWork()
         self._stopping = False
         self._sweeper: asyncio.Task[None] | None = None
@@ -108,7 +108,7 @@ class Service(TaskViews):
 
         def deliver(work: Callable[[], None]) -> None:
             """Run work on the event loop; called on the writer thread."""
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and with it all who waited
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and so have all waiting callers
                 loop.call_soon_threadsafe(work)
 
         self.commits = GroupCommit(appender, deliver)
@@ -125,7 +125,7 @@ class Service(TaskViews):
     async def stop(self) -> None:
         """Write and learn what is pending, save a snapshot of every task, and release the log."""
         self._stopping = True
-        self.admin.trainers.stop()  # before what it waits for ends, which it would take for a failure
+        self.admin.trainers.stop()  # first, since training would take the end of other parts for a failure
         await asyncio.to_thread(self.compiler.stop)
         self.progress.stop()
         if self._sweeper is not None:
@@ -173,7 +173,7 @@ class Service(TaskViews):
 
         async def attempt() -> T:
             attempted = asyncio.ensure_future(work())
-            # Where it fails and nobody waits any more, nobody need be warned.
+            # Retrieve the exception, so that asyncio does not warn if nobody waits any more.
             attempted.add_done_callback(lambda done: done.cancelled() or done.exception())
             return await asyncio.shield(attempted)
 

@@ -32,8 +32,8 @@ from onebit.service.store.rows import Expected
 from onebit.spaces.choose import ROWS
 from onebit.version import VERSION, is_version
 
-MAX_WEIGHTS = 2**26  # heads (classes, or pairs of them) times columns
-OPTIONS = ("bias", "dtype", "kernel", "max_support")  # of a learner, beside the parameters of its rule
+MAX_WEIGHTS = 2**26  # heads (one per class or pair of classes) times columns
+OPTIONS = ("bias", "dtype", "kernel", "max_support")  # options of a learner besides the parameters of its rule
 
 
 @dataclass
@@ -55,16 +55,16 @@ class TaskInfo:
     display: dict[str, Any] | None
     items: str | None
     revise_within: float | None = None
-    sure: float | None = None  # the confidence from which its decisions are sure, unless a request says another
-    risk: float | None = None  # or the share of the sure ones that may be wrong
-    retired: list[ClassName] = field(default_factory=list)  # of the classes, never played again
+    sure: float | None = None  # confidence from which decisions are sure, unless a request sets its own
+    risk: float | None = None  # or the share of sure decisions that may be wrong
+    retired: list[ClassName] = field(default_factory=list)  # classes that are never played again
     deleted: float | None = None
     generation: int = 1
-    training: dict[str, Any] | None = None  # the learner that is to take over, as its change will say it, and `starts`
-    forgotten_at: int = 0  # the seq of the last change by which decisions were forgotten; 0 where none were
-    base: int = 0  # the position up to which what was learnt is kept without its rows; 0 where all of it has them
-    silence_since: int = 0  # the seq from which the deadline and its meaning hold
-    last_change: int = 0  # the seq of the last change that is in here
+    training: dict[str, Any] | None = None  # detail of the learner that is to take over, and `starts`
+    forgotten_at: int = 0  # seq of the last change that forgot decisions; 0 if none did
+    base: int = 0  # position up to which learnt state is kept without its rows; 0 if all rows exist
+    silence_since: int = 0  # seq from which the deadline and the meaning of silence apply
+    last_change: int = 0  # seq of the last change applied
     inputs: Inputs = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class TaskInfo:
             if detail.get("forgotten") is not None:
                 self.forgotten_at, self.base = seq, detail["forgotten"]["base"] or self.base
             self.revise_within = detail.get("revise_within", self.revise_within)
-            if "sure" in detail or "risk" in detail:  # one takes the place of the other
+            if "sure" in detail or "risk" in detail:  # one replaces the other
                 self.sure = detail.get("sure", None if detail.get("risk") is not None else self.sure)
                 self.risk = detail.get("risk", None if detail.get("sure") is not None else self.risk)
             if "deadline_s" in detail or "silence" in detail:
@@ -135,7 +135,7 @@ def _refuse_no_version(version: str) -> str:
 
 Writer = Annotated[
     str, AfterValidator(_refuse_no_version)
-]  # the version that parameters were given to, and whose defaults hold
+]  # the version for which parameters were given, and whose defaults apply
 
 
 class _Created(NewTask):
@@ -165,7 +165,7 @@ class _Switched(NewLearner):
 class _Training(_Switched):
     """A learner being trained to take over."""
 
-    starts: Annotated[int, Field(ge=1)]  # how often that was begun
+    starts: Annotated[int, Field(ge=1)]  # how often the training was started
 
 
 class _Forgotten(BaseModel):
@@ -264,7 +264,7 @@ def check_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
             "hash_bits or features",
             "features",
         )
-    with blame_field("parameters"):  # without its features a learner has no weights yet, and needs no compiler
+    with blame_field("parameters"):  # without features a learner has no weights yet and needs no compiler
         return Learner(
             rule,
             classes=classes,
@@ -327,7 +327,7 @@ def build_learner(detail: dict[str, Any], classes: list[ClassName], inputs: Inpu
             **detail["parameters"],
         )
         if inputs.kind == "numbers":
-            learner.runtime.fix_features(np.empty((0, inputs.columns)))  # which come dense
+            learner.runtime.fix_features(np.empty((0, inputs.columns)))  # rows are dense
     learner.runtime.identity = "a task of the service"
     learner.runtime.disable_ledger()
     return learner
@@ -367,7 +367,7 @@ def warm(learner: Learner, inputs: Inputs) -> None:
     if routing is not None and routing.may_move(inputs.columns):
         empty = np.zeros((ROWS, inputs.columns))
         empty[:, 0] = 1.0
-        copy.teach(empty, [copy.classes[0]] * ROWS)  # rows that are nearly empty: it moves on to members for such
+        copy.teach(empty, [copy.classes[0]] * ROWS)  # nearly empty rows make it switch to members for sparse data
         _decide_and_learn(copy, rows)
 
 

@@ -26,24 +26,24 @@ from onebit.service.store.reader import MOST_BYTES, Reader
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.task_history import DamagedTask
 
-DECISIONS_AT_ONCE = 50  # read from the log before others get a turn, or fewer where they are wide
+DECISIONS_AT_ONCE = 50  # read from the log before others get a turn; fewer if they are wide
 VALUE_BYTES = 8  # of a number in the log
-USUAL_VALUES = 100  # of an x that is a dict or a text, whose number of values differs
+USUAL_VALUES = 100  # assumed for an x that is a dict or a text, whose number of values varies
 
 
 class TaskViews:
     """The served and the quarantined tasks, on one event loop."""
 
-    clock: Clock  # both from the start of the service on
+    clock: Clock  # set, like `inquiry`, when the service starts
     inquiry: Inquiry
 
     def __init__(self, log_health: LogHealth) -> None:
         self.log_health = log_health
         self.served: dict[str, ServedTask] = {}
-        self.damaged: dict[str, DamagedTask] = {}  # tasks that could not be brought up
+        self.damaged: dict[str, DamagedTask] = {}  # quarantined tasks that could not be restored
         self.items = DemoItems()
         self._explaining = asyncio.Lock()
-        self._long_reads = HeavyWork()  # of the log: one at a time, so that a hundred readers hold nobody up
+        self._long_reads = HeavyWork()  # one long read of the log at a time, so that a hundred readers block nobody
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 

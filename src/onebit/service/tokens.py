@@ -36,10 +36,10 @@ from onebit.service.requests import TaskName
 Scope = Literal["decide", "feedback", "read", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PREFIX = "onebit"
-RETRY_S = 1.0  # until a file that could not be read is tried again, though it looks the same
-SAID_S = 60.0  # from one line of the log about that to the next
+RETRY_S = 1.0  # until an unreadable file is tried again although it looks unchanged
+SAID_S = 60.0  # between two log lines about a problem
 LOG = logging.getLogger("onebit.service")
-_NOBODY = hashlib.sha256(b"").hexdigest()  # what the secret of an unknown token is compared with
+_NOBODY = hashlib.sha256(b"").hexdigest()  # compared with the secret of an unknown token
 
 
 class Token(BaseModel):
@@ -68,7 +68,7 @@ class _File(BaseModel):
 class Principal:
     """The caller, and what it may do."""
 
-    id: str | None  # None: anybody, where the service has no tokens
+    id: str | None  # None: anybody, if the service has no tokens
     scopes: frozenset[str]
     tasks: frozenset[str] | None  # None: all of them
     expires: float | None = None
@@ -90,15 +90,15 @@ class Tokens:
     def __init__(self, path: Path, closed: Path | None = None) -> None:
         self.path = path
         self._closed = closed
-        self._marked = closed is None  # whether `closed` is there
-        self._there_was_one = False  # a file, whether or not it could be read
-        self._stamp: tuple[int, ...] | None = None  # of the file that was read
+        self._marked = closed is None  # whether the marker file exists
+        self._there_was_one = False  # True once the token file existed, readable or not
+        self._stamp: tuple[int, ...] | None = None  # stamp of the file that was read
         self._known: dict[str, tuple[str, Principal]] = {}
-        self._trouble: str | None = None  # why the file that is there now was not read
-        self._failed: tuple[tuple[int, ...], float] | None = None  # the stamp of what could not be read, and when
-        self._why = ""  # what the system says of it, for the log alone
-        self._said = -math.inf  # when the log was told of trouble
-        self._is_told = False  # the log, of the trouble that there is now
+        self._trouble: str | None = None  # why the current file could not be read
+        self._failed: tuple[tuple[int, ...], float] | None = None  # stamp of an unreadable file, and when it was tried
+        self._why = ""  # message of the system, for the log only
+        self._said = -math.inf  # when the problem was last logged
+        self._is_told = False  # whether the current problem was logged
 
     @property
     def name(self) -> str:
@@ -124,7 +124,7 @@ class Tokens:
             raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
         for task in allowed:
             _check_name(task)
-        if name is not None and not name.isprintable():  # it is a line of the list, and part of a JSON text
+        if name is not None and not name.isprintable():  # it is printed in a line of the list, and stored as JSON
             raise InputError(
                 f"the name of a token is {brief(name)}, but must be letters, digits and signs that can be shown"
             )
@@ -199,7 +199,7 @@ class Tokens:
             raise UnauthorizedError("a token is needed: Authorization: Bearer TOKEN")
         prefix, _, rest = text.partition("_")
         identity, _, secret = rest.partition("_")
-        # What is not known takes the same time as what is wrong, so that nobody learns which ids there are.
+        # An unknown id takes as long as a wrong secret, so that nobody can find out which ids exist.
         digest, principal = self._known.get(identity, (_NOBODY, None))
         same = hmac.compare_digest(digest, _digest(secret))
         if not same or principal is None or prefix != PREFIX:
@@ -214,7 +214,7 @@ class Tokens:
         try:
             found = self.path.stat()
         except FileNotFoundError:
-            # It must not be enough to lose the file to let everybody in.
+            # Losing the file must not open the service to everybody.
             if self._there_was_one or (self._closed is not None and self._closed.exists()):
                 self._stamp, self._known = None, {}
                 self._fail("the file of the tokens is gone, and nobody is let in without it")
@@ -223,7 +223,7 @@ class Tokens:
             self._fail(self._consequence(f"cannot be looked at ({error.strerror})"))
             return
         self._there_was_one = True
-        # Its owner and its mode are none of its content, but decide whether it can be read: the last time of change has them too.
+        # Owner and mode decide whether the file can be read; when they change, so does ctime.
         stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
         if stamp != self._stamp and not self._failed_just_now(stamp):
             self._take(stamp, found)
@@ -238,7 +238,7 @@ class Tokens:
     def _take(self, stamp: tuple[int, ...], found: os.stat_result) -> None:
         """Read the file with this stamp; remember the stamp only on success."""
         try:
-            if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for
+            if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
                 raise InputError(f"{self.path} is not a file")
             tokens = self._read()
         except OnebitError as error:
@@ -300,7 +300,7 @@ class Tokens:
             ) from None
 
     def _write(self, tokens: list[Token]) -> None:
-        others = os.umask(0o077)  # the file is nobody else's
+        others = os.umask(0o077)  # the file is readable by its owner only
         try:
             content = {"format": 1, "tokens": [token.model_dump() for token in tokens]}
             write_atomically(self.path, json.dumps(content, indent=2, ensure_ascii=False).encode() + b"\n")

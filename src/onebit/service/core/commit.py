@@ -24,8 +24,8 @@ from onebit.service.store.base import Appender
 from onebit.service.store.errors import ForeignWriteError, LogError
 from onebit.service.store.submission import Job, Outcome, Submission, Ticket
 
-MOST_ROWS = 20_000  # in one transaction
-MOST_UNAWAITED = 1024  # rows that nobody waits for, before a caller writes them
+MOST_ROWS = 20_000  # rows in one transaction
+MOST_UNAWAITED = 1024  # rows that nobody waits for, until a caller has to write them
 RETRY_S = 0.5
 LOG = logging.getLogger("onebit.service")
 
@@ -61,19 +61,23 @@ class GroupCommit:
         taught: Callable[[Submission], None] | None = None,
     ) -> None:
         self.appender = appender
-        self.soon = soon  # whether what is handed over counts as written, and is tried again until it is
-        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # something was handed over; at most once at a time
+        self.soon = soon  # whether rows count as accepted when submitted, and are retried until written
+        self._news: queue.SimpleQueue[None] = queue.SimpleQueue()  # wakes the writer; holds at most one item
         self._is_told = False
-        self.writing = threading.RLock()  # of the one who writes
-        self.failing: str | None = None  # why the last transaction failed
+        self.writing = threading.RLock()  # held by the current writer
+        self.failing: str | None = None  # why the last transaction failed, if it did
         self.transactions = 0
         self.seconds = 0.0
-        self._deliver = deliver  # to where those are who wait: outcomes become known there
-        self._taught = taught  # called there with what is certain to be next in the log: when handed over where `soon`, else when written
-        self._ended = False  # for good
+        self._deliver = deliver  # runs a callback in the context of the waiting callers
+        self._taught = (
+            taught  # called there with rows certain to be next in the log: on submission if `soon`, else once written
+        )
+        self._ended = False  # permanently
         self._queue: deque[Submission | Job] = deque()
-        self._stuck: list[Submission] = []  # the group that was promised and could not be written
-        self._in_doubt: int | None = None  # where the log ended before that, if it may be there all the same
+        self._stuck: list[Submission] = []  # the accepted group that could not be written
+        self._in_doubt: int | None = (
+            None  # where the log ended before that group, if it may have been written after all
+        )
         self._unsynced = False
 
     @property
@@ -111,7 +115,7 @@ class GroupCommit:
         return True
 
     def forget_news(self) -> None:
-        """Reset the wake-up flag, so that later submissions wake the writer; write what is queued next."""
+        """Reset the wake-up flag before writing, so that later submissions wake the writer again."""
         self._is_told = False
 
     def run(self, work: Callable[[Appender], Any]) -> Job:
@@ -134,7 +138,7 @@ class GroupCommit:
         with self.writing:
             if not ticket.done:
                 self.write()
-            if not ticket.done:  # whoever was to hand it over was interrupted
+            if not ticket.done:  # the thread that should have submitted it was interrupted
                 self._deliver(lambda: ticket.finish(UnfinishedError(f"it was interrupted; {UNKNOWN}")))
         ticket.refuse()
 
@@ -201,7 +205,7 @@ class GroupCommit:
             if self._ended:
                 raise self._undone()
             job.result = job.work(self.appender)
-        except Exception as caught:  # whatever it is, nobody may be left waiting
+        except Exception as caught:  # catch everything, so that nobody is left waiting
             error = caught
         self._deliver(lambda: job.finish(error))
 
@@ -212,13 +216,13 @@ class GroupCommit:
             if self._ended:
                 raise self._undone()
             if before is not None:
-                self.appender.append([])  # which finds out whether what is in doubt is there
+                self.appender.append([])  # finds out whether the rows in doubt were written
             if before is not None and self.appender.last != before:
                 outcomes: list[Outcome] = [None] * len(group)
             else:
                 before = self.appender.last
                 outcomes = self.appender.append(group)
-        except BaseException as error:  # an interrupt too, which comes at any moment
+        except BaseException as error:  # including interrupts, which may come at any moment
             unknown = getattr(error, "unknown", not isinstance(error, Exception))
             if self.soon:
                 self._stuck, self._in_doubt = group, before if unknown else self._in_doubt
@@ -281,7 +285,7 @@ class CommitThread:
         writes: bool = True,
     ) -> None:
         self._commits = commits
-        self._writes = writes  # else callers do, who wait for it
+        self._writes = writes  # otherwise callers write, and wait for it
         self._linger_s = linger_s
         self._chores = chores
         self._every_s = every_s
@@ -327,5 +331,5 @@ class CommitThread:
             if commits.soon:
                 try:
                     commits.sync()
-                except (LogError, RequestError):  # whoever comes next is told
+                except (LogError, RequestError):  # the next caller gets the error
                     commits.tell()

@@ -41,7 +41,7 @@ class Compiler:
             said = {"event": "compiling", "learner": detail["learner"]}
             LOG.info(f"compiling {detail['learner']}, if it is new to this machine", extra=said)
             told = self._rules, detail, classes, inputs.as_dict
-            # Where another process fails, this one compiles.
+            # If the other process fails, this one compiles.
             if not self._processes.call(compile_task, *told, what=detail["learner"]) and self._processes.is_closed:
                 raise UnavailableError("the service is ending")
             self._known.add(kind)
@@ -78,7 +78,7 @@ def _compile_side_by_side(learner: Learner, inputs: Inputs) -> None:
         with helped_by(others):
             loop_for(runtime.rule, *one)
 
-    # Whoever ends this process ends all in its session.
+    # The helper processes share this one's session, so they are ended together with it.
     with (
         closing(CompilingProcesses(max(1, count - 1), own_session=False)) as others,
         ThreadPoolExecutor(count) as pool,

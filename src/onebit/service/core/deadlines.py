@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from onebit.service.admin import Admin
     from onebit.service.service import Service
 
-SWEEP_S = 0.5  # how often
-SWEPT = 256  # decisions whose deadline is looked at in one go
+SWEEP_S = 0.5  # between sweeps
+SWEPT = 256  # decisions in one sweep of a task
 LOG = logging.getLogger("onebit.service")
 
 
@@ -42,7 +42,7 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
         return False
     forgets = served.forgets
     known = yield from find_decisions(core, served, [one.id for one in due])
-    if served.forgetting or forgets != served.forgets:  # some of these may be gone: look again
+    if served.forgetting or forgets != served.forgets:  # some of these may be forgotten now: look again later
         return False
     statement, silence, swept = FeedbackSubmission(info.number, assumptions), Word(info.silence == "right"), 0
     for one in due:
@@ -50,16 +50,18 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
         if decision is None:
             raise BadRecordError(info.name, "decisions", one.seq, f"it cannot be found by its id {one.id!r}")
         if decision.feedback_ticket is not None:
-            break  # somebody is answering at this moment; look again
+            break  # feedback is being written at this moment; look again later
         swept = one.seq
-        if decision.counted is None and one.mode != "shadow":  # what was shown in its place nobody knows
+        if decision.counted is None and one.mode != "shadow":  # in shadow mode it is unknown what was shown
             statement.about[one.id] = decision
             statement.add(info, decision, now, "silence", silence, False)
     if statement.about:
         submit_feedback(core, served, statement)
         yield statement
     served.swept = max(served.swept, swept)
-    return len(due) == SWEPT and swept == due[-1].seq  # where somebody is answering, the next look goes on
+    return (
+        len(due) == SWEPT and swept == due[-1].seq
+    )  # stopped early if feedback is being written; the next sweep continues
 
 
 async def sweep_for_ever(service: Service, admin: Admin, keeps: bool) -> None:
@@ -68,14 +70,14 @@ async def sweep_for_ever(service: Service, admin: Admin, keeps: bool) -> None:
     `keeps` says whether it is the leader at the start; it may become the leader later.
     """
     if keeps:
-        await admin.erase()  # what a node that has ended could not
+        await admin.erase()  # what an earlier node could not erase before it ended
     while True:
         await asyncio.sleep(SWEEP_S)
         if service.log_health.failing is not None:
             await service.log_health.probe()
         had, keeps = keeps, service.store.lease is not None
         new = keeps and not had
-        if new:  # another node did all this up to now
+        if new:  # another node was the leader until now
             admin.trainers.resume()
             await admin.erase()
         for served in list(service.served.values()):
@@ -88,7 +90,7 @@ async def sweep_for_ever(service: Service, admin: Admin, keeps: bool) -> None:
                     await asyncio.sleep(0)
             except BadRecordError as error:
                 served.follower.quarantine(error)
-            except (OnebitError, LogError):  # said already; the next time it is tried again
+            except (OnebitError, LogError):  # already reported; the next sweep tries again
                 continue
             except Exception:
                 LOG.exception("deadlines could not be looked after", extra={"event": "sweep-failed"})

@@ -35,11 +35,11 @@ from onebit.service.task import TaskInfo, check_sure_or_risk, is_unsure, require
 if TYPE_CHECKING:
     from onebit.service.core.serving_core import ServingCore
 
-AT_ONCE = 256  # rows that are decided before others get a turn, at most
-NAMES_AT_ONCE = 10_000  # of candidates, which are looked up
+AT_ONCE = 256  # most rows decided before others get a turn
+NAMES_AT_ONCE = 10_000  # names of candidates looked up before others get a turn
 PROBABILITIES_AT_ONCE = 25_600
-WEIGHTS_AT_ONCE = 10**7  # that are multiplied with numbers
-BYTES_AT_ONCE = 2**13  # of texts, and of names with their numbers, which are read and hashed one by one
+WEIGHTS_AT_ONCE = 10**7  # weights multiplied for rows of numbers
+BYTES_AT_ONCE = 2**13  # of texts and dicts, whose words and names are hashed one by one
 
 
 class ProgramRequest(NamedTuple):
@@ -85,7 +85,7 @@ def decide(
         _refuse_contradictions(ids, asks)
     task, made = served.info.number, dict[str, MadeDecision]()
     given = [request.id for request in requests if request.id is not None]
-    if core.shared:  # what others have decided on, the log says when it is written to
+    if core.shared:  # decisions of other nodes show up when the rows are written
         given = [identity for identity in given if core.cache.get(task, identity) is not None]
     if given:
         made = yield from _repeat(core, served, given, asked)
@@ -177,10 +177,10 @@ def _decide_fresh(
             yield Turn.HEAVY
         choices = _choose(served, ids[start:end], asks[start:end], start, single)
         rows += _rows(served.info, ids[start:end], asks[start:end], choices, core.clock.now())
-    if len(pieces) > 1:  # others had a turn: the times of the log have the order of its rows
+    if len(pieces) > 1:  # others had a turn, but times in the log must have the order of its rows
         now = core.clock.now()
         rows = [row._replace(time=now) for row in rows]
-    if any(core.cache.get(task, identity) is not None for identity in ids):  # meanwhile
+    if any(core.cache.get(task, identity) is not None for identity in ids):  # decided by another request meanwhile
         raise RowsTakenError("an id was decided meanwhile")
     made = [MadeDecision(row, ask.x.value) for row, ask in zip(rows, asks, strict=True)]
     submission = Submission(task, assumptions)
@@ -210,7 +210,7 @@ def _repeat(
     while True:
         held = {one: found for one in wanted if (found := core.cache.get(task, one)) is not None}
         yield from settle([one.ticket for one in held.values()])
-        if not core.shared:  # else another node may have forgotten it
+        if not core.shared:  # in a shared log, another node may have forgotten it
             for identity, found in held.items():
                 row = found.row
                 if row is not None and core.cache.get(task, identity) is found:
@@ -227,7 +227,7 @@ def _repeat(
                 _refuse_other(served, row, asked[row.id])
                 answers[row.id] = MadeDecision(row, asked[row.id].x.value)
         wanted = [one for one in wanted if one not in answers]
-        # What was written, and is not in the log any more, another node has forgotten.
+        # Decisions that were written but are gone from the log were forgotten by another node.
         core.cache.remove(task, [one for one in wanted if one in held and core.cache.get(task, one) is held[one]])
         if not any(core.cache.get(task, one) is not None for one in wanted):
             return answers
@@ -291,7 +291,7 @@ def _choose(served: ServedTask, ids: list[str], asks: Sequence[Ask], first: int,
                 replicas.decide(inputs.stack([one.x.value]), [identity], [one.terms], retired)
             except OnebitError as error:
                 field = "x" if single else f"[{index}].x"
-                # It speaks of one row of a table; here it is the x of a request.
+                # The message is about a row of a table; here that is the x of a request.
                 why = re.sub(r"^row 0[,:] | of [xX]\b", "", str(error))
                 sentence = f"{field}{why.removeprefix('x')}" if why.startswith("x ") else f"{field}: {why}"
                 raise InvalidError(sentence, field) from None

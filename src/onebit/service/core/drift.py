@@ -13,28 +13,28 @@ from onebit.contract.validation import is_whole_number
 from onebit.errors import InputError
 from onebit.service.store.clock import rfc3339
 
-KEPT = 20  # alarms, the last ones
+KEPT = 20  # last alarms
 LARGEST = 2**53
 
 
 class Alarm(NamedTuple):
     """An alarm: the error has risen by more than chance explains."""
 
-    seq: int  # of the feedback that set it off
+    seq: int  # of the feedback that triggered it
     time: float
-    feedback: int  # how many had come
-    since: int  # of those, how many since the error rose, as far as one can say
-    usual: float  # the error that the task was used to, at the most
-    error: float  # that since then
+    feedback: int  # number of feedbacks so far
+    since: int  # estimated number of those since the error rose
+    usual: float  # upper bound on the usual error of the task
+    error: float  # error since it rose
 
 
 class DriftDetector:
     """A change detector that is fed every feedback of a task that counts, in log order."""
 
     def __init__(self) -> None:
-        self._memory: list[float] = []  # the detector's; there from the first feedback on
-        self._since = self._wrong = 0  # feedbacks, and wrong ones, since Page's sum was 0
-        self.count = 0  # of all alarms
+        self._memory: list[float] = []  # state of the detector, from the first feedback on
+        self._since = self._wrong = 0  # feedbacks and mistakes since Page's sum was 0
+        self.count = 0  # number of all alarms
         self.alarms: list[Alarm] = []
 
     def hear(self, seq: int, time: float, worth: float, classes: int, feedback: int) -> None:

@@ -30,9 +30,14 @@ if TYPE_CHECKING:
 
 AT_ONCE = 256  # ids that are looked up before others get a turn
 WRITTEN = ("accepted", "late", "revised", "withdrawn")
-ANSWERS = ("right", "reward", "truth")  # of which a feedback has one
-NOT_WITH_WITHDRAW = {**dict.fromkeys(ANSWERS), "revise": False, "shown": None, "shown_propensity": None}  # and defaults
-NOTHING: dict[str, Any] = dict.fromkeys(Word._fields)  # what a withdrawal says
+ANSWERS = ("right", "reward", "truth")  # a feedback has exactly one of these
+NOT_WITH_WITHDRAW = {
+    **dict.fromkeys(ANSWERS),
+    "revise": False,
+    "shown": None,
+    "shown_propensity": None,
+}  # with their defaults
+NOTHING: dict[str, Any] = dict.fromkeys(Word._fields)  # the content of a withdrawal
 Found = Mapping[str, CachedDecision | None]
 
 
@@ -109,7 +114,7 @@ def record_feedback(
     ids = list(dict.fromkeys([request.id for request in requests]))
     if len(ids) < len(requests):
         _refuse_repeated(requests)
-    is_current = not core.shared  # whether what was said before is as the log has it
+    is_current = not core.shared  # whether cached feedback is as in the log
     while True:
         forgets = served.forgets
         found = yield from find_decisions(core, served, ids)
@@ -135,7 +140,7 @@ def record_feedback(
                 if statement.about:
                     submit_feedback(core, served, statement)
                     yield statement
-            except RowsTakenError:  # what was remembered is forgotten now
+            except RowsTakenError:  # the outdated cache entries were removed: try again
                 continue
             return answers
 
@@ -182,7 +187,7 @@ def submit_feedback(core: ServingCore, served: ServedTask, statement: FeedbackSu
     """
     for decision in statement.about.values():
         decision.feedback_ticket = statement
-    # A batch may be larger than what is remembered, and what is under way must be.
+    # A batch may be larger than the cache, which must hold all decisions with pending feedback.
     core.cache.add(statement.about.values())
 
     def finish() -> None:
@@ -219,12 +224,12 @@ def find_decisions(core: ServingCore, served: ServedTask, ids: list[str]) -> Pla
             )
             cache.add(one for identity, one in logged.items() if cache.get(task, identity) is None)
             found |= logged
-        # What could not be written meanwhile is not remembered any more.
+        # Decisions that could not be written meanwhile have left the cache.
         unread = [identity for identity in remembered if cache.get(task, identity) is None]
         for identity in unread:
             del found[identity]
         remembered = []
-    # Others may have come upon the same decision meanwhile, which is cached once.
+    # Others may have cached the same decision meanwhile; use that one entry.
     return {identity: cache.get(task, identity) or found.get(identity) for identity in ids}
 
 
@@ -331,7 +336,7 @@ def _match_decision(
         return word
     played = record.label if word.shown is None else word.shown
     candidates = None if record.among is None else decode_indices(record.among)
-    # Where something else was shown than could be played here, nobody knows among which it was chosen.
+    # If what was shown is not a candidate here, it is unknown from which candidates it was chosen.
     if candidates is not None and played in candidates and word.truth not in candidates:
         offered = join_names([info.classes[index] for index in candidates])
         raise InvalidError(
@@ -363,9 +368,9 @@ def judge(
                 f"decision {request.id!r} was answered {now - given.time:.0f} s ago, and in task {info.name!r} an answer can be "
                 f"revised or withdrawn for {info.revise_within:g} s (revise_within)"
             )
-        # What came too late stays so, whatever it says.
+        # Late feedback stays late, even if revised.
         return ("withdrawn" if word is None else "late" if given is decision.late else "revised"), ""
-    # The first answer counts, also where it came too late.
+    # The first answer counts, even if it is late.
     said = decision.late if decision.counted is None or decision.counted.by_silence else decision.counted
     if said is None:
         past = info.deadline_s is not None and now > decision.record.time + info.deadline_s

@@ -34,7 +34,7 @@ from onebit.service.store.snapshots import packed as packed_snapshot
 from onebit.service.task import build_learner
 
 LOG = logging.getLogger("onebit.service")
-MOST_ANNOUNCED = 256  # groups of new rows that are counted apart
+MOST_ANNOUNCED = 256  # most announcements kept; later rows are added to the last one
 Record = TypeVar("Record", Played, Event)
 
 
@@ -60,7 +60,7 @@ class LogFollower:
         position: int,
         snapshots: Snapshots,
     ) -> None:
-        self.expected = expected  # of its records in the log
+        self.expected = expected  # what its records in the log must match
         self.task = expected.task
         self.inputs = expected.inputs
         self.replicas = replicas
@@ -68,27 +68,27 @@ class LogFollower:
         self.position = position
         self.snapshots = snapshots
         self.revisions = Revisions(expected, position)
-        self.began_at = 0  # where the log ended then: what was forgotten up to there, it has never known
-        self.revising = False  # whether the log is being followed again, or is about to be
-        self.successor: LogFollower | None = None  # which does so
-        self.revising_error: str | None = None  # why it could not be the last time
+        self.began_at = 0  # end of the log at the start: rows forgotten before that were never seen
+        self.revising = False  # whether the log is being replayed, or is about to be
+        self.successor: LogFollower | None = None  # the follower that replays the log
+        self.revising_error: str | None = None  # why the last replay failed
         self._announced: deque[Announcement] = (
             deque()
-        )  # new rows, in order; what is followed is dropped by the next one
-        self._ahead = 0  # feedbacks after the position that were taught already
-        self.records = 0  # that were followed
+        )  # new rows, in order; followed ones are dropped with the next announcement
+        self._ahead = 0  # feedbacks after the position that were already taught
+        self.records = 0  # number of records followed
         self.records_at_snapshot = 0
         self.snapshot_time = self.snapshot_tried = time.monotonic()
         self.snapshot_position = 0
         self.writing = False
         self.writing_s = 0.0
-        self.switched = False  # since the last snapshot
-        self.snapshots_failed = 0  # in this process
+        self.switched = False  # whether the learner was switched since the last snapshot
+        self.snapshots_failed = 0  # number of failures in this process
         self.failed_in_a_row = 0
-        self.snapshot_error: str | None = None  # why the last one failed
-        self.failing: str | None = None  # why it is quarantined
-        self.left = False  # whether its task is not served any more
-        self.trainees: dict[int, Trainee] = {}  # those that will take over, by generation
+        self.snapshot_error: str | None = None  # why the last snapshot failed
+        self.failing: str | None = None  # why the task is quarantined
+        self.left = False  # whether the task is no longer served
+        self.trainees: dict[int, Trainee] = {}  # learners that will take over, by generation
 
     @classmethod
     def start(cls, expected: Expected, snapshots: Snapshots, reader: Reader, last: int, copies: int = 2) -> LogFollower:
@@ -97,7 +97,7 @@ class LogFollower:
         These are tried in this order.
         """
         info = reader.task(expected.task, last)
-        if info is not None and info.forgotten_at:  # a snapshot from before has learnt what is not there any more
+        if info is not None and info.forgotten_at:  # older snapshots have learnt rows that no longer exist
             snapshots.remove_before(info.forgotten_at)
         kept = reader.base(expected.task) if info is not None and info.base else None
         found = next(snapshots.good(reader, last), None) or (None if kept is None else decode_snapshot(kept))
@@ -226,7 +226,7 @@ class LogFollower:
         """Return a function that teaches these events to a learner and returns how many were rejected."""
         if not own:
             return lambda learner: sum(not learn_logged(learner, self.inputs, event) for event in events)
-        if len(events) == 1 and self.replicas.copies == 1:  # for two, x is read once in a batch
+        if len(events) == 1 and self.replicas.copies == 1:  # with two copies a batch is faster, since x is read once
             return lambda learner: self._learn_one(learner, events[0])
         rows = self.inputs.stack([event.x for event in events])
         ids = [event.decision.id for event in events]
@@ -247,7 +247,7 @@ class LogFollower:
             except OnebitError:
                 if len(events) == 1:
                     return 1
-                # One of them cannot be learnt, and so none was: one by one, all others can.
+                # One event was rejected, so none of the batch was learnt: learn the others one by one.
                 return sum(self._batch([event], own)(learner) for event in events)
             return 0
 
@@ -292,7 +292,8 @@ class LogFollower:
         if kind == "changed":
             forgotten = detail.get("forgotten")
             if forgotten is not None and seq > self.began_at:
-                # It is unlearnt as what was revised is; or kept, which begins with the state that has it, since here it may not have been read before it went.
+                # Forgotten rows are unlearnt like revised ones. If what was learnt is kept, replay starts at the state
+                # that has it, since this node may not have read the rows before they were deleted.
                 self.revisions.miss(forgotten["first"])
             for name in detail.get("add_classes", []):
                 self.statistics.add_class()
@@ -336,7 +337,7 @@ def _choice(event: Event) -> tuple[Any, ...]:
     """
     label, propensity = event.played
     weight = event.decision.weight if event.shown is None else propensity
-    # How sure the learner was, it was of its own label.
+    # The confidence is that in the learner's own label.
     surety = (
         (event.decision.raw, event.decision.confidence, event.decision.sure)
         if label == event.decision.label
@@ -354,6 +355,6 @@ def quarantine(task: str, error: Exception, position: int) -> str:
     else:
         reason = f"task {task!r}, after row {position}: {error or type(error).__name__}"
     about = {"event": "task-quarantined", "task": task}
-    # What is no refusal of ours is a fault of the program, which must be found.
+    # Any other exception is a bug, so log its traceback.
     LOG.error(f"quarantined: {reason}", extra=about, exc_info=None if isinstance(error, OnebitError) else error)
     return reason

@@ -12,11 +12,11 @@ import numpy as np
 from onebit.contract.validation import is_whole_number
 from onebit.errors import InputError, brief
 
-WINDOW = 10_000  # the last feedbacks and decisions that are remembered one by one
-MOST_COUNTED = 2**53  # by anything that counts
+WINDOW = 10_000  # last feedbacks and decisions that are kept individually
+MOST_COUNTED = 2**53  # largest value of any counter
 MOST_POINTS = 400
-# What is summed: feedbacks that said wrong, rewards, decisions of which somebody asked whether they are sure, those that were, and
-# what those lacked of their rewards.
+# The sums: wrong feedbacks, rewards, decisions with a required confidence, those that were sure, and what the
+# rewards of the sure ones fell short of 1.
 SUMS = WRONG, REWARD, ASKED, SURE, SURE_WRONG = range(5)
 
 
@@ -25,7 +25,7 @@ class Ring:
 
     def __init__(self, kind: type = bool) -> None:
         self._flags: np.ndarray[Any, Any] = np.zeros(WINDOW, dtype=kind)
-        self.count = 0  # of all that came
+        self.count = 0  # number of all values added
 
     def add(self, flags: np.ndarray[Any, Any]) -> None:
         """Append values."""
@@ -75,7 +75,7 @@ class FeedbackCurve:
     def __init__(self) -> None:
         self._block = 1  # feedbacks in a block
         self._whole: list[list[float]] = []
-        self._open: list[float] = [0] * len(SUMS)  # of the block that is not whole yet
+        self._open: list[float] = [0] * len(SUMS)  # sums of the block that is not complete yet
         self._in_open = 0
 
     def add(self, wrong: Sequence[bool], rewards: Sequence[float], asked: Sequence[bool], sure: Sequence[bool]) -> None:

@@ -20,11 +20,11 @@ from onebit.service.store.submission import Keys
 
 RETRY_S = 0.5
 COUNTED_S = 0.1  # how long decisions without feedback may wait to be counted
-# How long feedback may wait for more of it. Meanwhile what came with it is answered, for which threads would wait for the interpreter, and
-# learning several rows takes hardly longer than learning one.
+# How long feedback may wait for more to come. Meanwhile its requests are answered without contention for the
+# interpreter, and learning several rows takes hardly longer than learning one.
 GATHERED_S = 0.005
-WRITING_SHARE = 0.1  # of the time, at most, goes into writing snapshots
-TOGETHER_S = 0.1  # for which other revisions are waited for
+WRITING_SHARE = 0.1  # at most this share of the time is spent writing snapshots
+TOGETHER_S = 0.1  # wait for further revisions before a replay
 REVISION_RETRY_S = 1.0
 LOG = logging.getLogger("onebit.service")
 Alone = Callable[[], AbstractContextManager[object]]
@@ -38,14 +38,14 @@ class LearnerThread:
     ) -> None:
         self._store = store
         self._snapshot_every = snapshot_every
-        self._alone = alone  # held while it follows
+        self._alone = alone  # held while the log is followed
         self._followed = followed  # called on the learner thread when something new has been learnt
         self.followers: dict[int, LogFollower] = {}
         self._started = False
         self._unreadable: str | None = None  # why the log cannot be followed now
         self._news: queue.SimpleQueue[tuple[int, set[tuple[int, str]]] | None] = queue.SimpleQueue()
-        # What is to be written, and whether it is the last that its follower knows: of that there is one at a time.
-        # An event is set when all before it is written.
+        # Snapshots to write, and whether each is the newest of its follower, of which there is one at a time.
+        # An event is set once all snapshots before it are written.
         self._packed: queue.SimpleQueue[tuple[LogFollower, Packed, bool] | threading.Event | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="onebit-learner", daemon=True)
         self._writer = threading.Thread(target=self._write, name="onebit-snapshots", daemon=True)
@@ -103,7 +103,7 @@ class LearnerThread:
     def _run(self) -> None:
         reader: Reader | None = None
         last, ending = 0, False
-        behind: dict[int, set[str]] = {}  # the tasks, and the tables in which they have new records
+        behind: dict[int, set[str]] = {}  # tasks, and the tables in which they have new records
         while not ending:
             last, ending = self._hear(last, behind)
             try:
@@ -131,7 +131,7 @@ class LearnerThread:
                 last = max(last, news[0])
                 for task, table in news[1]:
                     behind.setdefault(task, set()).add(table)
-                # Decisions alone are only counted, which has time; but not for ever.
+                # Decisions without feedback are only counted, which can wait, but not for ever.
                 left = patient - time.monotonic() if all(one == {"decisions"} for one in behind.values()) else 0.0
                 if left <= 0.0 and gathers:
                     time.sleep(GATHERED_S)
@@ -161,7 +161,7 @@ class LearnerThread:
                     self._keep(follower, reader)
             except LogError as error:
                 left[task], why = tables, str(error)
-            except Exception as error:  # the log has everything, and the next start tries again
+            except Exception as error:  # the log has all rows, and the next start tries again
                 follower.quarantine(error)
         return left, why
 
@@ -169,9 +169,11 @@ class LearnerThread:
         """Request a replay of the log; if one is done, let its result take over."""
         new = follower.successor
         if new is not None and not follower.revising:
-            follower.follow(reader, new.position)  # it may have read what has not been told of yet
+            follower.follow(reader, new.position)  # the successor may have read rows that are not announced yet
             changes = reader.changes(follower.expected, new.position, follower.position)
-            if not any(change.kind == "learner" for change in changes):  # else it takes long again
+            if not any(
+                change.kind == "learner" for change in changes
+            ):  # a switch would train a learner here, which takes long
                 follower.succeed(reader)
                 follower.records_at_snapshot = follower.records - self._snapshot_every  # a snapshot is due
         if follower.revised_from is not None:
@@ -221,7 +223,7 @@ class LearnerThread:
                 LOG.info(
                     f"snapshot {path}", extra={"event": "snapshot", "path": str(path), "position": content.position}
                 )
-            except Exception as error:  # whatever it is, the next one is tried
+            except Exception as error:  # whatever the error, the next snapshot is tried
                 self._snapshot_failed(follower, error)
             follower.snapshot_tried = time.monotonic()
             follower.writing_s = follower.snapshot_tried - began
@@ -252,8 +254,8 @@ class Reviser:
     ) -> None:
         self._store = store
         self._snapshot_every = snapshot_every
-        self._keep = keep  # called on this thread with snapshots of a task that are to be written
-        self._rebuilt = rebuilt  # called on this thread when another follower waits to take over
+        self._keep = keep  # called on this thread with snapshots to write
+        self._rebuilt = rebuilt  # called on this thread when a successor is ready to take over
         self._asked: queue.SimpleQueue[LogFollower | None] = queue.SimpleQueue()
         self._ending = threading.Event()
         self.thread = threading.Thread(target=self._run, name="onebit-reviser", daemon=True)
@@ -291,13 +293,13 @@ class Reviser:
         try:
             with closing(self._store.reader()) as reader:
                 self._follow_again(follower, reader)
-        except (LogError, MemoryError) as error:  # which pass
-            follower.successor = None  # of which half may have been taught
+        except (LogError, MemoryError) as error:  # temporary errors
+            follower.successor = None  # a chunk may have been taught only in part
             follower.revising_error = str(error) or type(error).__name__
             about = {"event": "revision-failed", "task": follower.expected.name}
             LOG.warning(f"revisions could not be learnt now: {follower.revising_error}", extra=about)
             return False
-        except Exception as error:  # the log has everything, and the next start tries again
+        except Exception as error:  # the log has all rows, and the next start tries again
             follower.quarantine(error)
             return True
         follower.revising_error = None

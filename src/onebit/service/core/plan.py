@@ -33,7 +33,7 @@ class Turn(Enum):
     HEAVY = "heavy"
 
 
-Wait = Ticket | LookUp | Turn  # a ticket is waited for until it is accepted, or raises why it is not
+Wait = Ticket | LookUp | Turn  # waiting for a ticket ends when it is accepted, or raises its error
 Plan = Generator[Wait, Any, T]
 
 
@@ -41,9 +41,7 @@ def settle(tickets: list[Ticket | None]) -> Plan[None]:
     """Wait until what others have submitted is certain to be written, or has failed."""
     for ticket in tickets:
         if ticket is not None and not ticket.accepted and not ticket.done:
-            with contextlib.suppress(
-                Exception
-            ):  # whoever has handed it over is told: here it only matters that it is over
+            with contextlib.suppress(Exception):  # its submitter gets the error: here it only matters that it is done
                 yield ticket
 
 
@@ -136,7 +134,7 @@ async def finished(ticket: Ticket) -> None:
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell() -> None:
-            if not done.done():  # else whoever waited has left
+            if not done.done():  # otherwise the waiting caller has left
                 done.set_result(None)
 
         ticket.add_done_callback(tell)

@@ -36,8 +36,8 @@ class Recovered(NamedTuple):
     appender: Appender
     learner_thread: LearnerThread
     clock: Clock
-    next_task: int  # the number of the next one that is created
-    last_change: int  # the seq of the last change that holds
+    next_task: int  # number of the next task to be created
+    last_change: int  # seq of the last change applied
 
 
 def recover(
@@ -74,7 +74,7 @@ def recover(
                 if info.name in served:
                     raise InputError(f"its name is that of task number {served[info.name].info.number} too")
                 task = bring_up_task(info, store, reader, appender.last, settings, items)
-            except LogError:  # the log, and not a record
+            except LogError:  # the log itself failed, not one task
                 raise
             except Exception as error:
                 reason = quarantine(info.name, error, appender.last)
@@ -130,14 +130,14 @@ def bring_up_task(
     since = follower.position
     follower.follow(reader, last)
     warm(follower.replicas.resting, info.inputs)
-    # What was followed now counts towards the next snapshot.
+    # Records followed at startup count towards the next snapshot.
     follower.records, follower.records_at_snapshot = 0, -follower.records
     served = ServedTask(info, follower)
     if info.deadline_s is not None and info.silence != "nothing":
         waiting = reader.first_unanswered(info.number, info.silence_since)
         served.swept = last if waiting is None else waiting - 1
     if info.items is not None:
-        with contextlib.suppress(OnebitError):  # whoever plays is told
+        with contextlib.suppress(OnebitError):  # reported when somebody opens the page
             items.check(info.items, info.features, info.classes)
     LOG.info(
         f"task {info.name} is ready",

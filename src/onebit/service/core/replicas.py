@@ -19,7 +19,7 @@ from onebit.contract.validation import ClassName
 from onebit.learner.learner import Learner, copy_learner
 from onebit.service.errors import UnavailableError
 
-Places = tuple[int, ...]  # of classes in a task's list, rising
+Places = tuple[int, ...]  # class indices, in ascending order
 T = TypeVar("T")
 
 
@@ -46,7 +46,7 @@ class Choices(NamedTuple):
     generation: int
     learnt: int
     among: list[Places | None]  # the classes that could be played, for each row; None: all of them
-    complete: list[bool]  # whether the right one is known to be among them
+    complete: list[bool]  # whether the right class is known to be among them
 
 
 class Replicas:
@@ -67,18 +67,18 @@ class Replicas:
         """Decide on rows on their terms, among the classes that are not retired."""
         while True:
             copy = self._front
-            if copy.lock.acquire(blocking=False):  # else they have just changed places
+            if copy.lock.acquire(blocking=False):  # otherwise the copies have just been swapped
                 break
         try:
             learner = copy.learner
             among = _sets(learner, terms, retired)
-            # What is retired is right no more.
+            # Retired classes are never right.
             complete = [
                 places is not None and (one.complete or one.among is None)
                 for one, places in zip(terms, among, strict=True)
             ]
             if len(ids) == 1 and among[0] is None and terms[0].sure is None and terms[0].risk is None:
-                with learner.runtime.lock:  # as most are: it takes a third of the time
+                with learner.runtime.lock:  # the common case, in a third of the time
                     learner.runtime.decide_one(rows[0], ids[0])
                     numbers = learner.runtime.model.choice.copy()
             else:
@@ -95,7 +95,7 @@ class Replicas:
         while True:
             copy = self._back
             with copy.lock:
-                if copy is self._back:  # else they have just changed places
+                if copy is self._back:  # otherwise the copies have just been swapped
                     return work(copy.learner), f"{self.generation}.{copy.learner.learnt}"
 
     def teach(self, update: Callable[[Learner], int]) -> int:

@@ -31,11 +31,13 @@ class ServedTask:
         self.info = info
         self.follower = follower
         self.training: TrainingProgress | None = None
-        self.change_lock = asyncio.Lock()  # one change at a time, each checked against what the one before left
-        self.forgetting = False  # whether decisions are being taken out of the log at this moment
-        self.forgets = 0  # how often that was done: what was known of decisions before may not be true any more
-        self.heard = 0  # the seq of the last feedback that this process has written
-        self.swept = 0  # decisions up to this seq have been answered by silence where nobody answered
+        self.change_lock = (
+            asyncio.Lock()
+        )  # one change at a time, each validated against the state after the previous one
+        self.forgetting = False  # whether decisions are being deleted from the log right now
+        self.forgets = 0  # how often that has happened; facts about decisions from before may be outdated
+        self.heard = 0  # seq of the last feedback written by this process
+        self.swept = 0  # decisions up to this seq have feedback, from a caller or by silence
         self.name_classes()
 
     def name_classes(self) -> None:

@@ -13,7 +13,7 @@ from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import Clock
 from onebit.service.store.submission import Submission
 
-DIGITS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"  # in the order of which texts sort
+DIGITS = "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"  # in sorting order
 TWO_DIGITS = [first + second for first in DIGITS for second in DIGITS]
 
 
@@ -32,12 +32,12 @@ class ServingCore:
         max_values: int,
         refuse_closed: Callable[[int], None] | None = None,
     ) -> None:
-        self._refuse_closed = refuse_closed  # called with the task to which rows are to be added
+        self._refuse_closed = refuse_closed  # called with the task before rows are added to it
         self.commits = commits
         self.cache = cache
         self.clock = clock
-        self.shared = shared  # the log: others may decide on the same ids, and give feedback on the same decisions
-        self.max_values = max_values  # of one x
+        self.shared = shared  # whether other nodes use the log, and may decide on the same ids or give feedback on the same decisions
+        self.max_values = max_values  # most names or words of one x
         self.new_id = NewIds().new
 
     def submit(self, submission: Submission) -> None:

@@ -20,7 +20,7 @@ from onebit.service.core.history import Ring
 from onebit.service.inputs import decode_numbers
 from onebit.service.store.queries import Event
 
-KEPT = ("weight", "reward", "missing", "squares", "cubes")  # of the numbers of a round
+KEPT = ("weight", "reward", "missing", "squares", "cubes")  # which scores of a round are kept
 
 
 class ShadowRounds:
@@ -38,7 +38,7 @@ class ShadowRounds:
     def shown(self, window: int) -> dict[str, Any]:
         """Return the estimate in the form of `replies.ShadowStats`."""
         last = {name: ring.last(window) for name, ring in self._rings.items()}
-        none = np.zeros(len(last["weight"]))  # there is no model here, which would predict
+        none = np.zeros(len(last["weight"]))  # there is no reward model here
         found = snips(Scores(**last, expected=none, predicted=none, missing_expected=none))
         known = not math.isnan(found.value)
         return {
@@ -72,13 +72,13 @@ def _scored(events: Sequence[Event], classes: int) -> Scores:
     target, offered = np.zeros((count, classes)), np.ones((count, classes), dtype=bool)
     for row, event in enumerate(events):
         known = decode_numbers(event.decision.probabilities)
-        target[row, : len(known)] = known  # a class that came later could not be played
+        target[row, : len(known)] = known  # a class added later could not be played
         among = event.candidates
         if among is not None:
             offered[row] = False
             offered[row, among] = True
     labels, propensity = (np.array(column) for column in zip(*(event.played for event in events), strict=True))
-    unknown = np.full((count, classes), np.nan)  # of what else could have been shown
+    unknown = np.full((count, classes), np.nan)  # propensities of other classes are unknown
     reward = np.array([event.worth for event in events], dtype=float)
     block = RoundBlock(target, np.zeros((count, classes)), unknown, labels, reward, propensity, offered)
     found = score_block(block, Trust())

@@ -22,12 +22,12 @@ from onebit.service.store.queries import Event, Played
 from onebit.service.task import is_unsure
 
 SECONDS = 120
-WENT_BACK_S = 600  # feedback is counted after the decisions beside it, but is seldom older by so much
+WENT_BACK_S = 600  # feedback is counted after later decisions, but is seldom that much older
 BOUNDS_S = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 1800, 7200, 43_200, 86_400, 604_800)
 COUNTS = (
     *("decisions", "feedback", "right", "late", "silences", "revised", "withdrawn", "refused"),
-    *("rewards", "truths"),  # feedbacks that said a number, and that named the right class
-    *("asked", "sure"),  # decisions of which somebody asked whether they are sure, and those that were
+    *("rewards", "truths"),  # feedbacks with a reward, and with the right class
+    *("asked", "sure"),  # decisions with a required confidence, and those that were sure
 )
 SHOWN = COUNTS[: COUNTS.index("asked")]
 
@@ -55,11 +55,11 @@ class Statistics:
         self._wrong = Ring()
         self._explored = Ring()
         self._delays = np.zeros(len(BOUNDS_S) + 1, dtype=np.int64)
-        self._seconds: dict[int, list[int]] = {}  # decisions and feedbacks of the last seconds
-        self._rewards: Ring | None = None  # None where all of them were right or wrong
+        self._seconds: dict[int, list[int]] = {}  # numbers of decisions and feedbacks, by second
+        self._rewards: Ring | None = None  # None if there were no rewards
         self._curve = FeedbackCurve()
         self.drift = DriftDetector()
-        self._shadow: ShadowRounds | None = None  # None where nothing was shown in the place of a decision
+        self._shadow: ShadowRounds | None = None  # None if nothing else was ever shown
 
     @property
     def classes(self) -> int:
@@ -115,7 +115,7 @@ class Statistics:
             before = self._counts["feedback"] - len(counted)
             for number, event in enumerate(counted, start=before + 1):
                 self.drift.hear(event.seq, event.time, event.worth, self.classes, number)
-            # How sure it was, it was of its own label.
+            # The confidence is that in the learner's own label.
             asked = [
                 event.decision.sure is not None and event.shown in (None, event.decision.label) for event in counted
             ]
@@ -126,7 +126,7 @@ class Statistics:
             self._curve.add([not event.right for event in counted], [event.worth for event in counted], asked, sure)
 
     def _remember_rewards(self, events: Sequence[Event]) -> None:
-        if self._rewards is None and self._counts["rewards"]:  # the first of them
+        if self._rewards is None and self._counts["rewards"]:  # this is the first reward
             self._rewards = Ring(float)
             before = self._wrong.last(WINDOW)
             self._rewards.count = self._wrong.count - len(before)
@@ -146,7 +146,7 @@ class Statistics:
 
     def _count_seconds(self, times: Sequence[float], index: int) -> None:
         if times and max(self._seconds, default=0) - int(times[-1]) > WENT_BACK_S:
-            # The clock was wrong before: what lies ahead would take the place of what comes now.
+            # The clock was ahead before: drop later seconds, which would displace the current ones.
             self._seconds = {second: counts for second, counts in self._seconds.items() if second <= times[-1]}
         for second, count in Counter(map(int, times)).items():
             self._seconds.setdefault(second, [0, 0])[index] += count

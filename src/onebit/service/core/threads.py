@@ -22,7 +22,7 @@ async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, *
     done: asyncio.Future[Result] = loop.create_future()
 
     def settle(how: Callable[[Any], None], what: Any) -> None:
-        if not done.done():  # whoever waited may have left
+        if not done.done():  # the waiting caller may have left
             how(what)
 
     def run() -> None:
@@ -32,7 +32,7 @@ async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, *
             how, what = done.set_result, work(*given, **named)
         except BaseException as error:
             how, what = done.set_exception, error
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and with it whoever waited
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and so has the waiting caller
             loop.call_soon_threadsafe(settle, how, what)
 
     threading.Thread(target=run, name=NAME, daemon=True).start()

@@ -17,7 +17,7 @@ from onebit.service.store.rows import Expected
 from onebit.service.store.snapshots import Packed, Snapshot
 from onebit.service.store.snapshots import packed as packed_snapshot
 
-CHUNK = 1000  # records that are read and learnt at a time
+CHUNK = 1000  # records read and learnt at a time
 NEAR = 1000  # records behind the end of the log at which a trained learner takes over
 
 
@@ -27,7 +27,7 @@ class Revisions:
     def __init__(self, expected: Expected, horizon: int) -> None:
         self._expected = expected
         self.horizon = horizon
-        self.missed_from: int | None = None  # the first feedback that was learnt before its last word was heard
+        self.missed_from: int | None = None  # first feedback that was learnt before it was revised
 
     def hear(self, reader: Reader, upto: int, learnt: int) -> int:
         """Read the revisions up to `upto` and return their number; feedback up to `learnt` is already learnt."""

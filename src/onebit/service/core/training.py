@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from onebit.service.service import Service
 
 LOG = logging.getLogger("onebit.service")
-RETRY_S = 0.5  # until the log is read or written again, where it could not be
+RETRY_S = 0.5  # before a failed read or write of the log is retried
 Result = TypeVar("Result")
-MOST_STARTS = 5  # of the service, with which a learner is trained that has not taken over: training may be what ends it
+MOST_STARTS = 5  # starts of the service during one training: the training itself may be what crashes it
 
 
 class Trainers:
@@ -39,7 +39,7 @@ class Trainers:
     def __init__(self, service: Service, admin: Admin) -> None:
         self._service = service
         self._admin = admin
-        self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner: one training for each
+        self._under_way: dict[tuple[int, str], asyncio.Task[None]] = {}  # by task and learner
 
     def stop(self) -> None:
         """Cancel all trainings."""
@@ -100,9 +100,9 @@ class Trainers:
                 await in_thread(self._hand_over, served, trainee, detail["generation"])
 
             async def check_fit() -> None:
-                # There may be more classes by now.
+                # Classes may have been added meanwhile.
                 await in_thread(build_learner, detail, info.classes, info.inputs)
-                require_candidate_support(learner, info.retired, "learner")  # and fewer that are played
+                require_candidate_support(learner, info.retired, "learner")  # or retired
                 served.follower.trainees[detail["generation"]] = trainee
 
             seq = await self._log_training(served, asked, "learner", detail, token, check_fit)
@@ -116,7 +116,7 @@ class Trainers:
             )
         except Exception as error:
             served.follower.trainees.pop(detail["generation"], None)
-            if info.generation >= detail["generation"]:  # it took over all the same, or one of another node did
+            if info.generation >= detail["generation"]:  # it took over after all, or another node's learner did
                 served.training = None
             elif _is_wanted(info, asked):
                 await self._log_failed(served, training, asked, str(error) or type(error).__name__)
