@@ -1,4 +1,7 @@
-"""The bodies of requests as plain values, checked for what JSON cannot say or the service could not explain; and as JSON."""
+"""Request bodies as plain values and as JSON, after checks that need Python's types.
+
+They catch what JSON cannot express and what the service could not explain.
+"""
 
 from __future__ import annotations
 
@@ -16,23 +19,26 @@ from onebit.contract.validation import ClassName
 from onebit.errors import InputError, brief
 from onebit.service.replies import DecisionReply
 
-MOST_ROWS = 10_000  # of one request, as the service takes them where it is told nothing else
-MOST_BYTES = 8 * 2**20  # of one request; the service takes twice that
-KEEP: Literal["keep"] = "keep"  # where None has a meaning of its own
+MOST_ROWS = 10_000  # in one request, the default limit of the service
+MOST_BYTES = 8 * 2**20  # in one request, half the default limit of the service
+KEEP: Literal["keep"] = "keep"  # default of arguments for which None has a meaning
 
 Body = dict[str, Any]
-Answer = tuple[bool | None, float | None, ClassName | None]  # right, reward and truth, of which one is given
+Answer = tuple[bool | None, float | None, ClassName | None]  # right, reward and truth, exactly one of which is given
 
 
 def new_id() -> str:
-    """Return an id that nobody else makes, and that sorts by time (a UUID of version 7), which keeps the log's index compact."""
+    """Return a unique id that sorts by time (a UUID of version 7).
+
+    The order keeps the index of the log compact.
+    """
     chance = int.from_bytes(os.urandom(10))
     number = (time.time_ns() // 1_000_000) << 80 | chance
     return str(uuid.UUID(int=number & ~(0xF << 76) & ~(0x3 << 62) | 0x7 << 76 | 0x2 << 62))
 
 
 def encode(value: Body) -> bytes:
-    """Return a body as JSON; NumPy's numbers become plain ones."""
+    """Return a body as JSON; numbers of NumPy become plain ones."""
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain_number).encode()
     except (TypeError, ValueError) as error:
@@ -40,7 +46,7 @@ def encode(value: Body) -> bytes:
 
 
 def batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Yield items of JSON in groups that fit into one request each."""
+    """Yield JSON items in groups that fit into one request each."""
     batch: list[bytes] = []
     size = 0
     for item in items:
@@ -54,18 +60,21 @@ def batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
 
 
 def each(X: Any, name: str = "X") -> Iterator[Any]:
-    """Return the items of a matrix, a frame, or anything else that can be gone through; not of one text or one dict."""
+    """Return an iterator over a matrix, a frame or another iterable; raise InputError for a single item.
+
+    A text, a dict and a scalar are single items.
+    """
     if isinstance(X, str | bytes | Mapping) or not hasattr(X, "__iter__"):
         raise InputError(f"{name} is {brief(X)}, but must hold several: a matrix or a list")
     if hasattr(X, "__array__"):
-        X = np.asarray(X)  # going through a frame would give the names of its columns
+        X = np.asarray(X)  # iterating over a frame would give its column names
         if X.ndim == 0:
             raise InputError(f"{name} is {brief(X.item())}, but must hold several: a matrix or a list")
     return iter(X)
 
 
 def plain_features(x: Any, name: str = "x") -> list[float] | dict[str, float] | str:
-    """Return the features of one row as JSON can hold them.
+    """Return the features of one row as plain values for JSON.
 
     >>> plain_features(np.array([1, 2], dtype=np.int8)), plain_features({"rain": True}), plain_features("late goal")
     ([1.0, 2.0], {'rain': 1.0}, 'late goal')
@@ -93,7 +102,7 @@ def plain_features(x: Any, name: str = "x") -> list[float] | dict[str, float] | 
 
 
 def identity(id: str | DecisionReply) -> str:  # noqa: A002
-    """Return the id of a decision, or an id given as such."""
+    """Return the id of a decision, or the id itself if one is given."""
     if isinstance(id, DecisionReply):
         return id.id
     if not isinstance(id, str) or not id:
@@ -102,7 +111,7 @@ def identity(id: str | DecisionReply) -> str:  # noqa: A002
 
 
 def without_none(**values: Any) -> Body:
-    """Return the values that are given; the service has defaults for the others."""
+    """Return the arguments that are not None; the service has defaults for the others."""
     return {
         name: dict(value) if isinstance(value, Mapping) else value
         for name, value in values.items()
@@ -114,7 +123,7 @@ def without_none(**values: Any) -> Body:
 
 
 def build_terms(complete: bool, sure: float | None, risk: float | None) -> Body:
-    """Return what a decision is asked for beside x and the candidates; what is not asked for is not sent."""
+    """Return the parts of a decision request besides x, id and candidates; omit defaults."""
     if sure is not None and risk is not None:
         raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
     bounds = {"sure": sure, "risk": risk}
@@ -123,7 +132,7 @@ def build_terms(complete: bool, sure: float | None, risk: float | None) -> Body:
 
 
 def build_decide(x: Any, id: str | None, among: Any, terms: Body) -> Body:  # noqa: A002
-    """Return the request of one decision; without an id it gets a new one here, before it is sent."""
+    """Return the request for one decision; if it has no id, it gets a new one before it is sent."""
     return {
         "id": new_id() if id is None else identity(id),
         "x": plain_features(x),
@@ -133,7 +142,7 @@ def build_decide(x: Any, id: str | None, among: Any, terms: Body) -> Body:  # no
 
 
 def build_decides(X: Any, ids: Any, among: Any, terms: Body) -> Iterator[Body]:
-    """Yield the request of a decision on each row."""
+    """Yield the request for a decision on each row."""
     rows = list(each(X, "X"))
     names = [new_id() for _ in rows] if ids is None else list(each(ids, "ids"))
     _require_same_length(X=rows, ids=names)
@@ -143,12 +152,12 @@ def build_decides(X: Any, ids: Any, among: Any, terms: Body) -> Iterator[Body]:
 
 
 def _candidates(among: Any, name: str) -> Body:
-    """Return the candidates of one decision; nothing where all classes can be played."""
+    """Return the candidates of one decision; empty if all classes can be played."""
     return {} if among is None else {"among": list(each(among, name))}
 
 
 def _candidates_by_row(among: Any, rows: int) -> list[Body]:
-    """Return the candidates of each row, from one list for all of them or one for each."""
+    """Return the candidates of each row, from one list for all rows or one list per row."""
     given = None if among is None else list(each(among, "among"))
     if given is None or all(isinstance(item, str | int | np.generic) for item in given):
         return [_candidates(given, "among")] * rows
@@ -165,7 +174,7 @@ def build_feedback(
     revise: bool,
     index: str = "",
 ) -> Body:
-    """Return the feedback on one decision; `index` is its place among many, for errors."""
+    """Return the feedback on one decision; `index` is its position in a list, for error messages."""
     feedback: Body = {"id": identity(id), **_checked_answer(answer, index)}
     if _truth(revise, "revise"):
         feedback["revise"] = True
@@ -196,7 +205,7 @@ def build_withdrawal(id: str | DecisionReply) -> Body:  # noqa: A002
 
 
 def _checked_answer(answer: Answer, index: str) -> Body:
-    """Return whether a decision was right, its reward, or the class that would have been right."""
+    """Return the feedback itself, after checks: right or wrong, a reward, or the right class."""
     right, reward, truth = answer
     given = sum(value is not None for value in answer)
     if given != 1:
@@ -216,12 +225,15 @@ def _checked_answer(answer: Answer, index: str) -> Body:
 
 
 def class_list(classes: Iterable[ClassName] | int) -> list[ClassName] | int:
-    """Return the classes of a new task, or how many there are."""
+    """Return the classes of a new task, or their number."""
     return classes if isinstance(classes, int) else list(each(classes, "classes"))
 
 
 def feature_settings(features: int | str | Mapping[str, Any]) -> Body:
-    """Return what x is, from how many numbers it has, "dict", "text", or all of it as the service takes it."""
+    """Return the features of a task as the service expects them.
+
+    `features` is the number of numbers in x, "dict", "text", or already in that form.
+    """
     if isinstance(features, int):
         return {"kind": "numbers", "size": features}
     return {"kind": features} if isinstance(features, str) else dict(features)
@@ -234,14 +246,14 @@ def build_changes(
     remove_classes: Iterable[ClassName],
     bounds: Mapping[str, float | Literal["keep"] | None],
 ) -> Body:
-    """Return the changes of a task; a bound of None takes it away, such as the deadline."""
+    """Return the changes to a task; None for a bound, such as the deadline, removes it."""
     added, removed = list(each(add_classes, "add_classes")), list(each(remove_classes, "remove_classes"))
     changes = without_none(add_classes=added or None, remove_classes=removed or None, mode=mode, silence=silence)
     return {**changes, **{name: bound for name, bound in bounds.items() if bound != KEEP}}
 
 
 def build_forget(ids: Iterable[Any] | None, before: float | None, unlearn: bool) -> Body:
-    """Return which decisions are to be forgotten."""
+    """Return the request to forget decisions."""
     if (ids is None) is (before is None):
         raise InputError("give either ids or before")
     which = {"before": before} if ids is None else {"ids": [identity(id) for id in each(ids, "ids")]}  # noqa: A001

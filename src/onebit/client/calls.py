@@ -1,12 +1,13 @@
-"""The calls of the service: how a reply is read, and whether a request may be sent twice.
+"""The calls to the service: how a reply is read, and whether a request may be sent twice.
 
-- Looking changes nothing. A decision and a feedback carry an id, and the service does each id once. So these are sent
-  again whatever happened to the first.
-- Creating and changing a task may have been done although no reply came. The second attempt is then refused; that is
-  fine where the task is by then as it was asked to be. A name that is taken by a task that is not there yet is that
-  of one being compiled: it is waited for.
-- Deleting a task and switching its learner are sent again only where they have certainly not been done: by the time of
-  a second one, the name could be another task's. So is forgetting, whose second reply would not say how many there were.
+- Queries change nothing. Decisions and feedback carry an id, and the service handles each id once. So these are sent
+  again whatever happened to the first attempt.
+- Creating or changing a task may have succeeded although no reply came. The second attempt is then refused, which is
+  fine if the task is as requested by then. If the name is taken but the task does not exist yet, it is being
+  compiled, and the client waits for it.
+- Deleting a task and switching its learner are sent again only if they have certainly not been done: by the time of
+  the second attempt, the name could belong to another task. The same holds for forgetting decisions, since the second
+  reply would not say how many there were.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 class Calls:
-    """The calls of one client, as steps that a blocking client and an asynchronous one take alike."""
+    """The calls of one client, as steps that the blocking and the asynchronous client share."""
 
     def __init__(self, attempts: int) -> None:
         if not isinstance(attempts, int) or attempts < 1:
@@ -37,43 +38,52 @@ class Calls:
         self.attempts = attempts
 
     def look(self, path: str, read: Callable[[Any], T]) -> Steps[T]:
-        """Ask for something, which changes nothing."""
+        """Send a query, which changes nothing."""
         reply, _ = yield from attempted(Send("GET", path), self.attempts)
         return _value(reply, read)
 
     def post(self, path: str, body: dict[str, Any], read: Callable[[Any], T]) -> Steps[T]:
-        """Send a decision or a feedback, which may be sent again: it has an id."""
+        """Send a decision request or feedback, which is safe to repeat because it has an id."""
         reply, _ = yield from attempted(Send("POST", path, encode(body)), self.attempts)
         return _value(reply, read)
 
     def post_many(
         self, path: str, items: Iterable[dict[str, Any]], read: Callable[[Any], T], *, rows_of: str
     ) -> Steps[list[T]]:
-        """Send decisions or feedbacks in as many requests as it takes; `rows_of` is what an error counts."""
+        """Send decision requests or feedback, in several requests if there are many.
+
+        `rows_of` names the rows in error messages.
+        """
         done: list[T] = []
         for batch in batches(map(encode, items)):
             done += yield from self._batch(path, batch, read, rows_of, len(done))
         return done
 
     def order(self, method: str, path: str, body: dict[str, Any] | None, read: Callable[[Any], T]) -> Steps[T]:
-        """Send what must not be done twice, and may take as long as compiling a learner or writing the log anew."""
+        """Send what must not be done twice.
+
+        It may take as long as compiling a learner or rewriting the log.
+        """
         content, patience_s = (None, 0.0) if body is None else (encode(body), COMPILING_S)
         send = Send(method, path, content, patience_s=patience_s)
         reply, _ = yield from attempted(send, self.attempts, repeatable=False)
         return _value(reply, read)
 
     def ready(self) -> Steps[Readiness]:
-        """Ask once whether the service takes requests: that it does not is an answer."""
+        """Ask once whether the service accepts requests; "not ready" is a valid answer."""
         outcome = yield Send("GET", "/readyz")
         if isinstance(outcome, Reply) and outcome.status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
             try:
                 return Readiness.read(outcome.json)
             except (ValueError, TypeError, KeyError):
-                pass  # a proxy's 503, say
+                pass  # for instance the 503 of a proxy
         raise refusal(outcome)
 
     def create(self, wanted: dict[str, Any], *, exist_ok: bool) -> Steps[Task]:
-        """Create a task; it is fine if it is there already, and as wanted, where the first attempt may have made it."""
+        """Create a task.
+
+        An existing task with the wanted settings is accepted with `exist_ok`, or if an earlier attempt may have created it.
+        """
         path = task_path(wanted["name"])
         send, doubt = Send("POST", "/v1/tasks", encode(wanted), patience_s=COMPILING_S), exist_ok
         for _ in range(self.attempts):
@@ -87,11 +97,14 @@ class Calls:
                 if is_as_wanted(there, wanted):
                     return there
                 break
-            send = replace(send, wait_s=LONGEST_WAIT_S)  # it is being compiled
+            send = replace(send, wait_s=LONGEST_WAIT_S)  # the task is being compiled
         return _value(reply, Task.read)
 
     def change(self, path: str, wanted: dict[str, Any]) -> Steps[Task]:
-        """Change a task; a refusal is fine where the attempt before may have done it, and the task is as wanted."""
+        """Change a task.
+
+        A refusal is accepted if an earlier attempt may have succeeded and the task is as wanted.
+        """
         reply, doubt = yield from attempted(Send("PATCH", path, encode(wanted), patience_s=COMPILING_S), self.attempts)
         if doubt and not reply.good:
             there = yield from self.look(path, Task.read)
@@ -104,7 +117,7 @@ class Calls:
     def _batch(
         self, path: str, batch: list[bytes], read: Callable[[Any], T], rows_of: str, before: int
     ) -> Steps[list[T]]:
-        """Send one request, or two halves where the service or a proxy finds it too large."""
+        """Send one request, or two halves if the service or a proxy finds it too large."""
         reply, _ = yield from attempted(Send("POST", path, b"[" + b",".join(batch) + b"]"), self.attempts)
         if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
             half = len(batch) // 2
@@ -115,12 +128,12 @@ class Calls:
         except ServiceError as error:
             if not before:
                 raise
-            message = f"of {rows_of}, counted from {before} on: {error}"  # the service counts from the batch's first
+            message = f"of {rows_of}, counted from {before} on: {error}"  # the service counts within the batch
             raise ServiceError(message, status=error.status, code=error.code, field=error.field) from None
 
 
 def task_path(task: str) -> str:
-    """Return the path of a task; InputError where no task can have the name."""
+    """Return the path of a task; raise InputError if the name cannot be that of a task."""
     if not isinstance(task, str) or not TASK.fullmatch(task):
         raise InputError(
             f"{brief(task)} cannot be the name of a task: these are 1 to 100 letters, digits, '.', '_' and '-'"
@@ -129,13 +142,13 @@ def task_path(task: str) -> str:
 
 
 def is_as_wanted(there: Task, wanted: Mapping[str, Any]) -> bool:
-    """Return True if a task has the wanted settings; its seed is never shown, and so cannot be compared."""
+    """Return True if a task has the wanted settings, apart from its seed, which is never shown."""
     for name, setting in wanted.items():
         if name == "seed":
             continue
         actual = getattr(there, name)
         expected = list(range(setting)) if name == "classes" and isinstance(setting, int) else setting
-        if isinstance(expected, dict):  # what was not given has its default
+        if isinstance(expected, dict):  # missing entries have their defaults
             actual = {key: value for key, value in (actual or {}).items() if key in expected}
         if actual != expected:
             return False
@@ -148,7 +161,7 @@ def read_tasks(body: Any) -> list[Task]:
 
 
 def read_deleted(body: Any) -> Task | QuarantinedTask:
-    """Read a task that was deleted; of a quarantined task only the reason is known."""
+    """Read the reply for a deleted task; of a quarantined task only the name and the reason are known."""
     return QuarantinedTask.read(body) if "classes" not in body else Task.read(body)
 
 

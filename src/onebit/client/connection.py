@@ -1,4 +1,4 @@
-"""How requests travel: the address and the token, the blocking and the asynchronous connection, and operations that run on either."""
+"""Transport of requests: address, blocking and asynchronous connections, and the operations on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onebit.client.plan import Lost, Reply, Send, Steps
 from onebit.errors import InputError, brief
 from onebit.version import VERSION
 
-CONNECTIONS = 100  # at once; more requests than that wait for their turn, as long as it takes
+CONNECTIONS = 100  # open at the same time; further requests wait without a timeout
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -30,19 +30,19 @@ NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.P
 
 @dataclass(frozen=True)
 class Address:
-    """Where the service is, and how long to wait for it."""
+    """The address of the service, and how long to wait for it."""
 
     url: str
     timeout_s: float
 
     @classmethod
     def checked(cls, url: str, timeout_s: float) -> Self:
-        """Return the address that the user gave; InputError where it is none."""
+        """Return the validated address; raise InputError if it is not valid."""
         try:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, TypeError):
             parsed = httpx.URL("")
-        if parsed.userinfo:  # not shown: it holds a password
+        if parsed.userinfo:  # do not show the address: it may contain a password
             raise InputError("url has a user name or a password in it; a token is given as token=...")
         if parsed.scheme not in ("http", "https") or not parsed.host or parsed.query or parsed.fragment:
             raise InputError(
@@ -53,10 +53,12 @@ class Address:
         return cls(str(parsed).rstrip("/"), timeout_s)
 
     def options(self, token: str | None) -> dict[str, Any]:
-        """Return the options of a client of HTTPX, which alone keeps the token."""
+        """Return the arguments for a client of HTTPX. Nothing else stores the token."""
         headers = {"User-Agent": f"onebit/{VERSION}", "Content-Type": "application/json"}
         if token is not None:
-            if not isinstance(token, str) or not re.fullmatch(r"[!-~]+", token):  # or HTTPX would show it in its error
+            if not isinstance(token, str) or not re.fullmatch(
+                r"[!-~]+", token
+            ):  # otherwise HTTPX would show the token in its error
                 raise InputError("the token has characters that no token has: is there a space or a line's end in it?")
             headers["Authorization"] = f"Bearer {token}"
         return {
@@ -67,11 +69,11 @@ class Address:
         }
 
     def timeout(self, send: Send) -> httpx.Timeout:
-        """Return how long to wait for a connection, and for each next part of the reply."""
+        """Return the timeouts for connecting and for each part of the reply."""
         return httpx.Timeout(self.timeout_s, read=max(self.timeout_s, send.patience_s), pool=None)
 
     def lost(self, send: Send, error: httpx.RequestError) -> Lost:
-        """Return why there is no reply, and whether the service may have done the request."""
+        """Return why there is no reply, and whether the service may have carried out the request."""
         if isinstance(error, httpx.TimeoutException):
             waited = self.timeout(send).read if isinstance(error, httpx.ReadTimeout) else self.timeout_s
             reason = f"no reply from {self.url} within {waited:g} s"
@@ -84,19 +86,22 @@ class Address:
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Return the trusted certificates. Reading them takes as long as hundreds of requests, so all clients share them."""
+    """Return the trusted certificates, shared by all clients.
+
+    Loading them takes as long as hundreds of requests.
+    """
     return httpx.create_ssl_context()
 
 
 class BlockingConnection:
-    """A connection that waits for each reply."""
+    """A connection that blocks until the reply arrives."""
 
     def __init__(self, address: Address, token: str | None, transport: httpx.BaseTransport | None) -> None:
         self.address = address
         self.http = httpx.Client(transport=transport, **address.options(token))
 
     def run(self, steps: Steps[T]) -> T:
-        """Send what the steps yield until they return a result."""
+        """Run steps, sending what they yield, and return their result."""
         try:
             send = next(steps)
             while True:
@@ -115,14 +120,14 @@ class BlockingConnection:
 
 
 class AsyncConnection:
-    """A connection of an event loop."""
+    """A connection on an event loop."""
 
     def __init__(self, address: Address, token: str | None, transport: httpx.AsyncBaseTransport | None) -> None:
         self.address = address
         self.http = httpx.AsyncClient(transport=transport, **address.options(token))
 
     async def run(self, steps: Steps[T]) -> T:
-        """Send what the steps yield until they return a result."""
+        """Run steps, sending what they yield, and return their result."""
         try:
             send = next(steps)
             while True:
@@ -149,14 +154,17 @@ ConnectionT = TypeVar("ConnectionT", BlockingConnection, AsyncConnection)
 
 
 class Caller(Generic[ConnectionT]):
-    """What has operations, and the connection on which they run."""
+    """A base class of objects with operations, which run on its connection."""
 
     _is_asynchronous: ClassVar[bool] = False
     _connection: ConnectionT
 
 
 class operation(Generic[P, T]):  # noqa: N801 - a decorator
-    """A method that is written as steps, and called as one that returns their result, or a coroutine of it."""
+    """A decorator: a method written as steps becomes one that returns their result.
+
+    On an asynchronous client it returns a coroutine of the result.
+    """
 
     def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
         @wraps(steps)
@@ -169,7 +177,7 @@ class operation(Generic[P, T]):  # noqa: N801 - a decorator
 
         signature = inspect.signature(steps)
         result = str(signature.return_annotation).removeprefix("Steps[").removesuffix("]")
-        for function in (blocking, asynchronous):  # what users see does not name the steps
+        for function in (blocking, asynchronous):  # users see the type of the result, not of the steps
             function.__annotations__ = {**steps.__annotations__, "return": result}
             function.__signature__ = signature.replace(return_annotation=result)  # type: ignore[union-attr]
         self._blocking, self._asynchronous = blocking, asynchronous
@@ -186,7 +194,7 @@ class operation(Generic[P, T]):  # noqa: N801 - a decorator
 
 
 def read_environment() -> tuple[str, str | None]:
-    """Return the address and the token of the environment."""
+    """Return the address and the token from the environment."""
     url = os.environ.get("ONEBIT_URL")
     if not url:
         raise InputError("ONEBIT_URL is not set; it is the address of the service, like 'http://127.0.0.1:8000'")

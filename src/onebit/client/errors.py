@@ -1,4 +1,4 @@
-"""What the client raises where the service refuses or does not answer."""
+"""The errors that the client raises if the service refuses a request or does not answer."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from onebit.errors import NetworkError, OnebitError
 
 
 class ServiceError(OnebitError):
-    """The service refused, or did not answer.
+    """The service refused a request, or did not answer.
 
-    `status` is the HTTP status, or None where no reply came. `code` is the service's word for it ("conflict",
-    "not_found", ...), "unreachable" where no reply came, and "unexpected" where the reply was not the service's.
-    `field` names the part of the request that is wrong, where there is one.
+    `status` is the HTTP status, or None if no reply came. `code` is the service's error code ("conflict",
+    "not_found", ...), "unreachable" if no reply came, and "unexpected" if the reply was not the service's.
+    `field` names the part of the request that is wrong, if there is one.
     """
 
     def __init__(self, message: str, *, status: int | None, code: str, field: str | None = None) -> None:
@@ -23,10 +23,13 @@ class ServiceError(OnebitError):
         self.field = field
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """With its keywords, so that it comes back whole from another process."""
+        """Support pickling with keyword arguments, so that no attribute is lost between processes."""
         again = partial(type(self), status=self.status, code=self.code, field=self.field)
         return again, (str(self),), vars(self)
 
 
 class UnreachableError(ServiceError, NetworkError):
-    """No reply came, or none to its end. `status` is None and `code` is "unreachable"; it is a `ConnectionError` too."""
+    """No complete reply came. `status` is None and `code` is "unreachable".
+
+    It is a `ConnectionError` too.
+    """

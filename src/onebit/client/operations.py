@@ -1,4 +1,4 @@
-"""The clients and what they can ask of the service, each operation stated once: `Client` waits for its result, `AsyncClient` is awaited."""
+"""The clients and their operations, each defined once: `Client` blocks, `AsyncClient` is awaited."""
 
 from __future__ import annotations
 
@@ -54,25 +54,25 @@ class TaskOperations(Caller[ConnectionT]):
 
     @operation
     def info(self) -> Steps[Task]:
-        """The current state of the task."""
+        """Return the current state of the task."""
         return self._calls.look(self._path, Task.read)
 
     @operation
     def decide(
         self,
         x: Any,
-        id: str | None = None,  # noqa: A002 - what it is called everywhere
+        id: str | None = None,  # noqa: A002 - the usual name
         *,
         among: Iterable[ClassName] | None = None,
         complete: bool = False,
         sure: float | None = None,
         risk: float | None = None,
     ) -> Steps[DecisionReply]:
-        """Decide on one x: a row of numbers, a dict of names and numbers, or a text. The service logs the decision.
+        """Decide on one x: a row of numbers, a dict of names and numbers, or a text.
 
-        The same id gives the same answer again; without one, the client makes one up before it sends the request. `among`
+        The service logs the decision. The same id gives the same answer again; without one, the client generates an id before it sends the request. `among`
         lists the candidates, and `complete` says that the right class is one of them. The decision is
-        `unsure` below a confidence of `sure`, or of what keeps the `risk`; the defaults are those of the task.
+        `unsure` below a confidence of `sure`, or below the one that keeps the `risk`; the defaults are those of the task.
         """
         body = bodies.build_decide(x, id, among, bodies.build_terms(complete, sure, risk))
         return self._calls.post(f"{self._path}/decide", body, DecisionReply.read)
@@ -109,7 +109,7 @@ class TaskOperations(Caller[ConnectionT]):
     ) -> Steps[FeedbackReply]:
         """Report whether a decision (or the decision with this id) was right. The service learns from it.
 
-        Or its reward, from 0 to 1, or the class that would have been right (`truth`): one of the three. In shadow mode `shown` is the
+        Instead of `right`, give the reward from 0 to 1, or the class that would have been right (`truth`). In shadow mode `shown` is the
         class that was actually shown, and `right` refers to that; `shown_propensity` is the probability with which it was chosen. With
         `revise` this replaces earlier feedback, or silence.
         """
@@ -130,8 +130,8 @@ class TaskOperations(Caller[ConnectionT]):
     ) -> Steps[list[FeedbackReply]]:
         """Report for each decision whether it was right; `revise` replaces earlier feedback.
 
-        Or the reward of each, or the class that would have been right. Where several are given, each decision has one
-        of them, and None of the others. An unknown id or a conflict is reported in the answer, not raised.
+        Instead of `right`, give `rewards`, or `truths` with the classes that would have been right. If several are given, each decision must
+        have a value in one of them, and None in the others. An unknown id or a conflict is reported in the answer, not raised.
         """
         items = bodies.build_feedbacks(ids, (right, rewards, truths), shown, shown_propensity, revise)
         return self._calls.post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
@@ -143,31 +143,34 @@ class TaskOperations(Caller[ConnectionT]):
 
     @operation
     def withdraw_many(self, ids: Iterable[str | DecisionReply]) -> Steps[list[FeedbackReply]]:
-        """Withdraw the feedback on each decision. An unknown id or a conflict is reported in the answer, not raised."""
+        """Withdraw the feedback on each decision.
+
+        An unknown id or a conflict is reported in the answer, not raised.
+        """
         items = map(bodies.build_withdrawal, bodies.each(ids, "ids"))
         return self._calls.post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
 
     @operation
     def stats(self, window: int = 1000) -> Steps[Stats]:
-        """Errors, rates, delays and classes; the error is that of the last `window` feedbacks."""
+        """Return errors, rates, delays and classes; the error is that of the last `window` feedbacks."""
         return self._calls.look(f"{self._path}/stats?window={window:d}", Stats.read)
 
     @operation
     def decisions(self, limit: int = 50, before: int | None = None) -> Steps[list[LoggedDecision]]:
-        """The newest decisions of the log, or the newest before a `seq`."""
+        """Return the newest decisions in the log, or the newest before a `seq`."""
         older = "" if before is None else f"&before={before:d}"
         return self._calls.look(f"{self._path}/decisions?limit={limit:d}{older}", read_decisions)
 
     @operation
     def decision(self, id: str | DecisionReply) -> Steps[LoggedDecision]:  # noqa: A002
-        """One decision of the log, with its feedback if there is any."""
-        # An id of two dots must not lead out of this folder.
+        """Return a decision in the log, with its feedback if there is any."""
+        # An id '..' must not lead to another path.
         name = quote(bodies.identity(id), safe="").replace(".", "%2E")
         return self._calls.look(f"{self._path}/decisions/{name}", LoggedDecision.read)
 
     @operation
     def explain(self, id: str | DecisionReply, top: int = 10) -> Steps[ExplanationReply]:  # noqa: A002
-        """Which features or words speak for the label of a decision, according to the current learner; the `top` largest."""
+        """Return the `top` features or words that speak for a decision's label, by the current learner."""
         path = f"{self._path}/explanation?id={quote(bodies.identity(id), safe='')}&top={checked_count('top', top)}"
         return self._calls.look(path, ExplanationReply.read)
 
@@ -184,10 +187,10 @@ class TaskOperations(Caller[ConnectionT]):
         sure: float | Literal["keep"] | None = bodies.KEEP,
         risk: float | Literal["keep"] | None = bodies.KEEP,
     ) -> Steps[Task]:
-        """Change the settings that are given; the others stay. None removes a deadline, `revise_within`, `sure` or `risk`.
+        """Change the settings that are given; the others stay as they are.
 
-        Classes that are removed are never played again; what was learnt about them is kept. A `sure` takes the
-        place of a `risk`, and the other way round.
+        None removes a deadline, `revise_within`, `sure` or `risk`. Removed classes are never played again; what was learnt about
+        them is kept. `sure` replaces `risk`, and the other way round.
         """
         bounds = {"deadline_s": deadline_s, "revise_within": revise_within, "sure": sure, "risk": risk}
         body = bodies.build_changes(add_classes, mode, silence, remove_classes, bounds)
@@ -202,7 +205,10 @@ class TaskOperations(Caller[ConnectionT]):
         exploration_floor: float | None = None,
         seed: int | None = None,
     ) -> Steps[Task]:
-        """Train another learner from the log, which then takes over by itself; `info().training` shows its progress."""
+        """Train another learner from the log; it takes over by itself when it is done.
+
+        `info().training` shows its progress.
+        """
         body = bodies.without_none(
             learner=learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed
         )
@@ -212,9 +218,10 @@ class TaskOperations(Caller[ConnectionT]):
     def forget(
         self, ids: Iterable[str | DecisionReply] | None = None, *, before: float | None = None, unlearn: bool = False
     ) -> Steps[ForgetReply]:
-        """Delete decisions and their feedback from the log: those with these ids, or those made before a time, in seconds since 1970.
+        """Delete decisions and their feedback from the log: those with these ids, or those before a time.
 
-        What was learnt from them is kept unless `unlearn` is set, or rows are in the state of the learner. Needs a token with the scope `admin`.
+        The time is in seconds since 1970. What was learnt from them is kept unless `unlearn` is set, or the learner's state contains rows. Needs a
+        token with the scope `admin`.
         """
         body = bodies.build_forget(ids, before, unlearn)
         return self._calls.order("POST", f"{self._path}/forget", body, ForgetReply.read)
@@ -245,7 +252,7 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
 
     @classmethod
     def from_env(cls, *, timeout_s: float = 10.0, attempts: int = 4) -> Self:
-        """A client for the address in ONEBIT_URL, with the token in ONEBIT_TOKEN if that is set."""
+        """Return a client for the address in ONEBIT_URL, with the token in ONEBIT_TOKEN if that is set."""
         url, token = read_environment()
         return cls(url, token, timeout_s=timeout_s, attempts=attempts)
 
@@ -253,7 +260,7 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
         return f"{type(self).__name__}({self._connection.address.url!r})"
 
     def task(self, name: str) -> TaskT:
-        """A task by name; nothing is sent yet."""
+        """Return a task by name; nothing is sent yet."""
         return self._handle(name, self._calls, self._connection)
 
     @operation
@@ -277,9 +284,9 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
         items: str | None = None,
         exist_ok: bool = False,
     ) -> Steps[TaskT]:
-        """Create a task. For whatever is not given, the defaults of the service apply.
+        """Create a task. For settings that are not given, the defaults of the service apply.
 
-        `features` is how many numbers x has, "dict", "text", or all of it: {"kind": "text", "hash_bits": 20}.
+        `features` is the number of numbers in x, "dict", "text", or a full description such as {"kind": "text", "hash_bits": 20}.
         With `exist_ok`, a task that already exists with the same settings is not an error.
         """
         body = bodies.without_none(
@@ -304,17 +311,17 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
 
     @operation
     def tasks(self) -> Steps[list[Task]]:
-        """All tasks that the token may see."""
+        """Return all tasks that the token may see."""
         return self._calls.look("/v1/tasks", read_tasks)
 
     @operation
     def version(self) -> Steps[Version]:
-        """What the service runs on."""
+        """Return the versions and the CPU that the service runs on."""
         return self._calls.look("/version", Version.read)
 
     @operation
     def ready(self) -> Steps[Readiness]:
-        """Whether the service accepts requests at the moment, and if not, why."""
+        """Return whether the service accepts requests at the moment, and if not, why."""
         return self._calls.ready()
 
 
@@ -323,7 +330,7 @@ class TaskHandle(TaskOperations[BlockingConnection]):
 
 
 class AsyncTaskHandle(TaskOperations[AsyncConnection]):
-    """One task of the service, as `TaskHandle` with an `await` before each call."""
+    """One task of the service, like `TaskHandle` with an `await` before each call."""
 
     _is_asynchronous = True
 
@@ -331,9 +338,9 @@ class AsyncTaskHandle(TaskOperations[AsyncConnection]):
 class Client(ClientOperations[BlockingConnection, TaskHandle, httpx.BaseTransport]):
     """A connection to `onebit serve`; safe to use from several threads.
 
-    An attempt waits `timeout_s` for a connection, and for each next part of the reply; at least two minutes for that
-    where the service may have to compile a learner first. Temporary failures are retried, `attempts` times in all, with
-    random pauses that grow. `transport` is HTTPX's, for a Unix socket or for tests.
+    Each attempt waits `timeout_s` for a connection and for each part of the reply, or at least two minutes if the service may
+    have to compile a learner first. Temporary failures are retried, up to `attempts` attempts in all, with growing random
+    pauses. `transport` is a transport of HTTPX, for a Unix socket or for tests.
     """
 
     _connect, _handle = BlockingConnection, TaskHandle
@@ -350,7 +357,10 @@ class Client(ClientOperations[BlockingConnection, TaskHandle, httpx.BaseTranspor
 
 
 class AsyncClient(ClientOperations[AsyncConnection, AsyncTaskHandle, httpx.AsyncBaseTransport]):
-    """A connection to `onebit serve`, as `Client` with an `await` before each call; safe to use from many tasks of one event loop."""
+    """A connection to `onebit serve`, like `Client` with an `await` before each call.
+
+    It is safe to use from many tasks of one event loop.
+    """
 
     _is_asynchronous = True
     _connect, _handle = AsyncConnection, AsyncTaskHandle

@@ -1,7 +1,7 @@
 """When a request is sent again, and after how long.
 
-Nothing is sent here. A call is a generator that yields what is to be sent and is given what came back, so that a
-client that blocks and one that does not go through the same steps.
+Nothing is sent here. A call is a generator that yields what is to be sent and receives the outcome, so that the
+blocking and the asynchronous client go through the same steps.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from typing import Any, TypeVar
 
 from onebit.client.errors import ServiceError, UnreachableError
 
-FIRST_WAIT_S = 0.5  # up to so long after the first failure; then twice as long each time
+FIRST_WAIT_S = 0.5  # longest wait after the first failure; it doubles each time
 LONGEST_WAIT_S = 10.0
-COMPILING_S = 120.0  # what the service may take where it compiles a learner first
-MOST_PATIENCE_S = 60.0  # a service that says to come back later than this is not waited for
+COMPILING_S = 120.0  # how long the service may take if it compiles a learner first
+MOST_PATIENCE_S = 60.0  # give up if the service asks to wait longer
 
-UNDONE = frozenset({408, 429, 503})  # the service says that it has not done it
-DOUBTFUL = frozenset({502, 504})  # something between here and the service has given up on it, or the service ended
+UNDONE = frozenset({408, 429, 503})  # the request was certainly not carried out
+DOUBTFUL = frozenset({502, 504})  # a proxy gave up, or the service ended: the request may have been carried out
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Send:
-    """What is to be sent, after a pause. The reply may take `patience_s`, if that is longer than the client waits else."""
+    """A request to send after a pause.
+
+    The reply may take `patience_s`, if that is longer than the usual timeout of the client.
+    """
 
     method: str
     path: str
@@ -42,7 +45,7 @@ class Send:
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back."""
+    """A reply of the service."""
 
     status: int
     content: bytes
@@ -51,18 +54,18 @@ class Reply:
 
     @property
     def good(self) -> bool:
-        """Whether it was done."""
+        """True if the request succeeded."""
         return self.status < HTTPStatus.MULTIPLE_CHOICES
 
     @cached_property
     def json(self) -> Any:
-        """The content; ValueError where it is not JSON."""
+        """The content as plain values; raises ValueError if it is not JSON."""
         return json.loads(self.content)
 
 
 @dataclass(frozen=True)
 class Lost:
-    """No reply came, or half of one. `doubtful`: the service may have done it all the same."""
+    """The outcome without a complete reply. `doubtful`: the service may have acted nevertheless."""
 
     reason: str
     doubtful: bool
@@ -72,9 +75,9 @@ Steps = Generator[Send, Reply | Lost, T]
 
 
 def attempted(send: Send, attempts: int, *, repeatable: bool = True) -> Steps[tuple[Reply, bool]]:
-    """Send until there is an answer: that, and whether an attempt before the last may have been done.
+    """Send until there is an answer; return it, and whether an earlier attempt may have succeeded.
 
-    What is not `repeatable` is sent again only where it has certainly not been done.
+    A request that is not `repeatable` is sent again only if it has certainly not been carried out.
     """
     doubt = False
     for attempt in range(1, attempts + 1):
@@ -93,13 +96,16 @@ def attempted(send: Send, attempts: int, *, repeatable: bool = True) -> Steps[tu
 
 
 def pause(attempt: int, outcome: Reply | Lost) -> float:
-    """Seconds until the next attempt: drawn evenly up to a bound that doubles, and not before the service says."""
+    """Return the seconds until the next attempt.
+
+    They are drawn uniformly up to a bound that doubles each time, but are no less than the service asks for.
+    """
     drawn = random.uniform(0.0, min(LONGEST_WAIT_S, FIRST_WAIT_S * 2.0 ** (attempt - 1)))
     return max(drawn, _seconds(outcome.retry_after)) if isinstance(outcome, Reply) and outcome.retry_after else drawn
 
 
 def refusal(outcome: Reply | Lost, ending: str = "") -> ServiceError:
-    """The error that says why a request was not done, in the service's own words where it has said any."""
+    """Return the error for a failed request, with the message of the service if it has sent one."""
     if isinstance(outcome, Lost):
         return UnreachableError(f"{outcome.reason}{ending}", status=None, code="unreachable")
     try:
@@ -113,7 +119,7 @@ def refusal(outcome: Reply | Lost, ending: str = "") -> ServiceError:
 
 
 def _whole(outcome: Reply | Lost) -> Reply | Lost:
-    """A good reply must be JSON to its end."""
+    """Return the outcome, or `Lost` if a good reply is not complete JSON."""
     if isinstance(outcome, Reply) and outcome.good:
         try:
             _ = outcome.json
@@ -123,7 +129,7 @@ def _whole(outcome: Reply | Lost) -> Reply | Lost:
 
 
 def _seconds(retry_after: str) -> float:
-    """What a service says of when to come back: seconds from now, or a date."""
+    """Return the seconds of a Retry-After header, which holds a number or a date."""
     try:
         return float(retry_after)
     except ValueError:

@@ -1,1 +1,1 @@
-"""The HTTP interface of the service: who is let in, what arrives, which function answers, and what goes out."""
+"""The HTTP interface of the service: authentication, parsing of requests, routing and responses."""

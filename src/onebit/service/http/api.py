@@ -1,4 +1,4 @@
-"""The functions behind the routes: what HTTP adds to the service."""
+"""The endpoints: what HTTP adds to the service."""
 
 from __future__ import annotations
 
@@ -33,14 +33,18 @@ if TYPE_CHECKING:
     from onebit.service.service import Service
 
 MOST_SHOWN = 1000  # decisions, or parts of an explanation, in one reply
-TASKS_AT_ONCE = 10  # that are written before others get a turn
+TASKS_AT_ONCE = 10  # encoded before others get a turn
 CLASSES_AT_ONCE = 1000
 DECISIONS_AT_ONCE = 50
-MOST_SMALL = 5_000  # values of the decisions in an answer that is not large
+MOST_SMALL = 5_000  # most values of decisions in a reply that does not count as large
 NUMBERS_AT_ONCE = 50_000
 LARGEST = 2**63 - 1
-TIMES = {"decided_at": "time", "feedback_at": "feedback_time", "revised_at": "revised_time"}  # a text, and its number
-COOKIE_S = 180 * 86_400  # for which a browser keeps a token, unless it expires or is revoked before
+TIMES = {
+    "decided_at": "time",
+    "feedback_at": "feedback_time",
+    "revised_at": "revised_time",
+}  # fields with a time as text, and the fields with the number
+COOKIE_S = 180 * 86_400  # how long a browser keeps a token, unless it expires or is revoked before
 
 
 # --- replies that only the OpenAPI document names: `onebit.service.replies` has those that the Python client reads ---
@@ -64,14 +68,14 @@ class Tasks:
 
 @dataclass(frozen=True)
 class LoggedDecisions:
-    """Decisions, the newest first."""
+    """Decisions, newest first."""
 
     decisions: list[replies.LoggedDecision]
 
 
 @dataclass(frozen=True)
 class Item:
-    """An item of the data of a task, to play with."""
+    """An item of a task's demo data."""
 
     number: int
     of: int
@@ -81,14 +85,14 @@ class Item:
 
 @dataclass(frozen=True)
 class Health:
-    """The process answers."""
+    """The state of the process, which is ok if it answers at all."""
 
     status: Literal["ok"]
 
 
 @dataclass(frozen=True)
 class Session:
-    """What a token may do; tasks of null means all of them. `open`: the service has no tokens."""
+    """What a token may do; null for `tasks` means all tasks. `open`: the service has no tokens."""
 
     scopes: list[Literal["decide", "feedback", "read", "admin"]]
     tasks: list[str] | None
@@ -116,7 +120,7 @@ class LearnerKind:
 
 @dataclass(frozen=True)
 class Learners:
-    """All learners with bandit feedback."""
+    """All learners that can learn from bandit feedback."""
 
     learners: list[LearnerKind]
 
@@ -125,7 +129,7 @@ class Learners:
 
 
 class Api:
-    """The functions behind the routes."""
+    """The endpoints of the routes."""
 
     def __init__(self, openapi: Callable[[], dict[str, Any]], service: Service, metrics: Metrics) -> None:
         self._openapi = openapi
@@ -133,38 +137,38 @@ class Api:
         self._metrics = metrics
 
     async def healthz(self) -> Health:
-        """Whether the process answers."""
+        """Return ok if the process answers."""
         return Health("ok")
 
     async def readyz(self, request: Request) -> Response:
-        """Whether decisions and feedback are accepted, and if not, why; tasks that are quarantined, and warnings."""
+        """Return whether decisions and feedback are accepted; if not, why; quarantined tasks and warnings."""
         await self._service.log_health.probe()
         state = self._service.readiness(principal_of(request).sees)
         return json_reply(state, 200 if state["ready"] else 503)
 
     async def version(self) -> object:
-        """The versions and the CPU that the service runs on; services that agree in these learn the same, bit for bit."""
+        """Return the versions and the CPU in use; if they agree, services learn the same, bit for bit."""
         return build_info()
 
     async def metrics(self) -> Response:
-        """Counts and times, as Prometheus reads them."""
+        """Return metrics in the format of Prometheus."""
         headers = (*STRICT, (b"content-type", CONTENT_TYPE_LATEST.encode()), (b"cache-control", b"no-store"))
         return Reply(self._metrics.text(), 200, headers)
 
     async def openapi(self) -> object:
-        """The description of this interface, for programs."""
-        return await asyncio.to_thread(self._openapi)  # made when it is asked for first, which takes a while
+        """Return the OpenAPI document of this interface."""
+        return await asyncio.to_thread(self._openapi)  # built on the first call, which takes a while
 
     async def log_in(self, request: Request) -> Response:
-        """Let a browser keep the token of this request as a cookie that no script can read."""
+        """Store the token of this request in the browser, as a cookie that no script can read."""
         token, principal = context_of(request).token, principal_of(request)
-        if token is None or principal.id is None:  # a service without tokens lets everybody in
+        if token is None or principal.id is None:  # a service without tokens needs no cookie
             return empty_reply()
         left_s = COOKIE_S if principal.expires is None else max(1, int(principal.expires - time.time()))
         return empty_reply([_cookie(request, token, min(COOKIE_S, left_s))])
 
     async def session(self, request: Request) -> Session:
-        """What the token may do."""
+        """Return what the token may do."""
         principal = principal_of(request)
         return Session(
             scopes=[scope for scope in SCOPES if scope in principal.scopes],
@@ -177,7 +181,7 @@ class Api:
         return empty_reply([_cookie(request, "", 0)])
 
     async def learners(self) -> Learners:
-        """The learners that a task can have, and their parameters."""
+        """Return the learners that a task can have, and their parameters."""
         rules = chosen_rules().values()
         return Learners(
             [_describe(rule) for rule in rules if callable(rule.full_information) or not rule.full_information]
@@ -192,7 +196,7 @@ class Api:
         return json_reply(task, 201, [(b"location", f"/v1/tasks/{task.name}".encode())])
 
     async def tasks(self, request: Request) -> object:
-        """The tasks that the token may see."""
+        """Return the tasks that the token may see."""
         principal = principal_of(request)
         tasks = [task for task in self._service.tasks() if principal.sees(task.name)]
         quarantined = [task for task in self._service.quarantined() if principal.sees(task["name"])]
@@ -200,11 +204,11 @@ class Api:
         return await json_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE, form)
 
     async def task(self, task: requests.TaskName) -> object:
-        """The current state of a task."""
+        """Return the current state of a task."""
         return self._service.task(task)
 
     async def change(self, request: Request, task: requests.TaskName, body: requests.Change) -> object:
-        """Add classes to a task or retire some, or change its mode, deadline, meaning of silence, time limit for revisions, or required confidence."""
+        """Change a task: add or retire classes, or set its mode, deadline, silence, revisions or confidence."""
         return await self._service.change(task, body, principal_of(request).id)
 
     async def delete(self, request: Request, task: requests.TaskName) -> object:
@@ -217,20 +221,20 @@ class Api:
         task: requests.TaskName,
         body: requests.DecideRequest | list[requests.DecideRequest],
     ) -> object:
-        """Decide on one x or a list of them, among all classes or some, and log it; the same id again gives the same answer."""
+        """Decide on one x or a list of them, and log it; a repeated id gets the same answer again."""
         if not isinstance(body, list):
             return (await self._service.decide(task, [body]))[0]
         classes = self._service.classes(task)
         if len(body) * classes <= PROBABILITIES_AT_ONCE:
             return await self._service.decide(task, body, single=False)
-        await context_of(request).reserve_large()  # the answer is large
+        await context_of(request).reserve_large()  # the reply is large
         decided = await self._service.decide(task, body, single=False)
         return await json_in_pieces(decided, self._service.heavy_work, max(1, PROBABILITIES_AT_ONCE // classes))
 
     async def feedback(
         self, task: requests.TaskName, body: requests.FeedbackRequest | list[requests.FeedbackRequest]
     ) -> object:
-        """Report whether a decision, or each of a list, was right, its reward, or the class that was right; in any order, at any time. Revise or withdraw it."""
+        """Report, revise or withdraw feedback on one decision or a list of them, in any order, at any time."""
         if isinstance(body, list):
             return await self._service.feedback(task, body, single=False)
         return (await self._service.feedback(task, [body]))[0]
@@ -240,14 +244,14 @@ class Api:
         return await self._service.switch(task, body, principal_of(request).id)
 
     async def forget(self, request: Request, task: requests.TaskName, body: requests.ForgetRequest) -> object:
-        """Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again."""
+        """Forget decisions: delete them from the log with all their feedback; their ids are never reused."""
         order = ForgetOrder(body.ids, body.before, body.unlearn)
         return await self._service.forget(task, order, principal_of(request).id)
 
     async def stats(
         self, request: Request, task: requests.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000
     ) -> object:
-        """The statistics of a task."""
+        """Return the statistics of a task."""
         classes = self._service.classes(task)
         if classes > CLASSES_AT_ONCE:
             await context_of(request).reserve_large()
@@ -264,13 +268,13 @@ class Api:
         limit: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 50,
         before: Annotated[int, Field(ge=0, le=LARGEST)] | None = None,
     ) -> object:
-        """The last decisions of a task, the newest first; `before` is the seq of the last one seen."""
+        """Return the newest decisions of a task, newest first; `before` is the seq of the last one seen."""
         await self._reserve(request, task, limit)
         decisions = [await self._with_times(row) for row in await self._service.decisions(task, limit, before)]
         return await json_in_pieces(decisions, self._service.heavy_work, DECISIONS_AT_ONCE, b'{"decisions":[%b]}')
 
-    async def decision(self, request: Request, task: requests.TaskName, id: str) -> object:  # noqa: A002 - what it is called in JSON
-        """One decision in the log."""
+    async def decision(self, request: Request, task: requests.TaskName, id: str) -> object:  # noqa: A002 - its name in JSON
+        """Return a decision in the log."""
         await self._reserve(request, task)
         return await self._with_times(await self._service.decision(task, id))
 
@@ -280,16 +284,16 @@ class Api:
         id: requests.DecisionId,  # noqa: A002
         top: Annotated[int, Field(ge=1, le=MOST_SHOWN)] = 10,
     ) -> object:
-        """Which features or words speak for the label of a decision, according to the current learner."""
+        """Return the features or words that speak for a decision's label, according to the current learner."""
         return await self._service.explain(task, id, top)
 
     async def _reserve(self, request: Request, task: str, decisions: int = 1) -> None:
-        """Wait for a turn where an answer with so many decisions of a task may be large."""
+        """Wait for a turn if a reply with `decisions` decisions of a task may be large."""
         if decisions * self._service.decision_values(task) > MOST_SMALL:
             await context_of(request).reserve_large()
 
     async def _with_times(self, decision: dict[str, Any]) -> dict[str, Any]:
-        """Return a decision with its times as texts too. While a long x is written others get a turn."""
+        """Return a decision with its times also as text. Others get a turn while a long x is encoded."""
         for name, number in TIMES.items():
             decision[name] = rfc3339(decision[number])
         if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
@@ -298,7 +302,7 @@ class Api:
         return decision
 
     async def item(self, task: requests.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
-        """An item of the data of the task, to play with."""
+        """Return an item of the task's demo data."""
         return self._service.item(task, number)
 
 
@@ -311,7 +315,7 @@ def _describe(rule: Rule) -> LearnerKind:
 
 
 def _cookie(request: Request, token: str, seconds: int) -> tuple[bytes, bytes]:
-    # Behind a proxy its header counts; whoever forges it harms only their own cookie.
+    # Behind a proxy, trust its header: somebody who forges it harms only their own cookie.
     over_tls = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto", ""))
     secure = "; Secure" if over_tls else ""
     text = f"{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}"

@@ -1,4 +1,4 @@
-"""The application: every operation in one table, with who may use it."""
+"""The ASGI application, with one table of all operations and the scopes that they need."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 
 class App:
-    """The ASGI application: Starlette's router with one layer around it."""
+    """The ASGI application: Starlette's router inside one middleware."""
 
     def __init__(self, service: Service, tokens: Tokens | None = None) -> None:
         settings = service.settings
@@ -42,7 +42,7 @@ class App:
         service.warning_sources.append(self.tokens.warnings)
         api = Api(self.openapi, service, Metrics(service, requests, self.connections))
         self.operations = _list_operations(api, self._pages, service)
-        # One route for each path, the busy ones first: the router tries one after the other.
+        # One route per path, the busiest first: the router tries them in order.
         paths: dict[str, list[Operation]] = {}
         for operation in self.operations:
             paths.setdefault(operation.pattern, []).append(operation)
@@ -56,7 +56,7 @@ class App:
         self._app: ASGIApp = _allow_origins(middleware, origins) if origins else middleware
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         try:
             await self._app(scope, receive, send)
         finally:
@@ -69,18 +69,18 @@ class App:
         return self._document
 
     def _login(self, scope: Scope) -> Response | None:
-        """Return the login page where the request is for a page."""
+        """Return the login page if the request is for a page, else None."""
         is_page = any(route.matches(scope)[0] is Match.FULL for route in self._page_routes)
         return self._pages.login() if is_page else None
 
 
 async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """Refuse a request to an unknown path."""
+    """Raise NotFoundError for an unknown path."""
     raise NotFoundError("there is nothing at this path")
 
 
 def _allow_origins(app: ASGIApp, origins: Iterable[str]) -> ASGIApp:
-    """Let scripts of pages of these origins use the service with a token of their own; cookies stay out."""
+    """Allow scripts on pages of these origins to use the service with a token, but not with cookies."""
     return CORSMiddleware(
         app,
         allow_origins=sorted(origins),

@@ -1,6 +1,6 @@
-"""What arrives: bodies that are read up to a size, and parameters of the query, checked against what a route declares.
+"""Parsing of requests: bodies up to a size limit, and query parameters, as routes declare them.
 
-A small body is validated in one go, straight from its bytes. The values of a large one are counted before it is parsed, and then validated
+A small body is validated at once, straight from its bytes. The values of a large one are counted before it is parsed; it is then validated
 in pieces, between which others get a turn.
 """
 
@@ -23,9 +23,9 @@ from onebit.service.errors import InvalidError, RequestError, RequestTimeoutErro
 from onebit.service.http.messages import Location, message_of, shown_location
 from onebit.service.settings import Settings
 
-SMALL = 2**16  # bytes that are validated in one go: a millisecond
-MOST_VALUES = 1_000_000  # values and names in one request, which take a tenth of a second to parse
-ITEMS_AT_ONCE = 500  # of a large body, validated before others get a turn
+SMALL = 2**16  # bytes validated at once, which takes a millisecond
+MOST_VALUES = 1_000_000  # values and names in one request; parsing that many takes 0.1 s
+ITEMS_AT_ONCE = 500  # items of a large body validated before others get a turn
 Content = bytes | bytearray
 _WHITE = b" \t\r\n"
 
@@ -39,7 +39,7 @@ async def read_body(
 ) -> Content:
     """Return the body of a request, which must arrive in time.
 
-    A large one waits for its turn: until then nothing more is read from its sender, and its time does not run.
+    A large body waits for its turn: until then nothing more is read from its sender, and its timeout is suspended.
     """
     most = settings.max_body
     for name, value in scope["headers"]:
@@ -81,7 +81,7 @@ def _too_large(most: int) -> TooLargeError:
 
 
 class BodyReader:
-    """Turns bytes into what a route declares: a model, or `Model | list[Model]`, one or many."""
+    """Parser of a body into the declared type: a model, or `Model | list[Model]`."""
 
     def __init__(self, declared: Any, settings: Settings, heavy_work: HeavyWork) -> None:
         one, *many = get_args(declared) if get_origin(declared) is UnionType else (declared,)
@@ -95,7 +95,7 @@ class BodyReader:
             self._many = TypeAdapter(listed)
 
     async def read(self, content: Content) -> Any:
-        """Return the value of a body."""
+        """Return the validated body."""
         if len(content) > SMALL:
             return await self._read_large(content)
         is_list = self._many is not None and content.lstrip(_WHITE)[:1] == b"["
@@ -109,7 +109,7 @@ class BodyReader:
             raise self._invalid(error, from_json(content)) from None
 
     async def _read_large(self, content: Content) -> Any:
-        """Parse a large body in one go, and validate its items in pieces, between which others get a turn."""
+        """Parse a large body at once, and validate its items in pieces, between which others get a turn."""
         if content.count(b",") + content.count(b":") > MOST_VALUES:
             raise TooLargeError(f"the body has more than {MOST_VALUES:,} values and names, the most of one request")
         async with self._heavy_work:
@@ -131,7 +131,10 @@ class BodyReader:
         return found
 
     def _validate(self, item: Any, within: Location) -> Any:
-        """Validate one item of a large body; one of too many names is refused before each of them is an error."""
+        """Validate one item of a large body, first checking the number of names.
+
+        Otherwise each of too many names would become an error of its own.
+        """
         if isinstance(item, dict):
             x = item.get("x")
             names = max(len(item), len(x) if isinstance(x, dict) else 0)
@@ -156,25 +159,25 @@ class BodyReader:
 def _not_json(why: str, content: Content) -> RequestError:
     if not content.strip():
         return RequestError("the body is empty, but must be JSON")
-    if "hex escape" in why:  # JSON has it, and no text
+    if "hex escape" in why:  # a lone surrogate, valid in JSON but not in Unicode text
         return InvalidError("the body has half a character, but texts must be of Unicode characters")
     return RequestError(f"the body is not JSON that can be read: {why}")
 
 
 class Parameter(NamedTuple):
-    """A parameter of the path or of the query, as the signature of the endpoint declares it."""
+    """A path or query parameter, as declared in the signature of the endpoint."""
 
     kind: Any
     default: Any = inspect.Parameter.empty
 
     @property
     def is_required(self) -> bool:
-        """Return True if it has no default."""
+        """True if the parameter has no default."""
         return self.default is inspect.Parameter.empty
 
 
 class QueryReader:
-    """Turns the query of an address into the parameters that a route declares."""
+    """Parser of a query string into the declared parameters."""
 
     def __init__(self, declared: Mapping[str, Parameter]) -> None:
         self._adapters: dict[str, TypeAdapter[Any]] = {
@@ -183,7 +186,7 @@ class QueryReader:
         self._required = [name for name, parameter in declared.items() if parameter.is_required]
 
     def read(self, query: bytes) -> dict[str, Any]:
-        """Return the parameters that are given."""
+        """Return the validated parameters that the query contains."""
         values = {}
         for name, text in dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)).items():
             if name not in self._adapters:

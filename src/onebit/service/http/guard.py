@@ -1,7 +1,7 @@
-"""Bounds of a connection that uvicorn has no setting for, by a protocol of asyncio around the one that uvicorn uses.
+"""Limits on connections that uvicorn has no settings for, in a protocol around uvicorn's own.
 
-It holds a request back until its head is complete, reads along with a parser of its own, and hears from the application what is answered.
-All that it knows of uvicorn is the name of one class; `process` falls back on uvicorn's own settings where there is none.
+The protocol holds a request back until its head is complete, follows along with a parser of its own, and is told by the application when a request is
+answered. It depends on only one class of uvicorn; without that, `process` falls back on uvicorn's own settings.
 """
 
 from __future__ import annotations
@@ -16,47 +16,51 @@ from onebit.service.errors import RequestError, RequestTimeoutError, TooLargeErr
 from onebit.service.http.responses import final_bytes
 from onebit.service.settings import Settings
 
-KEEP_ALIVE_S = 65  # longer than proxies keep a connection that is not used, so that they end it, and not we
-LARGEST_HEAD = 64 * 2**10  # bytes of the line and the headers of a request
-MOST_IN_A_ROW = 16  # requests that come before those before them are answered; hardly anybody sends two
-END = b"\r\n\r\n"  # of a head
+KEEP_ALIVE_S = 65  # longer than proxies keep idle connections, so that they close them first
+LARGEST_HEAD = 64 * 2**10  # bytes of the request line and the headers
+MOST_IN_A_ROW = 16  # pipelined requests; clients hardly ever send two
+END = b"\r\n\r\n"  # end of a head
 _BEGINNING = re.compile(rb"[\r\n]*(?:[A-Za-z]|\Z)")
 _FIRST_LINE = re.compile(rb"[\r\n]*(?:\Z|[A-Za-z]+ (?:/|https?://)[\x21-\x7e]* HTTP/1)")
 _LENGTH = re.compile(rb"(?i)\r\ncontent-length:[ \t]*(\d{1,18})[ \t]*\r")
-# Java's client and `curl --http2` offer HTTP/2 with a request, and a parser would take its body for that protocol: the offer is renamed.
+# Java's client and `curl --http2` offer HTTP/2 in a request, and the parser would take its body for that protocol:
+# rename the header.
 _OFFER, _NO_OFFER = re.compile(rb"(?i)\r\nupgrade:"), b"\r\nignored:"
 
 
 class HeadTooLargeError(TooLargeError):
-    """More headers than one request may have."""
+    """The head of the request is too large."""
 
     status = 431
 
 
 class Connections:
-    """The open connections by the address of the other side, and their bounds."""
+    """The open connections by address of the client, and their limits."""
 
     def __init__(self, settings: Settings) -> None:
         self.most = settings.max_connections
         self.patience_s = settings.request_timeout_s
-        self.most_bytes = 2 * settings.max_body + LARGEST_HEAD  # a body in small chunks is larger on the way
+        self.most_bytes = 2 * settings.max_body + LARGEST_HEAD  # a body sent in small chunks takes more bytes
         self.open: dict[object, Guard] = {}
-        self.refused = 0  # since the start
+        self.refused = 0  # refused connections since the start
 
     def note_answer(self, client: object) -> None:
-        """Note that the application is done with a request of a client, as the ASGI scope names it."""
+        """Record that the application has answered a request of `client`, as named in the ASGI scope."""
         if (connection := self.open.get(client)) is not None:
             connection.note_answer()
 
 
 class _OpenTransport:
-    """A transport that drops what is written after its end: uvloop raises where the other side has just gone, and uvicorn has not heard of it."""
+    """A transport that ignores writes after it was closed.
+
+    uvloop raises if the client has just disconnected and uvicorn does not know it yet.
+    """
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
 
     def write(self, data: bytes) -> None:
-        """Write, unless the connection is being ended."""
+        """Write the data unless the connection is closing."""
         if not self._transport.is_closing():
             self._transport.write(data)
 
@@ -65,23 +69,23 @@ class _OpenTransport:
 
 
 class Guard(asyncio.Protocol):
-    """One connection: what comes in is bounded, and then given to uvicorn's protocol."""
+    """A connection: incoming data are checked against the limits, then passed to uvicorn's protocol."""
 
     def __init__(self, connections: Connections, inner: asyncio.Protocol) -> None:
         self._bounds, self._inner = connections, inner
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
-        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn has it
+        self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
         self._reads: Literal["nothing", "head", "body"] = "nothing"
-        self._held, self._size = b"", 0  # of the request that arrives: half a head, and its bytes so far
-        self._left: int | None = None  # bytes of its body that are still to come, where its head says so
-        self._unanswered = 0  # requests that uvicorn was given
-        self._is_deaf = False  # the connection is closed after the answers under way
-        self._due: float | None = self._loop.time() + connections.patience_s  # when a request must be there
-        self._stuck: float | None = None  # since when the other side does not take what is sent
+        self._held, self._size = b"", 0  # of the arriving request: an incomplete head, and the bytes so far
+        self._left: int | None = None  # bytes of its body still to come, if the head says how many
+        self._unanswered = 0  # requests passed to uvicorn and not answered yet
+        self._is_deaf = False  # reads no more; the connection is closed after pending answers
+        self._due: float | None = self._loop.time() + connections.patience_s  # deadline for the arrival of a request
+        self._stuck: float | None = None  # since when the client has not read what was sent
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, or refuse one connection more than there may be."""
+        """Register the connection; refuse it if there are too many."""
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
         self._client = tuple(transport.get_extra_info("peername") or ())[:2]
         self._bounds.open[self._client] = self
@@ -92,13 +96,13 @@ class Guard(asyncio.Protocol):
             self._refuse(UnavailableError(f"there are {self._bounds.most} connections already, the most at once"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the connection."""
+        """Unregister the connection."""
         self._alarm.cancel()
         self._bounds.open.pop(self._client, None)
         self._inner.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Give uvicorn whole heads, and bodies as they come; refuse what is beyond the bounds."""
+        """Pass complete heads and parts of bodies to uvicorn; refuse what exceeds the limits."""
         if self._is_deaf:
             return
         data, self._held = self._held + data, b""
@@ -122,7 +126,7 @@ class Guard(asyncio.Protocol):
             self._due = self._loop.time() + (self._bounds.patience_s if arrives else KEEP_ALIVE_S)
 
     def _checked(self, piece: bytes) -> bytes:
-        """Return what uvicorn is given of a head or a part of a body; nothing of half a head."""
+        """Check a head or a part of a body, and return what to pass to uvicorn; nothing for half a head."""
         self._size += len(piece)
         if self._reads != "body" and self._size > LARGEST_HEAD:
             raise HeadTooLargeError(f"the head of the request is larger than {LARGEST_HEAD:,} bytes")
@@ -146,38 +150,38 @@ class Guard(asyncio.Protocol):
         return piece
 
     def on_message_begin(self) -> None:
-        """Begin a request, of which the parser reads the first byte."""
+        """Handle the start of a request, called by the parser at its first byte."""
         self._reads = "head"
 
     def on_headers_complete(self) -> None:
-        """Begin the body."""
+        """Handle the end of the head; refuse too many pipelined requests."""
         if self._unanswered >= MOST_IN_A_ROW:
             raise TooLargeError("too many requests at once")
         self._reads = "body"
         self._unanswered += 1
 
     def on_message_complete(self) -> None:
-        """End the request."""
+        """Handle the end of the request."""
         self._reads, self._size, self._left, self._due = "nothing", 0, None, None
 
     def note_answer(self) -> None:
-        """Note that the application is done with a request."""
+        """Record that the application has answered a request."""
         self._unanswered -= 1
         if self._is_deaf and not self._unanswered:
             self._transport.close()
 
     def pause_writing(self) -> None:
-        """Wait until the other side takes more."""
+        """Pause writing because the client does not read, and start measuring how long."""
         self._stuck = self._loop.time()
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """Resume writing."""
         self._stuck = None
         self._inner.resume_writing()
 
     def _look(self) -> None:
-        """End what takes too long, and schedule the next look."""
+        """End the connection if something takes too long; otherwise schedule the next check."""
         now, patience_s = self._loop.time(), self._bounds.patience_s
         if self._transport.is_closing() and self._stuck is None:
             self._stuck = now
@@ -186,18 +190,16 @@ class Guard(asyncio.Protocol):
             return
         if self._due is not None and self._due <= now:
             if self._unanswered or not self._transport.is_reading():
-                self._due = (
-                    now + patience_s
-                )  # the application sees to a body that is late; or it is we who do not listen
+                self._due = now + patience_s  # the application times out late bodies, or reading is paused on our side
             else:
                 self._refuse(RequestTimeoutError(f"the request did not arrive within {patience_s:g} seconds"))
         wait_s = patience_s if self._due is None or self._is_deaf else min(patience_s, self._due - now)
         self._alarm = self._loop.call_later(wait_s, self._look)
 
     def _refuse(self, error: RequestError) -> None:
-        """Read no more, and answer in place of the application; it first answers what came whole before."""
+        """Stop reading, and answer with an error once complete requests before this one are answered."""
         self._is_deaf = True
-        is_broken = self._reads == "body"  # the last request, of which uvicorn has the head
+        is_broken = self._reads == "body"  # whether uvicorn has the head of the last request but not its whole body
         if self._transport.is_closing() or self._unanswered > is_broken:
             return
         if self._unanswered or not is_broken:
@@ -210,7 +212,10 @@ def _not_http() -> RequestError:
 
 
 def guarded(connections: Connections) -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol with a guard, for uvicorn's setting `http`; an ImportError where uvicorn has no such protocol."""
+    """Return uvicorn's protocol with a guard, for uvicorn's setting `http`.
+
+    Raise ImportError if uvicorn has no such protocol.
+    """
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class Guarded(Guard):

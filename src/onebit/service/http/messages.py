@@ -1,4 +1,4 @@
-"""What is wrong with a body, in one sentence: where it is, what it is, and what it must be."""
+"""Messages about invalid bodies: where the error is, what is there, and what is expected."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from onebit.errors import nearest
 from onebit.service.requests import STORABLE, TASK_NAME
 
 Location = tuple[str | int, ...]
-LONGEST = 60  # letters of a value that is shown
-MOST_ERRORS = 50  # that are read: the first is reported, with others of the same location
+LONGEST = 60  # characters of a value in a message
+MOST_ERRORS = 50  # most errors examined: the first is reported, with others of the same location
 
 _MUST_BE = {
     "float_type": "a number",
@@ -52,7 +52,9 @@ def message_of(
     known: Sequence[str] = (),
     within: Location = (),
 ) -> tuple[str, str | None]:
-    """Return the sentence, and the field that it is about; `known` are the fields that a body may have, and `within` is where it is in a list.
+    """Return a message and the field it is about.
+
+    `known` are the fields that a body may have, and `within` is the location of the body in a list.
 
     >>> from onebit.service.requests import DecideRequest
     >>> try:
@@ -62,7 +64,7 @@ def message_of(
     ("x[2] is 'a', but must be a number", 'x[2]')
     """
     located = [(_location(error["loc"], body, error["type"]), error) for error in errors[:MOST_ERRORS]]
-    # What may be of several kinds has an error for each; the one that came furthest is meant.
+    # A union has an error for each member; the one with the deepest location is meant.
     first = located[0][0]
     related = [(location, error) for location, error in located if _along(location, first)]
     location = max((location for location, _ in related), key=len)
@@ -90,7 +92,7 @@ def message_of(
 
 
 def shown_location(location: Location) -> str | None:
-    """Return a location as one would write it in a program.
+    """Format a location as it would be written in a program; None for the whole body.
 
     >>> shown_location((2, "x", 3)), shown_location(("features", "size")), shown_location(("x", "a b")), shown_location(())
     ('[2].x[3]', 'features.size', "x['a b']", None)
@@ -103,7 +105,7 @@ def shown_location(location: Location) -> str | None:
 
 
 def shown_value(value: object) -> str:
-    """Return a value in at most some 60 characters.
+    """Format a value in about 60 characters at most.
 
     >>> shown_value("a" * 100), shown_value([1, 2]), shown_value(None), shown_value(True)
     ("'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'", 'a list of 2', 'null', 'true')
@@ -128,7 +130,7 @@ def _must_be(error: Any) -> str:
 
 
 def _location(loc: Sequence[str | int], body: object, kind: str) -> Location:
-    """Return the location in the body from that of pydantic, without the names of the kinds that pydantic tried."""
+    """Convert pydantic's location to one in the body, without the names of the types that it tried."""
     location: list[str | int] = []
     here: Any = body
     for number, part in enumerate(loc):

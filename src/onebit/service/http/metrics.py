@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: requests are counted here, and the rest is read from the service at each scrape."""
+"""Prometheus metrics: requests are counted here; the rest is read from the service at each scrape."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ if TYPE_CHECKING:
     from onebit.service.service import Service
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.0, 2.0, 4.0, 8.0)
-WINDOW = 1000  # feedbacks of the ratios
+WINDOW = 1000  # feedbacks over which ratios are computed
 
 
 def build_info() -> dict[str, str]:
-    """Return what the service runs on, as `replies.Version` has it."""
+    """Return the versions and the CPU in use, in the form of `replies.Version`."""
     platform = platform_info()
     return {"version": platform["onebit"], **{name: platform[name] for name in ("python", "numba", "numpy", "cpu")}}
 
 
 class Requests:
-    """How long requests took, by method, route and status. Counting one takes half a microsecond."""
+    """Durations of requests by method, route and status. Recording one takes half a microsecond."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str, int], list[int]] = {}
         self._sums: dict[tuple[str, str, int], float] = {}
 
     def observe(self, context: RequestContext) -> None:
-        """Count a request that was answered."""
+        """Record a request that was answered."""
         seconds = perf_counter() - context.started
         key = (context.method, context.route, context.status)
         counts = self._counts.get(key)
@@ -59,7 +59,7 @@ class Requests:
         self._sums[key] += seconds
 
     def metric(self) -> HistogramMetricFamily:
-        """Return all of them as a histogram."""
+        """Return all recorded requests as a histogram."""
         histogram = HistogramMetricFamily(
             "onebit_request_seconds",
             "From the head of a request to the end of its answer.",
@@ -71,7 +71,7 @@ class Requests:
 
 
 C, G = CounterMetricFamily, GaugeMetricFamily
-TASK_METRICS = (  # the kind, the name, the meaning, and the path of the value in the statistics of a task
+TASK_METRICS = (  # type, name, help, and path of the value in the statistics of a task
     (C, "onebit_decisions", "Decisions made.", ("decisions",)),
     (C, "onebit_right", "Feedbacks that said right.", ("right",)),
     (C, "onebit_refused", "Feedbacks that could not be learnt from.", ("refused",)),
@@ -87,13 +87,13 @@ TASK_METRICS = (  # the kind, the name, the meaning, and the path of the value i
 
 
 class Metrics(Collector):
-    """The collector of a service for Prometheus."""
+    """The Prometheus collector of a service."""
 
     def __init__(self, service: Service, requests: Requests, connections: Connections) -> None:
         self._service = service
         self._requests = requests
         self._connections = connections
-        self._registry = CollectorRegistry()  # nothing global: two services in one process count apart
+        self._registry = CollectorRegistry()  # not the global registry: two services in one process count separately
         self._registry.register(self)
         ProcessCollector(registry=self._registry)
 
@@ -135,10 +135,10 @@ class Metrics(Collector):
         yield G("onebit_clock_ahead_seconds", ahead, gauges["clock_ahead_s"])
 
     def _statistics(self) -> Iterator[Metric]:
-        """Yield what comes from the statistics of the tasks."""
+        """Yield the metrics that come from the statistics of tasks."""
         statistics: dict[str, dict[str, Any]] = {}
         for task in self._service.task_names():
-            with suppress(TaskQuarantinedError):  # since its name was listed
+            with suppress(TaskQuarantinedError):  # quarantined since its name was listed
                 statistics[task] = self._service.summary(task, WINDOW)
         for kind, name, meaning, path in TASK_METRICS:
             values = ((task, reduce(getitem, path, stats)) for task, stats in statistics.items())
@@ -180,6 +180,6 @@ def _by_task(
 
 
 def _buckets(bounds: list[float] | tuple[float, ...], counts: list[int]) -> list[tuple[str, float]]:
-    """Return cumulative counts by upper bound, as Prometheus has them."""
+    """Return cumulative counts by upper bound, as Prometheus expects them."""
     names = [*(str(float(bound)) for bound in bounds), "+Inf"]
     return list(zip(names, accumulate(counts), strict=True))

@@ -1,4 +1,4 @@
-"""The middleware around all routes: it authenticates, counts, and answers whatever fails in the one shape of errors."""
+"""The middleware around all routes: authentication, metrics, and error replies."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ LOG = logging.getLogger("onebit.service")
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 ENDING = f"the service ended, and {UNKNOWN}"
-LEFT = 499  # the status, in metrics only, of a request whose sender did not wait
+LEFT = 499  # status, in metrics only, of a request whose client disconnected
 _COOKIE_STARTS = f"{COOKIE}=".encode()
 Login = Callable[[Scope], Response | None]
 
 
 class InternalError(RequestError):
-    """A fault of the service."""
+    """An internal error of the service."""
 
     status, code = 500, "internal"
 
 
 class Middleware:
-    """The one layer around all routes."""
+    """The one middleware around all routes."""
 
     def __init__(
         self,
@@ -57,19 +57,21 @@ class Middleware:
         self._app = app
         self._tokens = tokens
         self._hosts = frozenset(host.encode() for host in hosts)
-        self._origins = frozenset(origin.encode() for origin in origins)  # whose pages may use the service with a token
+        self._origins = frozenset(
+            origin.encode() for origin in origins
+        )  # sites whose pages may use the service with a token
         self._public = frozenset(public)
         self._requests = requests
         self._login = login
-        self._large_requests: dict[str | None, asyncio.Semaphore] = {}  # by token
+        self._large_requests: dict[str | None, asyncio.Semaphore] = {}  # by id of the token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer why not."""
-        if scope["type"] != "http":  # the start and the end of a server; there are no websockets
+        """Pass a request on to its route, or reply with an error."""
+        if scope["type"] != "http":  # lifespan events; there are no websockets
             await self._app(scope, receive, send)
             return
         context = RequestContext(scope["method"])
-        # The server leaves the body of an answer to HEAD away by itself.
+        # The server itself omits the body of a reply to HEAD.
         scope = {**scope, "onebit": context, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
         try:
             try:
@@ -84,12 +86,12 @@ class Middleware:
                 await self._app(scope, receive, send)
             except ClientDisconnectedError:
                 context.status = LEFT
-            except asyncio.CancelledError:  # the time for requests under way when the service is told to end is over
+            except asyncio.CancelledError:  # the time for pending requests at shutdown is over
                 if context.status:
                     raise
                 await self._reply(error_reply(UnfinishedError(ENDING)), context, scope, receive, send)
             except Exception as error:
-                if context.status:  # the answer is on its way, and cannot be taken back
+                if context.status:  # the reply has been started, and cannot be replaced
                     raise
                 await self._reply(self._answer(error, scope), context, scope, receive, send)
         finally:
@@ -103,7 +105,10 @@ class Middleware:
         await response(scope, receive, send)
 
     def _authenticate(self, scope: Scope, context: RequestContext) -> Principal:
-        """Return who asks; refused without a valid token, or from a page of another site."""
+        """Return the principal of a request.
+
+        Raise an error without a valid token, or if the request comes from a page of another site.
+        """
         host = origin = cookie = b""
         for name, value in scope["headers"]:
             if name == b"authorization":
@@ -121,11 +126,11 @@ class Middleware:
             context.token = _token_in(cookie)
         principal = self._tokens.check(context.token)
         if principal.id is None and _without_port(host) not in self._hosts:
-            # A page of anywhere may have its name point to this machine, and then ask as if it were of here.
+            # Against DNS rebinding: any site may let its name point to this machine and then send requests as its own.
             raise ForbiddenError(
                 "a service without tokens answers only to the names of this machine, such as localhost"
             )
-        # The browser of somebody who is logged in here sends the cookie along, whichever page asks.
+        # Against CSRF: the browser of a logged-in user sends the cookie, whichever page makes the request.
         trusting = by_cookie or (principal.id is None and origin not in self._origins)
         if trusting and scope["method"] not in SAFE and origin and origin.partition(b"://")[2] != host:
             raise ForbiddenError("the request comes from a page of another site")
@@ -166,7 +171,7 @@ def _token_in(cookies: bytes) -> str | None:
 
 
 def _without_port(host: bytes) -> bytes:
-    """Return the name in `name:port`; an address of version 6 is in brackets."""
+    """Return a host without its port; an IPv6 address is in brackets."""
     if host.endswith(b"]"):
         return host
     name, colon, port = host.rpartition(b":")

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the operations; schemas are pydantic's own."""
+"""The OpenAPI document, built from the operations; pydantic makes the schemas."""
 
 from __future__ import annotations
 
@@ -31,20 +31,23 @@ SECURITY: dict[str, dict[str, str]] = {
 
 
 class _Schemas:
-    """The schemas of types: all are requested first and then made at once, so that models have one name each."""
+    """The schemas of types.
+
+    All are requested first and then built together, so that each model has a single name.
+    """
 
     def __init__(self) -> None:
         self._requested: list[tuple[int, JsonSchemaMode, TypeAdapter[Any]]] = []
         self._slots: list[dict[str, Any]] = []
 
     def request(self, kind: Any, mode: JsonSchemaMode, **more: Any) -> dict[str, Any]:
-        """Return an object that `resolve` turns into the schema of a type, with `more` added."""
+        """Return a dict that `resolve` fills with the schema of a type; `more` is added to it."""
         self._requested.append((len(self._requested), mode, TypeAdapter(kind)))
         self._slots.append(dict(more))
         return self._slots[-1]
 
     def resolve(self) -> dict[str, Any]:
-        """Fill all that were requested, and return the schemas of the models that they name."""
+        """Fill all requested dicts, and return the schemas of the models that they refer to."""
         schemas, models = TypeAdapter.json_schemas(self._requested, ref_template=REFERENCE)
         for (number, mode, _), slot in zip(self._requested, self._slots, strict=True):
             slot.update({**schemas[number, mode], **slot})
@@ -53,7 +56,7 @@ class _Schemas:
 
 
 def build_document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """Return the OpenAPI document of these operations."""
+    """Return the OpenAPI document of the operations."""
     schemas, paths = _Schemas(), dict[str, dict[str, Any]]()
     for operation in operations:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation, schemas)

@@ -1,4 +1,4 @@
-"""The pages for people: read once at the start, so that no path of a request ever becomes a path of the disk."""
+"""The pages for people, read once at startup, so that no request path ever becomes a file path."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from onebit.service.http.responses import STRICT, Reply
 
 PAGES = ("dashboard", "play", "docs", "login")
 ICON = "image/x-icon"
-BORROWED = ("uPlot.iife.min.js", "uPlot.min.css")  # from the pages of experiments
+BORROWED = ("uPlot.iife.min.js", "uPlot.min.css")  # shared with the pages of experiments
 TYPES = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
 HTML = "text/html; charset=utf-8"
-NONCE = "__NONCE__"  # in the login page, which cannot load files: those are for those with a token
+NONCE = "__NONCE__"  # placeholder in the login page, whose script is inline since files need a token
 
 
 def _policy(script: str, style: str) -> bytes:
@@ -28,7 +28,7 @@ def _policy(script: str, style: str) -> bytes:
 
 
 class File:
-    """A file with its headers."""
+    """A file and its headers."""
 
     def __init__(self, content: bytes, kind: str) -> None:
         self._content = content
@@ -37,13 +37,13 @@ class File:
             *STRICT,
             (b"content-type", kind.encode()),
             (b"content-security-policy", _policy("'self'", "'self'")),
-            (b"cache-control", b"private, no-cache"),  # kept, but asked for each time: it is not for everybody
+            (b"cache-control", b"private, no-cache"),  # cached but revalidated each time, since it needs a token
             (b"vary", b"authorization, cookie"),
             (b"etag", self._tag),
         )
 
     def reply(self, request: Request) -> Response:
-        """Return the file, or 304 where the browser has it."""
+        """Return the file, or 304 if the browser has it already."""
         if self._tag.decode() not in request.headers.get("if-none-match", ""):
             return Reply(self._content, 200, self._headers)
         response = Response(status_code=304)
@@ -64,7 +64,7 @@ class Pages:
         self._assets = {file.name: File(file.read_bytes(), kind) for file, kind in kinds if kind is not None}
 
     def login(self) -> Response:
-        """Return the login page; a nonce, new each time, allows its one script."""
+        """Return the login page; a fresh nonce allows its one script."""
         nonce = secrets.token_urlsafe(16)
         headers = (
             *STRICT,
@@ -76,15 +76,15 @@ class Pages:
         return Reply(self._login.replace(NONCE, nonce).encode(), 401, headers)
 
     async def favicon(self, request: Request) -> Response:
-        """The icon, for browsers that request it by its default name."""
+        """Return the icon, which browsers request under its default name."""
         return self._icon.reply(request)
 
     async def dashboard(self, request: Request) -> Response:
-        """The dashboard: all tasks, live."""
+        """Return the dashboard, which shows all tasks live."""
         return self._pages["dashboard"].reply(request)
 
     async def play(self, request: Request, task: str) -> Response:
-        """The page on which a person says right or wrong."""
+        """Return the page on which a person tries a task and gives feedback."""
         return self._pages["play"].reply(request)
 
     async def docs(self, request: Request) -> Response:
@@ -92,7 +92,7 @@ class Pages:
         return self._pages["docs"].reply(request)
 
     async def asset(self, request: Request, name: str) -> Response:
-        """A script or a style sheet of the pages."""
+        """Return a script or a style sheet of the pages."""
         if name not in self._assets:
             raise NotFoundError("there is no such file")
         return self._assets[name].reply(request)

@@ -1,4 +1,4 @@
-"""`onebit serve` as a process: its checks, its socket, its signals and its log."""
+"""The process of `onebit serve`: checks, socket, signals and logging."""
 
 from __future__ import annotations
 
@@ -30,17 +30,18 @@ from onebit.service.store.clock import rfc3339
 from onebit.service.tokens import Tokens
 
 LOG = logging.getLogger("onebit.service")
-BACKLOG = 2048  # connections that wait to be taken
-MOST_FILES = 65_536  # connections and files open at once, where the system allows it
-# Objects after which Python looks for circles among the new ones. Requests make few, and 700, its own number, are made by every list of decisions:
-# a list of 100 takes a fifth less processor time so, a single decision a tenth (`python -m benchmarks serve`).
+BACKLOG = 2048  # connections waiting to be accepted
+MOST_FILES = 65_536  # open connections and files, if the system allows it
+# New objects after which Python collects cyclic garbage. Requests create few cycles, but every list of decisions reaches
+# Python's default of 700 objects. With this value a list of 100 takes a fifth less processor time, and a single decision
+# a tenth less (`python -m benchmarks serve`).
 GARBAGE = 50_000
-SIGNALS = (signal.SIGTERM, signal.SIGINT)  # that end the service
+SIGNALS = (signal.SIGTERM, signal.SIGINT)  # signals that end the service
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName", "color_message"}
 
 
 def serve(settings: Settings) -> int:
-    """Run a service until it is told to end, and return the exit code."""
+    """Run a service until a signal ends it, and return the exit code."""
     began = time.perf_counter()
     form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
     with _logging(form), _private():
@@ -63,13 +64,13 @@ def serve(settings: Settings) -> int:
                 f"machine: make a token with `onebit token create --scope admin {_option(settings)}`"
             )
         if not is_open:
-            tokens.listed()  # a damaged file is told of now, and not by the first request
+            tokens.listed()  # report a damaged file now, and not at the first request
         listening = _bind_socket(*address)
         _allow_many_files()
         gc.set_threshold(GARBAGE)
         with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
             code = runner.run(_serve(settings, store, tokens, listening, is_open, began))
-    if some_work():  # Python would wait for the compiler, or fall over it
+    if some_work():  # otherwise Python would wait for the compiler, or crash
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
@@ -121,7 +122,7 @@ async def _serve(
 
 
 def _connection_settings(connections: Connections) -> dict[str, Any]:
-    """Return what bounds connections: our own guard, or with a uvicorn that it does not fit only the settings of uvicorn."""
+    """Return uvicorn's settings that limit connections: our guard, or only its own if that does not fit."""
     try:
         return {"http": guarded(connections)}
     except ImportError as error:
@@ -130,12 +131,12 @@ def _connection_settings(connections: Connections) -> dict[str, Any]:
             f"of connections is not exact, and what is not HTTP is refused in plain text",
             extra={"event": "uvicorn-unknown"},
         )
-        # Here each connection beyond the most is answered 503, and the others go on.
+        # uvicorn answers connections beyond the limit with 503.
         return {"http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "limit_concurrency": connections.most + 1}
 
 
 async def _start(service: Service) -> bool:
-    """Start a service, and return False if it was told to end before it was ready."""
+    """Start a service; return False if a signal ended it before it was ready."""
     starting = asyncio.ensure_future(service.start())
     loop = asyncio.get_running_loop()
     for number in SIGNALS:
@@ -152,7 +153,7 @@ async def _start(service: Service) -> bool:
 
 @contextlib.contextmanager
 def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Let a signal end the server, and not this process: uvicorn raises it again when all that was under way is done."""
+    """Let signals end the server but not the process, which still has to stop the service."""
 
     def end(*_: object) -> None:
         server.should_exit = True
@@ -187,7 +188,7 @@ def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks:
 
 
 def _resolve_address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
-    """Return the family and the address of a host."""
+    """Return the address family and the socket address of a host."""
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError):
@@ -197,10 +198,10 @@ def _resolve_address(host: str, port: int) -> tuple[int, tuple[Any, ...]]:
 
 
 def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
-    """Return a bound socket; it listens when the service is ready."""
+    """Return a bound socket; it starts to listen when the service is ready."""
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        if os.name == "posix":  # elsewhere this would share a port that is in use
+        if os.name == "posix":  # on Windows this would share a port in use
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
@@ -212,7 +213,10 @@ def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
 
 
 def _allow_many_files() -> None:
-    """Raise the limit on open files, and so on connections, as far as the system allows; it is usually 1,024."""
+    """Raise the limit on open files, usually 1,024, as far as the system allows.
+
+    It also limits the number of connections.
+    """
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -225,13 +229,13 @@ def _allow_many_files() -> None:
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     try:
         import uvloop
-    except ModuleNotFoundError:  # it is not made for every system
+    except ModuleNotFoundError:  # it is not available on every system
         return None
     return uvloop.new_event_loop
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object a line."""
+    """A log formatter that writes one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as JSON."""
@@ -239,7 +243,7 @@ class _JsonLines(logging.Formatter):
         line = {
             "time": rfc3339(record.created),
             "level": record.levelname.lower(),
-            "event": record.name,  # where what is logged has no name of its own
+            "event": record.name,  # default for records without an event
             **{name: value for name, value in record.__dict__.items() if name not in _STANDARD},
             "message": message,
         }
@@ -249,7 +253,7 @@ class _JsonLines(logging.Formatter):
 
 
 class _TextLines(logging.Formatter):
-    """Lines of text for people."""
+    """A log formatter that writes lines of text for people."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as a line of text."""
@@ -260,7 +264,7 @@ class _TextLines(logging.Formatter):
 
 @contextlib.contextmanager
 def _private() -> Iterator[None]:
-    """Make files that nobody else on this machine can read: they hold what users sent."""
+    """Create files that other users of this machine cannot read, since they hold users' data."""
     before = os.umask(0o077)
     try:
         yield
@@ -270,7 +274,7 @@ def _private() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _logging(form: str) -> Iterator[None]:
-    """Write everything that is logged to stderr, in one form; of uvicorn only errors, since strangers can cause its warnings."""
+    """Log everything to stderr in one format; of uvicorn only errors, since strangers can cause warnings."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
     root, ours = logging.getLogger(), logging.getLogger("onebit")

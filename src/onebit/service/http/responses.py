@@ -1,4 +1,4 @@
-"""What goes out: JSON, and problem details (RFC 9457) for all errors, with the headers that keep browsers strict."""
+"""Responses: JSON, and problem details (RFC 9457) for all errors, with strict security headers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _JSON: tuple[tuple[bytes, bytes], ...] = (
 )
 _JSON_HEADERS: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"), *_JSON)
 _PROBLEM_HEADERS: tuple[tuple[bytes, bytes], ...] = ((b"content-type", PROBLEM.encode()), *_JSON)
-PART = 2**18  # bytes of an answer that are handed over at a time
+PART = 2**18  # bytes of a body sent at a time
 
 
 class ProblemError(BaseModel):
-    """What is wrong: a code for machines, a sentence for people, and the field."""
+    """What is wrong: a code for programs, a message for people, and the field."""
 
     code: str
     message: str
@@ -42,7 +42,10 @@ class ProblemError(BaseModel):
 
 
 class Problem(BaseModel):
-    """The one shape of all errors: problem details (RFC 9457). `detail` is the sentence of `error`, and `type` has its code."""
+    """The format of all errors: problem details (RFC 9457).
+
+    `detail` is the message of `error`, and `type` contains its code.
+    """
 
     type: str
     title: str
@@ -52,7 +55,7 @@ class Problem(BaseModel):
 
 
 class Reply(Response):
-    """A response whose headers are known beforehand: nothing is looked up, and nothing encoded."""
+    """A response whose headers are already encoded, which saves time."""
 
     def __init__(self, body: bytes, status: int, headers: Headers) -> None:
         self.status_code = status
@@ -61,9 +64,9 @@ class Reply(Response):
         self.raw_headers = [*headers, (b"content-length", b"%d" % len(body))]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the response."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for start in range(0, len(self.body) - PART, PART):  # what is not taken is not handed over yet
+        for start in range(0, len(self.body) - PART, PART):  # wait until each part is taken before sending the next
             await send({"type": "http.response.body", "body": self.body[start : start + PART], "more_body": True})
             await asyncio.sleep(0)
         last = max(0, (len(self.body) - 1) // PART * PART)
@@ -71,7 +74,7 @@ class Reply(Response):
 
 
 async def json_in_pieces(values: Sequence[object], heavy_work: HeavyWork, at_once: int, form: bytes = b"[%b]") -> Reply:
-    """Return a list as JSON, alone or within `form`; after every `at_once` values others get a turn."""
+    """Return a list as JSON, alone or inside `form`; others get a turn after every `at_once` values."""
     parts: list[bytes] = []
     for start in range(0, len(values), at_once):
         async with heavy_work:
@@ -80,13 +83,13 @@ async def json_in_pieces(values: Sequence[object], heavy_work: HeavyWork, at_onc
 
 
 def json_reply(value: object, status: int = 200, headers: Headers = ()) -> Reply:
-    """Return a value as JSON."""
+    """Return a value as a JSON response."""
     body = orjson.dumps(value)
     return Reply(body, status, [*_JSON_HEADERS, *headers])
 
 
 def empty_reply(headers: Headers = ()) -> Response:
-    """Return a reply without a body (204)."""
+    """Return a response without a body (204)."""
     response = Response(status_code=204)
     response.raw_headers = [*_JSON, *headers]
     return response
@@ -97,7 +100,7 @@ def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
     own: list[tuple[bytes, bytes]] = []
     if error.status == UnauthorizedError.status:
         own.append((b"www-authenticate", b'Bearer realm="onebit"'))
-    if error.status == RequestTimeoutError.status:  # the rest of the request is not waited for
+    if error.status == RequestTimeoutError.status:  # do not wait for the rest of the request
         own.append((b"connection", b"close"))
     if error.retry_after_s is not None:
         own.append((b"retry-after", b"%d" % error.retry_after_s))
@@ -112,12 +115,15 @@ def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
 
 
 def title_of(kind: type[RequestError]) -> str:
-    """Return what all errors of a kind have in common: the first sentence of its docstring."""
+    """Return the title of a kind of error: the first sentence of its docstring."""
     return (kind.__doc__ or "").partition(".")[0]
 
 
 def final_bytes(error: RequestError) -> bytes:
-    """Return an error as the bytes of the last answer on a connection, for what is refused before there is a request."""
+    """Return an error as the bytes of the last response on a connection.
+
+    It answers what is refused before there is a complete request.
+    """
     reply = error_reply(error)
     headers = {**dict(reply.raw_headers), b"connection": b"close"}
     lines = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]

@@ -1,7 +1,7 @@
-"""The operations of the interface: who may use each, what it takes, and the function that answers.
+"""The operations of the interface: who may use each, what it takes, and the endpoint that answers.
 
-The function's signature is the contract: the body is checked straight from its bytes against it, and `openapi` describes it. A path is a
-`PathItem`, an ASGI application as Starlette's `Route` takes them, and has an operation for each of its methods.
+The endpoint's signature is the contract: the body is validated against it straight from the bytes, and `openapi` describes it. A path is a
+`PathItem`, an ASGI application as Starlette's `Route` takes them, with one operation per method.
 """
 
 from __future__ import annotations
@@ -36,56 +36,59 @@ from onebit.service.tokens import Principal
 if TYPE_CHECKING:
     from onebit.service.service import Service
 
-# "nobody" needs no token at all; "anybody" needs a token, of any scope; "everything" is read for a token of all tasks.
+# "nobody" needs no token; "anybody" needs a token of any scope; "everything" needs scope `read` for all tasks.
 Needs = Literal["nobody", "anybody", "decide", "feedback", "read", "admin", "everything"]
 Endpoint = Callable[..., Awaitable[object]]
 COOKIE = "onebit_token"
-LARGE_AT_ONCE = 2  # requests of one token that are large, or whose answers are
+LARGE_AT_ONCE = 2  # large requests, or requests with large replies, of one token at a time
 
 
 class RequestContext:
-    """What is known of a request while it is answered."""
+    """The state of a request while it is being answered."""
 
     __slots__ = ("is_large", "large_requests", "method", "principal", "route", "started", "status", "token")
 
     def __init__(self, method: str) -> None:
         self.method = method
         self.principal: Principal | None = None
-        self.token: str | None = None  # its text
-        self.route = "none"  # the path as it is declared
-        self.status = 0  # of the answer, once there is one
+        self.token: str | None = None  # text of the token
+        self.route = "none"  # path as declared
+        self.status = 0  # status of the reply, once it has started
         self.started = perf_counter()
-        self.large_requests: asyncio.Semaphore | None = None  # those of the token that asks
+        self.large_requests: asyncio.Semaphore | None = None  # limits the large requests of this token
         self.is_large = False
 
     async def reserve_large(self) -> None:
-        """Wait until this request may be a large one, or have a large answer; one token has only so many at a time."""
+        """Wait until this request, or its reply, may be large.
+
+        The number of large requests of one token at a time is limited.
+        """
         if not self.is_large and self.large_requests is not None:
             await self.large_requests.acquire()
             self.is_large = True
 
     def release_large(self) -> None:
-        """Let the next large request of the token go on."""
+        """Let the next large request of the token proceed."""
         if self.is_large and self.large_requests is not None:
             self.large_requests.release()
             self.is_large = False
 
 
 def context_of(request: Request) -> RequestContext:
-    """Return what is known of a request."""
+    """Return the context of a request."""
     context: RequestContext = request.scope["onebit"]
     return context
 
 
 def principal_of(request: Request) -> Principal:
-    """Return who asks; the middleware has authenticated them."""
+    """Return the principal of a request, which the middleware has authenticated."""
     principal = context_of(request).principal
     assert principal is not None
     return principal
 
 
 class _Text(StringConvertor):
-    """Any text, to the end of the path: an id may have slashes and new lines."""
+    """A path parameter of any text up to the end: an id may contain slashes and newlines."""
 
     regex = "(?s:.+)"
 
@@ -95,22 +98,22 @@ register_url_convertor("text", _Text())
 
 @dataclass(eq=False)
 class Operation:
-    """One method of one path."""
+    """An operation: one method of one path."""
 
     method: str
-    pattern: str  # the path as Starlette's routes have it
+    pattern: str  # path in the syntax of Starlette's routes
     endpoint: Endpoint
     service: Service
     _: KW_ONLY
     needs: Needs
-    tag: str  # the group in which it is described
-    reply: Any = None  # the type of an answer in JSON
+    tag: str  # group in the documentation
+    reply: Any = None  # type of a JSON reply
     status: int = 200
-    content: str | None = None  # the media type of any other answer
-    is_page: bool = False  # for people, who are shown how to log in
-    refusals: Iterable[type[RequestError]] = ()  # beside those that follow from the signature
-    other_replies: dict[int, Any] = field(default_factory=dict)  # types of answers in JSON of other statuses
-    headers: dict[str, str] = field(default_factory=dict)  # of an answer that is no refusal, and what they mean
+    content: str | None = None  # media type of any other reply
+    is_page: bool = False  # a page for people, who get the login page if they have no token
+    refusals: Iterable[type[RequestError]] = ()  # errors besides those that follow from the signature
+    other_replies: dict[int, Any] = field(default_factory=dict)  # types of JSON replies with other statuses
+    headers: dict[str, str] = field(default_factory=dict)  # headers of a successful reply, and their meanings
 
     def __post_init__(self) -> None:
         self.path = self.pattern.replace(":text", "")
@@ -136,7 +139,7 @@ class Operation:
             self.errors |= {InvalidError}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         context: RequestContext = scope["onebit"]
         arguments: dict[str, Any] = scope["path_params"]
         task = arguments.get("task")
@@ -156,7 +159,7 @@ class Operation:
         await response(scope, receive, send)
 
     def _check(self, context: RequestContext, task: str | None) -> None:
-        """Refuse a caller whose token does not allow this operation."""
+        """Raise an error if the token does not allow this operation."""
         if self.needs == "nobody":
             return
         principal = context.principal
@@ -174,7 +177,7 @@ class Operation:
 
 
 class PathItem:
-    """A path, and its operations by method."""
+    """A path and its operations by method."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:
         self.operations = {operation.method: operation for operation in operations}
@@ -183,7 +186,7 @@ class PathItem:
         self._allowed = ", ".join(sorted(methods))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request to this path."""
+        """Handle a request to this path."""
         context: RequestContext = scope["onebit"]
         context.route = self.path
         operation = self.operations.get(scope["method"])
