@@ -46,7 +46,7 @@ def execute(chosen: argparse.Namespace) -> None:
 
 
 def examine() -> dict[str, Any]:
-    """Return the whole report as plain values."""
+    """Return the report as plain values."""
     from onebit.engine.fingerprint import knows_numba
     from onebit.engine.gpu import device
     from onebit.engine.processes import cores

@@ -26,7 +26,7 @@ RESULTS = "onebit-results"  # default folder for results
 
 
 class Experiment(Protocol):
-    """A comparison, a sweep or a reproduction."""
+    """The results of a comparison, a sweep or a reproduction."""
 
     @property
     def failures(self) -> list[Record]:

@@ -57,7 +57,7 @@ DecisionRequest = DecideRequest | ProgramRequest
 
 
 class Ask(NamedTuple):
-    """A validated request: x, and its candidates and required certainty."""
+    """A validated request: its x, and its candidates and required certainty."""
 
     x: ParsedX
     terms: RequestTerms

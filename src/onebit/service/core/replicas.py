@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class RequestTerms(NamedTuple):
-    """What a decision request asks besides x: the candidates and the required certainty."""
+    """What a decision request asks for besides x: the candidates and the required certainty."""
 
     among: Places | None = None  # None: every class that is not retired
     complete: bool = False

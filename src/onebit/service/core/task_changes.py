@@ -62,7 +62,7 @@ def check_new(info: TaskInfo, most_memory: int) -> None:
 
 
 def check_switch(info: TaskInfo, new: NewLearner, most_memory: int) -> dict[str, Any]:
-    """Return the log entry by which another learner takes over a task.
+    """Return the detail of the change by which another learner takes over a task.
 
     Raise if no such learner can be built, or if it needs too much memory.
     """

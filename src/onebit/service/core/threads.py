@@ -40,7 +40,7 @@ async def in_thread(work: Callable[Arguments, Result], *given: Arguments.args, *
 
 
 def some_work() -> bool:
-    """Return True if some work is not done yet."""
+    """Return True if a thread of `in_thread` is still running."""
     return any(thread.name == NAME for thread in threading.enumerate())
 
 

@@ -30,7 +30,10 @@ class Revisions:
         self.missed_from: int | None = None  # first feedback that was learnt before it was revised
 
     def hear(self, reader: Reader, upto: int, learnt: int) -> int:
-        """Read the revisions up to `upto` and return their number; feedback up to `learnt` is already learnt."""
+        """Read the revisions up to `upto`, and return their number.
+
+        Those of feedback up to position `learnt` are recorded as missed, since that feedback is already learnt.
+        """
         count = 0
         while self.horizon < upto:
             found = reader.revised(self._expected, self.horizon, upto, CHUNK)
@@ -42,7 +45,7 @@ class Revisions:
         return count
 
     def miss(self, feedback: int | None) -> None:
-        """Record that the latest word on a feedback is not learnt."""
+        """Record that a revision of this feedback is not in what was learnt; ignore None."""
         if feedback is not None:
             self.missed_from = feedback if self.missed_from is None else min(feedback, self.missed_from)
 
@@ -98,7 +101,7 @@ class Trainee:
             self.learner.add_class(name)
 
     def packed(self, generation: int, reader: Reader) -> Packed | None:
-        """Return the current state for other nodes; None if a revision is not learnt."""
+        """Return the current state for other nodes; None if it lacks a revision or is ahead of the log."""
         mark = reader.mark(self._expected.task, self.position, self.revisions.horizon)
         if mark is None or self.revisions.missed_from is not None:
             return None
