@@ -15,7 +15,7 @@ import onebit
 from onebit.cli import main
 from onebit.offpolicy import Round, evaluate, read_log, train
 from onebit.service.inputs import encode_indices
-from onebit.service.maintenance.log_reader import LogReader, rounds_of
+from onebit.service.maintenance.log_reader import LogReader, read_rounds
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.service.service import Service
 from onebit.service.store.queries import Event
@@ -92,9 +92,9 @@ def test_rounds_are_the_answered_decisions_in_the_order_of_the_answers(folder: P
     rows = exported(folder, "places")
     with LogReader(folder) as log:
         info = log.task("places")
-        rounds = list(rounds_of(log, info))
+        rounds = list(read_rounds(log, info))
         assert [one.id for one in rounds] == in_order()
-        assert log.count_heard(info) == len(rounds) == HEARD
+        assert log.count_feedback(info) == len(rounds) == HEARD
     for one in rounds:
         row = rows[str(one.id)]
         assert (one.label, one.right, one.propensity) == (row["label"], row["right"], row["propensity"])
@@ -126,7 +126,7 @@ def test_a_round_has_the_candidates_and_what_was_heard(folder: Path) -> None:
             def events(self, task: object) -> list[Any]:
                 return changed
 
-        rounds = list(rounds_of(cast("LogReader", Changed()), info))
+        rounds = list(read_rounds(cast("LogReader", Changed()), info))
     assert (rounds[0].right, rounds[0].reward, rounds[0].complete) == (None, 0.25, True)
     assert rounds[0].among == [info.classes[place] for place in places]
     assert (rounds[1].right, rounds[1].truth, rounds[1].among) == (True, rounds[1].label, [rounds[1].label])
@@ -146,7 +146,7 @@ def test_a_retired_class_is_no_candidate_of_the_rounds_since(tmp_path: Path) -> 
     served(tmp_path, work)
     with LogReader(tmp_path) as log:
         task = log.task("fruit")
-        rounds = list(rounds_of(log, task))
+        rounds = list(read_rounds(log, task))
     assert [one.among for one in rounds] == [None] * 30 + [["a", "c"]] * 30
     found = evaluate(onebit.Banditron(classes=["a", "b", "c"]), rounds)
     assert found.weights is not None
@@ -156,7 +156,7 @@ def test_a_retired_class_is_no_candidate_of_the_rounds_since(tmp_path: Path) -> 
 
 def test_in_shadow_mode_a_round_is_what_was_shown(folder: Path) -> None:
     with LogReader(folder) as log:
-        rounds = list(rounds_of(log, log.task("shops")))
+        rounds = list(read_rounds(log, log.task("shops")))
     assert [(one.id, one.label, one.right) for one in rounds] == [
         (f"s{number}", number % 2, number % 3 == 0) for number in range(20)
     ]
@@ -166,7 +166,7 @@ def test_in_shadow_mode_a_round_is_what_was_shown(folder: Path) -> None:
 
 def test_silence_counts_and_what_came_after_it_does_not(folder: Path) -> None:
     with LogReader(folder) as log:
-        found = [(one.id, one.right) for one in rounds_of(log, log.task("tickets"))]
+        found = [(one.id, one.right) for one in read_rounds(log, log.task("tickets"))]
     assert found == [(f"t{number}", number == 0) for number in range(6)]
 
 
@@ -186,7 +186,7 @@ def test_what_came_after_the_opening_is_left_out(tmp_path: Path) -> None:
         old, new = before.task("places"), after.task("places")
         assert new.classes == [*old.classes, "later"]
         assert after.count(new) == before.count(old) + 1 == len(list(before.logged(old))) + 1
-        assert after.count_heard(new) == before.count_heard(old) + 1 == len(list(rounds_of(before, old))) + 1
+        assert after.count_feedback(new) == before.count_feedback(old) + 1 == len(list(read_rounds(before, old))) + 1
 
 
 # --- replay --------------------------------------------------------------------------------------------------------------
@@ -431,10 +431,10 @@ def test_a_task_that_has_heard_nothing_is_no_failure_of_the_program(call: Call, 
 
 def test_ctrl_c_saves_nothing(call: Call, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(where: LogReader, task: TaskInfo) -> Iterator[Round]:
-        yield from list(rounds_of(where, task))[:50]
+        yield from list(read_rounds(where, task))[:50]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onebit.service.maintenance.log_reader.rounds_of", stopped)
+    monkeypatch.setattr("onebit.service.maintenance.log_reader.read_rounds", stopped)
     code, out, err = call("replay", str(folder), "places", "--learner", "bpa", "--out", str(tmp_path / "out"))
     assert (code, out, err) == (130, "", "onebit: stopped\n")
     assert list(tmp_path.iterdir()) == []
@@ -455,7 +455,7 @@ def test_exported_tables_and_lines_are_logs_with_the_same_rounds(
 ) -> None:
     with LogReader(folder) as log:
         info = log.task(task)
-        ours = {one.id: one for one in rounds_of(log, info)}
+        ours = {one.id: one for one in read_rounds(log, info)}
         unanswered = log.count(info) - len(ours)
     for form in ("parquet", "vw"):
         path = tmp_path / f"log.{form}"

@@ -37,7 +37,7 @@ def feedback_of(rounds: int = 600, actions: int = 4, seed: int = 0) -> dict[str,
     }
 
 
-def rounds_of(feedback: dict[str, Any]) -> list[Round]:
+def read_rounds(feedback: dict[str, Any]) -> list[Round]:
     """Return the rounds of such a dictionary; a reward that is neither 0 nor 1 is a reward, others are right or wrong."""
     names = ("context", "action", "reward", "pscore", "pi_b")
     found = []
@@ -95,7 +95,7 @@ def doubly_robust(feedback: dict[str, Any], action_dist: Array, q_hat: Array) ->
 def test_estimates_are_those_of_the_formulas(name: str, learning: bool) -> None:
     feedback = feedback_of()
     learner = onebit.Learner(name, classes=range(4), exploration_floor=0.1, features=3)
-    found = evaluate(learner, rounds_of(feedback), learning=learning)
+    found = evaluate(learner, read_rounds(feedback), learning=learning)
     action_dist, q_hat = walked(learner, feedback, learning)
     assert found.ips is not None
     assert found.snips is not None
@@ -109,7 +109,7 @@ def test_estimates_are_those_of_obp_itself() -> None:
     ope = pytest.importorskip("obp.ope")
     feedback = feedback_of()
     learner = onebit.Learner("linucb", classes=range(4), exploration_floor=0.1, features=3)
-    found = evaluate(learner, rounds_of(feedback))
+    found = evaluate(learner, read_rounds(feedback))
     action_dist, q_hat = walked(learner, feedback, True)
     given = {name: feedback[name] for name in ("reward", "action", "pscore")} | {"action_dist": action_dist[:, :, None]}
     assert found.ips is not None
@@ -126,7 +126,7 @@ def test_estimates_are_those_of_obp_itself() -> None:
 def test_rewards_may_be_numbers() -> None:
     feedback = feedback_of(200)
     feedback["reward"] = feedback["reward"] * 0.75
-    log = rounds_of(feedback)
+    log = read_rounds(feedback)
     assert {(one.right, one.reward) for one in log} == {(False, None), (None, 0.75)}
     learner = onebit.Learner("linucb", classes=range(4), exploration_floor=0.1, features=3)
     found = evaluate(learner, log, learning=False)

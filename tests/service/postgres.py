@@ -18,7 +18,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from onebit.service.store.postgres.database import translated
+from onebit.service.store.postgres.database import translate_sql
 from onebit.service.store.postgres.schema import LOCKS, ORDERING, connect, create_tables
 
 PATIENCE_S = 60.0
@@ -164,7 +164,7 @@ def _database(beside: str, template: str) -> str:
 def rows_in(address: str, query: str, *values: Any) -> list[tuple[Any, ...]]:
     """Rows of the log, by SQL that all stores understand."""
     with connect(address) as connection:
-        return connection.execute(translated(query), values).fetchall()
+        return connection.execute(translate_sql(query), values).fetchall()
 
 
 def files_of(address: str) -> Path:

@@ -27,11 +27,11 @@ from onebit.contract.options import Options
 from onebit.features.features import Features
 from onebit.offpolicy import read_log, train
 from onebit.service.maintenance import export
-from onebit.service.maintenance.export import escaped, named, write
+from onebit.service.maintenance.export import escape_name, named, write
 from onebit.service.maintenance.log_reader import LogReader
 from onebit.service.requests import DecideRequest, FeedbackRequest, NewTask
 from onebit.service.service import Service
-from onebit.service.store.queries import Logged
+from onebit.service.store.queries import DecisionRecord
 from onebit.service.task import TaskInfo
 from onebit.spaces.sparse import SparseRows
 from tests.cli.call import Call
@@ -70,7 +70,7 @@ def task(kind: str, classes: Sequence[str | int]) -> TaskInfo:
 
 
 @some.composite
-def logs(draw: Any) -> tuple[TaskInfo, list[Logged]]:
+def logs(draw: Any) -> tuple[TaskInfo, list[DecisionRecord]]:
     """A task and some rows of it."""
     kind = draw(some.sampled_from(sorted(xs)))
     name = draw(some.sampled_from([texts.filter(bool), some.integers(-(2**53), 2**53), texts | some.integers(0, 9)]))
@@ -78,7 +78,7 @@ def logs(draw: Any) -> tuple[TaskInfo, list[Logged]]:
     one = some.sampled_from(classes)
     chance = some.floats(0.0, 1.0, exclude_min=True)
     rows = some.builds(
-        Logged,
+        DecisionRecord,
         seq=some.integers(1, 2**62),
         id=texts.filter(bool),
         time=numbers,
@@ -101,7 +101,7 @@ def logs(draw: Any) -> tuple[TaskInfo, list[Logged]]:
     return task(kind, classes), draw(some.lists(rows, max_size=4))
 
 
-def written(form: str, rows: Sequence[Logged], about: TaskInfo) -> tuple[int, bytes]:
+def written(form: str, rows: Sequence[DecisionRecord], about: TaskInfo) -> tuple[int, bytes]:
     file = io.BytesIO()
     count, _ = write(file, form, iter(rows), about)
     return count, file.getvalue()
@@ -111,7 +111,7 @@ def written(form: str, rows: Sequence[Logged], about: TaskInfo) -> tuple[int, by
 
 
 @given(logs())
-def test_json_lines_give_the_rows_back(log: tuple[TaskInfo, list[Logged]]) -> None:
+def test_json_lines_give_the_rows_back(log: tuple[TaskInfo, list[DecisionRecord]]) -> None:
     about, rows = log
     count, content = written("ndjson", rows, about)
     lines = content.decode().split("\n")
@@ -123,12 +123,12 @@ def test_json_lines_give_the_rows_back(log: tuple[TaskInfo, list[Logged]]) -> No
         )
         found["notes"] = tuple(found["notes"])
         assert found.pop("unsure") is row.unsure
-        assert Logged(**found) == row
+        assert DecisionRecord(**found) == row
 
 
 @settings(deadline=None)
 @given(logs())
-def test_parquet_gives_the_rows_back(log: tuple[TaskInfo, list[Logged]]) -> None:
+def test_parquet_gives_the_rows_back(log: tuple[TaskInfo, list[DecisionRecord]]) -> None:
     from pyarrow import parquet
 
     about, rows = log
@@ -144,11 +144,11 @@ def test_parquet_gives_the_rows_back(log: tuple[TaskInfo, list[Logged]]) -> None
         found["probabilities"], found["notes"] = tuple(found["probabilities"]), tuple(found["notes"])
         found["x"] = dict(found["x"]) if about.inputs.kind == "dict" else found["x"]
         assert found.pop("unsure") is row.unsure
-        assert Logged(**found) == row
+        assert DecisionRecord(**found) == row
 
 
 @given(logs())
-def test_vw_lines_give_back_what_they_can(log: tuple[TaskInfo, list[Logged]]) -> None:
+def test_vw_lines_give_back_what_they_can(log: tuple[TaskInfo, list[DecisionRecord]]) -> None:
     about, rows = log
     heard = [row for row in rows if row.right is not None and not row.late]
     count, content = written("vw", rows, about)
@@ -173,7 +173,7 @@ def test_vw_lines_give_back_what_they_can(log: tuple[TaskInfo, list[Logged]]) ->
 @pytest.mark.parametrize("form", ["parquet", "vw"])
 def test_candidates_rewards_and_truths_are_read_back(form: str, tmp_path: Path) -> None:
     about = task("numbers", ["a", "b", "c"])
-    plain = Logged(
+    plain = DecisionRecord(
         *(
             1,
             "one",
@@ -218,7 +218,7 @@ def restored(name: str) -> str:
 
 @given(texts)
 def test_an_escaped_name_has_nothing_that_vowpal_wabbit_reads(name: str) -> None:
-    found = escaped(name)
+    found = escape_name(name)
     assert found
     assert not re.search(r"[\s:|\x00-\x1f\x7f]", found)
     assert restored(found) == name
@@ -251,7 +251,7 @@ def test_parquet_has_types(tmp_path: Path) -> None:
     }
     for kind, wanted in expected.items():
         schema = parquet.read_schema(io.BytesIO(written("parquet", [], task(kind, ["a", 1]))[1]))
-        assert set(schema.names) == {*Logged.__dataclass_fields__, "unsure"}
+        assert set(schema.names) == {*DecisionRecord.__dataclass_fields__, "unsure"}
         assert schema.field("x").type.equals(wanted)
         assert schema.field("label").type == arrow.string()
         assert schema.field("right").type == arrow.bool_()
@@ -264,7 +264,7 @@ def test_parquet_is_written_in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that memory is bounded: by rows, and by the numbers in them."""
     from pyarrow import parquet
 
-    row = Logged(
+    row = DecisionRecord(
         seq=1,
         id="a",
         time=0.0,

@@ -27,7 +27,7 @@ from onebit.service.requests import NewLearner
 from onebit.service.service import Service
 from onebit.service.settings import Settings
 from onebit.service.store.postgres import appender, tail
-from onebit.service.store.postgres.database import translated
+from onebit.service.store.postgres.database import translate_sql
 from onebit.service.store.postgres.schema import LOCKS, ORDERING, Fence, connect
 from onebit.service.store.postgres.store import PostgresStore
 from onebit.service.store.rows import NAMES
@@ -428,10 +428,10 @@ def test_nodes_of_another_kind_are_fenced_and_newer_ones_take_over_when_all_have
     postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = postgres.database()
-    now = Fence.of_this()
+    now = Fence.of_this_node()
 
     def pretend(fence: Fence) -> None:
-        monkeypatch.setattr(Fence, "of_this", classmethod(lambda _: fence))
+        monkeypatch.setattr(Fence, "of_this_node", classmethod(lambda _: fence))
 
     async def work() -> None:
         async with node(address) as old:
@@ -553,10 +553,10 @@ def test_the_log_is_read_as_commands_read_it(postgres: Server) -> None:
 
 
 def test_queries_are_translated() -> None:
-    assert translated("SELECT CAST(kind AS BLOB) FROM changes WHERE seq > ?") == (
+    assert translate_sql("SELECT CAST(kind AS BLOB) FROM changes WHERE seq > ?") == (
         "SELECT convert_to(kind, 'UTF8') FROM changes WHERE seq > %s"
     )
-    assert translated("SELECT 1 WHERE d.task = :task AND d.id IN (:id0, :id1)") == (
+    assert translate_sql("SELECT 1 WHERE d.task = :task AND d.id IN (:id0, :id1)") == (
         "SELECT 1 WHERE d.seq IN (SELECT seq FROM ids WHERE task = %(task)s AND id IN (%(id0)s, %(id1)s))"
     )
     assert tail.COUNTS.count("UNION ALL") == len(NAMES) - 1

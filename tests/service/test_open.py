@@ -53,7 +53,7 @@ def folder_of(task: onebit.OpenTask) -> OpenFolder:
 
 def known_by(task: onebit.OpenTask) -> Any:
     """What the learner of a task is, when everything that was revised has been learnt."""
-    with task._whole():
+    with task._settled():
         return state_of(task._served.follower.replicas.resting)
 
 

@@ -177,7 +177,7 @@ def test_a_switch_that_a_service_has_not_finished(tmp_path: Path) -> None:
     asked["version"] = onebit.__version__
     with small(folder) as task:
         folder_of_it: Any = task._log
-        with task._whole():
+        with task._settled():
             folder_of_it._change_task(task._served, "changed", {"training": asked})
     with small(folder) as task:
         assert task.info()["learner"] == "banditron"

@@ -15,7 +15,7 @@ from onebit.learner.learner import Learner
 from onebit.service.core import learner_thread
 from onebit.service.core.follower import LogFollower
 from onebit.service.errors import ConflictError, InvalidError, NotFoundError, RequestError
-from onebit.service.maintenance.log_reader import LogReader, rounds_of
+from onebit.service.maintenance.log_reader import LogReader, read_rounds
 from onebit.service.requests import FeedbackRequest, NewLearner
 from onebit.service.service import Service
 from tests.service.driving import (
@@ -504,8 +504,8 @@ def test_commands_go_by_the_last_word(tmp_path: Path) -> None:
             with LogReader(tmp_path) as log:
                 task = log.task("fruit")
                 await said(service, revise("0", True), revise("1", True), withdrawal("2"))
-                assert log.count_heard(task) == 5
-                assert [(one.id, one.right) for one in rounds_of(log, task)] == [
+                assert log.count_feedback(task) == 5
+                assert [(one.id, one.right) for one in read_rounds(log, task)] == [
                     *(("0", False), ("2", False), ("3", True), ("4", False), ("5", False))
                 ]
                 assert [one.right for one in log.logged(task)] == [False, None, False, True, False, False]

@@ -62,7 +62,7 @@ class HandClock:
     def now(self) -> float:
         return self.time
 
-    def made(self, seq: int, when: float) -> float:
+    def date_row(self, seq: int, when: float) -> float:
         return when
 
     @classmethod

@@ -114,7 +114,7 @@ def follow(chosen: argparse.Namespace) -> None:
             with open_task_log(chosen) as (log, task):
                 from onebit.service.maintenance.export import ndjson_at
 
-                for row, line in ndjson_at(log.followed(task, position), task.classes):
+                for row, line in ndjson_at(log.rows_after(task, position), task.classes):
                     out.write(line)
                     position = row
                     if stopped.is_set():

@@ -121,15 +121,15 @@ def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
         if getattr(chosen, name) not in (None, False):
             raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
     with open_task_log(chosen) as (reader, task):
-        from onebit.service.maintenance.log_reader import rounds_of
+        from onebit.service.maintenance.log_reader import read_rounds
         from onebit.service.task import build_learner
 
         learner = build_learner(learner_settings(chosen), task.classes, task.inputs)
-        answered = reader.count_heard(task)
+        answered = reader.count_feedback(task)
         if answered == 0:
             raise InputError(f"task {brief(task.name)} has no feedback yet: its log says nothing")
         unanswered = reader.count(task) - answered
-        yield ChosenLog(task.name, rounds_of(reader, task), answered, unanswered, learner, reader, task)
+        yield ChosenLog(task.name, read_rounds(reader, task), answered, unanswered, learner, reader, task)
 
 
 @contextmanager

@@ -25,7 +25,7 @@ from onebit.service.core.task_changes import check_change, check_new, check_swit
 from onebit.service.core.threads import in_thread
 from onebit.service.core.training import Trainers
 from onebit.service.errors import ConflictError, NotFoundError
-from onebit.service.maintenance.forget import ForgetOrder, forget_in_service, told
+from onebit.service.maintenance.forget import ForgetOrder, build_reply, forget_in_service
 from onebit.service.requests import Change, NewLearner, NewTask
 from onebit.service.store.base import Appender
 from onebit.service.store.errors import LogError, StaleError
@@ -163,7 +163,7 @@ class Admin:
             )
         if token is not None:
             allowed = service.settings.max_tasks_per_token
-            if service.reader.tasks_of(token) + sum(one == token for one in self._creating.values()) >= allowed:
+            if service.reader.count_tasks(token) + sum(one == token for one in self._creating.values()) >= allowed:
                 raise ConflictError(
                     f"this token has created {allowed:,} tasks, which are the most (--max-tasks-per-token): delete one that is done with"
                 )
@@ -269,7 +269,7 @@ class Admin:
                 await asyncio.sleep(WRITING_S)
             await asyncio.to_thread(follower.snapshots.remove_before, found.seq)
             await self._service.progress.until(lambda: follower.revised_from is None or follower.failing is not None)
-        return told(found.decisions, base, await self.run(lambda appender: appender.erase()))
+        return build_reply(found.decisions, base, await self.run(lambda appender: appender.erase()))
 
     def _remember_nothing(self, served: ServedTask) -> None:
         """Drop everything cached about a task, which may concern deleted decisions."""

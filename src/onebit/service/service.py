@@ -189,7 +189,7 @@ class Service(TaskViews):
         try:
             return await self.admin.hear()
         except LogError as error:
-            raise UnavailableError(self.log_health.met(error)) from None
+            raise UnavailableError(self.log_health.record_failure(error)) from None
 
     def _task_warnings(self) -> Iterator[ReadinessWarning]:
         """Yield warnings about snapshots that could not be written and revisions not yet learnt."""

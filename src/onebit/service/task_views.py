@@ -21,7 +21,7 @@ from onebit.service.store.base import Inquiry
 from onebit.service.store.clock import Clock
 from onebit.service.store.errors import LogError
 from onebit.service.store.health import LogHealth
-from onebit.service.store.queries import Logged
+from onebit.service.store.queries import DecisionRecord
 from onebit.service.store.reader import MOST_BYTES, Reader
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.task_history import DamagedTask
@@ -90,11 +90,11 @@ class TaskViews:
         try:
             yield
         except LogError as error:
-            raise UnavailableError(self.log_health.met(error)) from None
+            raise UnavailableError(self.log_health.record_failure(error)) from None
         except BadRecordError as error:
             served.follower.quarantine(error)
             raise TaskQuarantinedError(str(error)) from None
-        self.log_health.was_read()
+        self.log_health.record_success()
 
     # --- what there is to see ----------------------------------------------------------------------------------------
 
@@ -136,7 +136,7 @@ class TaskViews:
         """Return a decision by its id."""
         served = self._find(name)
 
-        def query(reader: Reader) -> Logged | None:
+        def query(reader: Reader) -> DecisionRecord | None:
             found = reader.decision(served.info, identity)
             if found is None:
                 refuse_forgotten(reader, served.info, [identity])
@@ -173,7 +173,7 @@ class TaskViews:
         return self.items.item(served.info.items, number, served.info.classes)
 
 
-def _size(row: Logged) -> int:
+def _size(row: DecisionRecord) -> int:
     """Return the approximate number of bytes that a decision takes in the log."""
     x = len(row.x) if isinstance(row.x, str) else VALUE_BYTES * len(row.x)
     return x + VALUE_BYTES * len(row.probabilities)

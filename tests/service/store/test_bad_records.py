@@ -28,7 +28,7 @@ from onebit.service.requests import NewLearner
 from onebit.service.service import Service
 from onebit.service.store.errors import LogError
 from onebit.service.store.reader import Reader
-from onebit.service.store.snapshots import Snapshot, packed
+from onebit.service.store.snapshots import Snapshot, pack_snapshot
 from onebit.service.store.sqlite.schema import FILE
 from onebit.service.store.sqlite.store import SqliteStore
 from tests.golden.write import HERE
@@ -431,7 +431,7 @@ def test_a_snapshot_and_the_log_that_disagree(tmp_path: Path, caplog: pytest.Log
         other = Snapshot(learner, 1, beside["position"], beside["revised"], beside["mark"], Statistics(4))
         for path in paths:
             path.unlink()
-        SqliteStore(folder).snapshots(number, 3).write(packed(other))
+        SqliteStore(folder).snapshots(number, 3).write(pack_snapshot(other))
         async with service_in(folder) as service:
             assert service.stats("bad")["learnt"] == expected
             assert service.quarantined() == []

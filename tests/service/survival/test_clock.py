@@ -205,7 +205,7 @@ def test_the_clock_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: steady[0])
     clock = Clock(2000.0, 7)
     assert (clock.behind, clock.now()) == (1000.0, 2000.0)
-    assert (clock.made(7, 3000.0), clock.made(7, 1500.0), clock.made(8, 3000.0)) == (2000.0, 1500.0, 3000.0)
+    assert (clock.date_row(7, 3000.0), clock.date_row(7, 1500.0), clock.date_row(8, 3000.0)) == (2000.0, 1500.0, 3000.0)
     wall[0] = 0.0
     steady[0] = 51.5
     assert clock.now() == 2001.5

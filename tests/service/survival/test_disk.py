@@ -328,7 +328,7 @@ def test_a_log_that_cannot_be_read_for_a_moment_is_no_fault_of_whoever_asks(
             await service.create(new_task())
             await decided(service, "a")
             with monkeypatch.context() as patched:
-                for name in ("rows_of", "found", "decision", "newest"):
+                for name in ("decision_rows", "find_decisions", "decision", "newest"):
                     patched.setattr(Reader, name, fail)
                 for request in (decided, heard):
                     one = await outcome(request(service, "b"))

@@ -20,7 +20,7 @@ from onebit.errors import InputError
 from onebit.learner.learner import Learner
 from onebit.service.errors import UnavailableError, UnfinishedError
 from onebit.service.store.errors import LogError
-from onebit.service.store.sqlite.appender import Doubt
+from onebit.service.store.sqlite.appender import UncertainCommit
 from onebit.service.store.submission import Submission
 from tests.service.driving import (
     PATIENCE_S,
@@ -164,7 +164,7 @@ class Failing:
             self._left -= 1
             last = self._appender._last
             self._commit(insert, accepted)
-            self._appender._doubt = Doubt(self._appender._last, {(1, "feedback"): 1})
+            self._appender._doubt = UncertainCommit(self._appender._last, {(1, "feedback"): 1})
             self._appender._last = last
             raise LogError("the disk is tired", unknown=True)
         if self._left:

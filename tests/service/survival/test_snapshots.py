@@ -587,7 +587,7 @@ def test_a_hostile_snapshot_is_put_aside(folder: Path, field: str, value: Any) -
     try:
         names = {
             found.position
-            for found in SqliteStore(folder).snapshots(int(newest.parent.name), 3).good(reader, reader.last())
+            for found in SqliteStore(folder).snapshots(int(newest.parent.name), 3).find_usable(reader, reader.last())
         }
     finally:
         reader.close()

@@ -11,7 +11,7 @@ from onebit.service.core.feedback import FeedbackSubmission, find_decisions, sub
 from onebit.service.core.plan import LookUp, Plan
 from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
-from onebit.service.store.cache import Word
+from onebit.service.store.cache import LatestFeedback
 from onebit.service.store.errors import LogError
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.rows import DecisionHead
@@ -36,7 +36,7 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     assumptions, now = served.assumptions._replace(lease=lease), core.clock.now()
     before, after = now - info.deadline_s, served.swept
     due: list[DecisionHead] = yield LookUp(
-        lambda reader: reader.due(info.expected, after, before, SWEPT, core.clock.made)
+        lambda reader: reader.find_due(info.expected, after, before, SWEPT, core.clock.date_row)
     )
     if not due:
         return False
@@ -44,7 +44,7 @@ def sweep(core: ServingCore, served: ServedTask, lease: str) -> Plan[bool]:
     known = yield from find_decisions(core, served, [one.id for one in due])
     if served.forgetting or forgets != served.forgets:  # some of these may be forgotten now: look again later
         return False
-    statement, silence, swept = FeedbackSubmission(info.number, assumptions), Word(info.silence == "right"), 0
+    statement, silence, swept = FeedbackSubmission(info.number, assumptions), LatestFeedback(info.silence == "right"), 0
     for one in due:
         decision = known[one.id]
         if decision is None:

@@ -222,7 +222,7 @@ def _repeat(
             if start:
                 yield Turn.ANY
             chunk = unread[start : start + step]
-            rows: list[DecisionRow] = yield LookUp(lambda reader, chunk=chunk: reader.rows_of(info, chunk))  # type: ignore[misc]
+            rows: list[DecisionRow] = yield LookUp(lambda reader, chunk=chunk: reader.decision_rows(info, chunk))  # type: ignore[misc]
             for row in rows:
                 _refuse_other(served, row, asked[row.id])
                 answers[row.id] = MadeDecision(row, asked[row.id].x.value)

@@ -17,7 +17,7 @@ from onebit.service.core.served_task import ServedTask
 from onebit.service.errors import ConflictError, GoneError, InvalidError, NotFoundError, UnavailableError
 from onebit.service.inputs import decode_indices
 from onebit.service.requests import FeedbackRequest
-from onebit.service.store.cache import CachedDecision, GivenFeedback, Word
+from onebit.service.store.cache import CachedDecision, CachedFeedback, LatestFeedback
 from onebit.service.store.clock import Clock
 from onebit.service.store.errors import RowsTakenError
 from onebit.service.store.reader import Reader
@@ -37,7 +37,7 @@ NOT_WITH_WITHDRAW = {
     "shown": None,
     "shown_propensity": None,
 }  # with their defaults
-NOTHING: dict[str, Any] = dict.fromkeys(Word._fields)  # the content of a withdrawal
+NOTHING: dict[str, Any] = dict.fromkeys(LatestFeedback._fields)  # the content of a withdrawal
 Found = Mapping[str, CachedDecision | None]
 
 
@@ -62,7 +62,7 @@ class FeedbackSubmission(Submission):
         self,
         info: TaskInfo,
         request: FeedbackRequest,
-        word: Word | None,
+        word: LatestFeedback | None,
         decision: CachedDecision,
         status: str,
         now: float,
@@ -78,9 +78,11 @@ class FeedbackSubmission(Submission):
         assert word is not None
         self.add(info, decision, now, "caller", word, status == "late")
 
-    def add(self, info: TaskInfo, decision: CachedDecision, now: float, source: str, word: Word, late: bool) -> None:
+    def add(
+        self, info: TaskInfo, decision: CachedDecision, now: float, source: str, word: LatestFeedback, late: bool
+    ) -> None:
         """Add the first feedback of a decision and its row."""
-        given = GivenFeedback(decision, 0, now, source == "silence", word)
+        given = CachedFeedback(decision, 0, now, source == "silence", word)
         given.row = FeedbackRow(
             seq=0,
             task=info.number,
@@ -149,7 +151,7 @@ def _judge_all(
     core: ServingCore,
     served: ServedTask,
     requests: Sequence[FeedbackRequest],
-    words: Sequence[Word | None],
+    words: Sequence[LatestFeedback | None],
     found: Found,
     single: bool,
     statement: FeedbackSubmission,
@@ -245,18 +247,20 @@ def _rests_on_log(requests: Sequence[FeedbackRequest], found: Found) -> bool:
 def look_up(info: TaskInfo, ids: Sequence[str], reader: Reader, clock: Clock) -> dict[str, CachedDecision]:
     """Return the decisions of these ids in the log, with their feedback."""
     found: dict[str, CachedDecision] = {}
-    for one in reader.found(info, ids):
+    for one in reader.find_decisions(info, ids):
         head = one.decision
         decision = found.get(head.id)
         if decision is None:
-            head = head._replace(time=clock.made(head.seq, head.time))
+            head = head._replace(time=clock.date_row(head.seq, head.time))
             decision = found[head.id] = CachedDecision(head)
         if one.feedback is None or one.feedback_time is None:
             continue
         said = (one.shown, one.shown_propensity, one.reward, one.truth)
-        word = None if one.right is None else Word(bool(one.right), *said)
+        word = None if one.right is None else LatestFeedback(bool(one.right), *said)
         by_silence = one.source == "silence" and one.revision is None
-        given = GivenFeedback(decision, one.feedback, clock.made(one.feedback, one.feedback_time), by_silence, word)
+        given = CachedFeedback(
+            decision, one.feedback, clock.date_row(one.feedback, one.feedback_time), by_silence, word
+        )
         if one.late:
             decision.late = given
         else:
@@ -264,7 +268,7 @@ def look_up(info: TaskInfo, ids: Sequence[str], reader: Reader, clock: Clock) ->
     return found
 
 
-def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> Word | None:
+def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> LatestFeedback | None:
     """Return validated feedback with class indices; None for a withdrawal.
 
     For feedback by truth, `right` is not known yet: it depends on what was played.
@@ -295,7 +299,7 @@ def parse_feedback(served: ServedTask, request: FeedbackRequest, where: str) -> 
     truth = None if request.truth is None else _class_index(served, "truth", request.truth, where)
     shown = None if request.shown is None else _class_index(served, "shown", request.shown, where)
     propensity = None if shown is None else request.shown_propensity or 1.0
-    return Word(right, shown, propensity, reward, truth)
+    return LatestFeedback(right, shown, propensity, reward, truth)
 
 
 def _refuse_repeated(requests: Sequence[FeedbackRequest]) -> None:
@@ -320,8 +324,8 @@ def _class_index(served: ServedTask, field: str, name: ClassName, where: str) ->
 
 
 def _match_decision(
-    info: TaskInfo, request: FeedbackRequest, word: Word, record: DecisionRow | DecisionHead, where: str
-) -> Word:
+    info: TaskInfo, request: FeedbackRequest, word: LatestFeedback, record: DecisionRow | DecisionHead, where: str
+) -> LatestFeedback:
     """Raise InvalidError if feedback does not fit its decision; return it with `right` set from a truth."""
     if record.mode == "shadow" and request.shown is None:
         raise InvalidError(
@@ -347,7 +351,7 @@ def _match_decision(
 
 
 def judge(
-    info: TaskInfo, request: FeedbackRequest, word: Word | None, decision: CachedDecision | None, now: float
+    info: TaskInfo, request: FeedbackRequest, word: LatestFeedback | None, decision: CachedDecision | None, now: float
 ) -> tuple[str, str]:
     """Return the status of a feedback, and a message if it is refused."""
     if decision is None:
@@ -388,7 +392,7 @@ def judge(
     )
 
 
-def _meaning(word: Word, info: TaskInfo) -> str:
+def _meaning(word: LatestFeedback, info: TaskInfo) -> str:
     """Describe feedback in words."""
     if word.reward is not None:
         return f"worth {word.reward:g}"

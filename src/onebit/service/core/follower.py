@@ -29,8 +29,7 @@ from onebit.service.store.queries import Event, Played, check_events
 from onebit.service.store.reader import Reader
 from onebit.service.store.row_checks import BadRecordError
 from onebit.service.store.rows import NAMES, Expected, class_checks
-from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, decode_snapshot
-from onebit.service.store.snapshots import packed as packed_snapshot
+from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, decode_snapshot, pack_snapshot
 from onebit.service.task import build_learner
 
 LOG = logging.getLogger("onebit.service")
@@ -100,7 +99,7 @@ class LogFollower:
         if info is not None and info.forgotten_at:  # older snapshots have learnt rows that no longer exist
             snapshots.remove_before(info.forgotten_at)
         kept = reader.base(expected.task) if info is not None and info.base else None
-        found = next(snapshots.good(reader, last), None) or (None if kept is None else decode_snapshot(kept))
+        found = next(snapshots.find_usable(reader, last), None) or (None if kept is None else decode_snapshot(kept))
         if found is None:
             seq, _, detail = reader.changes(expected, 0, last)[0]
             learner = build_learner(detail, detail["classes"], expected.inputs)
@@ -280,7 +279,7 @@ class LogFollower:
 
     def _trainee(self, seq: int, detail: dict[str, Any], reader: Reader) -> Trainee:
         """Return a learner to train: one kept by another node if it is still current, else a new one."""
-        trained = self.snapshots.trained(detail["generation"], reader)
+        trained = self.snapshots.find_trained(detail["generation"], reader)
         if trained is not None and trained.position <= seq:
             kept = Trainee.from_snapshot(trained, self.expected)
             kept.revisions.hear(reader, self.revisions.horizon, kept.position)
@@ -327,7 +326,7 @@ class LogFollower:
             raise InputError("the changes of its task in the log cannot be read any more")
         learner, generation = self.replicas.resting, self.replicas.generation
         retired = tuple(then.retired)
-        return packed_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics, retired))
+        return pack_snapshot(Snapshot(learner, generation, self.position, revised, mark, self.statistics, retired))
 
 
 def _choice(event: Event) -> tuple[Any, ...]:

@@ -14,8 +14,7 @@ from onebit.service.inputs import Inputs
 from onebit.service.store.queries import Event, check_events
 from onebit.service.store.reader import NO_END, Reader
 from onebit.service.store.rows import Expected
-from onebit.service.store.snapshots import Packed, Snapshot
-from onebit.service.store.snapshots import packed as packed_snapshot
+from onebit.service.store.snapshots import Packed, Snapshot, pack_snapshot
 
 CHUNK = 1000  # records read and learnt at a time
 NEAR = 1000  # records behind the end of the log at which a trained learner takes over
@@ -106,7 +105,7 @@ class Trainee:
         if mark is None or self.revisions.missed_from is not None:
             return None
         where = (generation, self.position, self.revisions.horizon)
-        return packed_snapshot(Snapshot(self.learner, *where, mark, Statistics(len(self.learner.classes))))
+        return pack_snapshot(Snapshot(self.learner, *where, mark, Statistics(len(self.learner.classes))))
 
     @classmethod
     def from_snapshot(cls, trained: Snapshot, expected: Expected) -> Trainee:

@@ -21,7 +21,7 @@ from onebit.contract.files import open_atomically
 from onebit.errors import InputError, OnebitError
 from onebit.service.maintenance.export import is_in_parquet, rows_in_parquet, write_parquet
 from onebit.service.maintenance.forget import ForgetOrder, forget
-from onebit.service.store.queries import Logged
+from onebit.service.store.queries import DecisionRecord
 from onebit.service.store.reader import PAGE, Reader
 from onebit.service.task import TaskInfo
 
@@ -55,7 +55,7 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
 
     def write(reader: Reader, info: TaskInfo) -> int:
         seen = reader.last()
-        archived[:] = _written(reader, info, cut, to / info.name, seen)
+        archived[:] = _write_months(reader, info, cut, to / info.name, seen)
         return seen
 
     found = forget(where, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
@@ -71,7 +71,7 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
     }
 
 
-def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) -> Iterator[ArchivedMonth]:
+def _write_months(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) -> Iterator[ArchivedMonth]:
     """Write each month before `cut`, as the log was at `upto`, to a file, and compare it with the log."""
     earliest = reader.earliest(info.number)
     if earliest is None or earliest >= cut:
@@ -84,8 +84,8 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) ->
     while month.timestamp() < cut:
         span = reader.span(info.number, month.timestamp(), next_month(month).timestamp())
         if span is not None:
-            rows = partial(_rows, reader, info, month, span, upto)
-            path = _path(to, month, rows)
+            rows = partial(_read_month, reader, info, month, span, upto)
+            path = _choose_path(to, month, rows)
             with open_atomically(path) as file:
                 count = write_parquet(file, rows(), info)
             if not is_in_parquet(path, rows(), info):
@@ -94,21 +94,23 @@ def _written(reader: Reader, info: TaskInfo, cut: float, to: Path, upto: int) ->
         month = next_month(month)
 
 
-def _rows(reader: Reader, info: TaskInfo, month: datetime, span: tuple[int, int], upto: int) -> Iterator[Logged]:
+def _read_month(
+    reader: Reader, info: TaskInfo, month: datetime, span: tuple[int, int], upto: int
+) -> Iterator[DecisionRecord]:
     """Yield the decisions of a month, with feedback up to `upto`.
 
     All are within `span`, but not all in it belong to the month, as clocks may have gone back.
     """
     begins, ends = month.timestamp(), next_month(month).timestamp()
     after, last = span[0] - 1, span[1]
-    while page := reader.following(info, after, upto, PAGE):
+    while page := reader.decisions_after(info, after, upto, PAGE):
         yield from (row for row in page if begins <= row.time < ends and row.seq <= last)
         after = page[-1].seq
         if after >= last:
             return
 
 
-def _path(to: Path, month: datetime, rows: Callable[[], Iterator[Logged]]) -> Path:
+def _choose_path(to: Path, month: datetime, rows: Callable[[], Iterator[DecisionRecord]]) -> Path:
     """Return the file for a month: one with some of its rows already, or a new one."""
     number = 1
     while True:

@@ -21,7 +21,7 @@ from onebit.service.store.queries import CHANGES, HALF_SHOWN, StoredChange, sele
 from onebit.service.store.reader import NO_END, PAGE, Reader
 from onebit.service.store.row_checks import Test
 from onebit.service.store.rows import NAMES, DecisionRow, FeedbackRow, RevisionRow, Row, class_checks, plain_checks
-from onebit.service.store.task_history import fold
+from onebit.service.store.task_history import apply_change
 from onebit.service.task import TaskInfo, read_detail
 
 MOST_FAULTS = 100  # listed; further ones are only counted
@@ -121,7 +121,7 @@ def _check_numbers(reader: Reader, last: int, report: Report) -> None:
     forgotten = _forgotten(reader)
     gaps_expected = forgotten > 0 and there + forgotten == last
     before = 0
-    numbers = (_paged(reader, f"SELECT seq FROM {table} WHERE seq", last) for table in NAMES)
+    numbers = (_read_pages(reader, f"SELECT seq FROM {table} WHERE seq", last) for table in NAMES)
     for (seq,) in heapq.merge(*numbers):
         if seq == before:
             report.add(f"row {seq}", "is there more than once: two services have written to this log")
@@ -141,7 +141,7 @@ def _forgotten(reader: Reader) -> int:
     return count
 
 
-def _paged(reader: Reader, query: str, last: int) -> Iterator[Row]:
+def _read_pages(reader: Reader, query: str, last: int) -> Iterator[Row]:
     """Yield the rows of a query up to number `last`, in order, one page at a time.
 
     The query must end with the name of the column of the number.
@@ -169,7 +169,7 @@ def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
     }
 
     def of(number: int, table: str) -> Iterator[tuple[int, int, Row]]:
-        for row in _paged(reader, queries[table], last):
+        for row in _read_pages(reader, queries[table], last):
             yield row[0], number, row
 
     streams = (of(number, table) for number, table in enumerate(NAMES))
@@ -180,7 +180,7 @@ def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
 def _change(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     seq, task, time, kind, detail = StoredChange(*row)
     try:
-        fold(tasks, seq, task, time, (kind or b"").decode(errors="replace"), detail)
+        apply_change(tasks, seq, task, time, (kind or b"").decode(errors="replace"), detail)
     except (ValueError, OnebitError) as error:
         yield str(error)
 
@@ -220,19 +220,19 @@ def _feedback(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     *columns, task = row
     one = FeedbackRow(*columns)
     yield from _failed(one, plain_checks(FeedbackRow))
-    yield from _misplaced(one, "decision", one.decision, task)
-    yield from _said(tasks, one)
+    yield from _reference_faults(one, "decision", one.decision, task)
+    yield from _class_faults(tasks, one)
 
 
 def _revision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
     *columns, task = row
     one = RevisionRow(*columns)
     yield from _failed(one, plain_checks(RevisionRow))
-    yield from _misplaced(one, "feedback", one.feedback, task)
-    yield from _said(tasks, one)
+    yield from _reference_faults(one, "feedback", one.feedback, task)
+    yield from _class_faults(tasks, one)
 
 
-def _misplaced(one: FeedbackRow | RevisionRow, what: str, row: int, task: int | None) -> Iterator[str]:
+def _reference_faults(one: FeedbackRow | RevisionRow, what: str, row: int, task: int | None) -> Iterator[str]:
     """Yield what is wrong with the row that a feedback or revision refers to; `task` is that row's task."""
     if task is None:
         yield f"its {what}, row {row}, is not there"
@@ -240,7 +240,7 @@ def _misplaced(one: FeedbackRow | RevisionRow, what: str, row: int, task: int | 
         yield f"its {what}, row {row}, is of another task or came after it"
 
 
-def _said(tasks: dict[int, TaskInfo], one: FeedbackRow | RevisionRow) -> Iterator[str]:
+def _class_faults(tasks: dict[int, TaskInfo], one: FeedbackRow | RevisionRow) -> Iterator[str]:
     """Yield what is wrong with the task and the classes of a feedback or revision."""
     if (one.shown is None) is not (one.shown_propensity is None):
         yield HALF_SHOWN

@@ -17,12 +17,12 @@ from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName
 from onebit.errors import InputError, MissingExtraError
 from onebit.features.named import words_in
-from onebit.service.store.queries import Logged
+from onebit.service.store.queries import DecisionRecord
 from onebit.service.task import TaskInfo
 from onebit.version import VERSION
 
-FIELDS = tuple(Logged.__dataclass_fields__)
-NULLABLE = {name for name, hint in get_type_hints(Logged).items() if type(None) in get_args(hint)}
+FIELDS = tuple(DecisionRecord.__dataclass_fields__)
+NULLABLE = {name for name, hint in get_type_hints(DecisionRecord).items() if type(None) in get_args(hint)}
 GROUP_ROWS = 1 << 14  # per Parquet row group, or fewer if rows are long
 GROUP_NUMBERS = 1 << 20
 MEANT = frozenset(":|%")  # special in Vowpal Wabbit or in the escape, as are spaces and unprintable characters
@@ -35,7 +35,7 @@ class Written(NamedTuple):
     left_out: int
 
 
-def write(file: BinaryIO, form: str, rows: Iterable[Logged], task: TaskInfo) -> Written:
+def write(file: BinaryIO, form: str, rows: Iterable[DecisionRecord], task: TaskInfo) -> Written:
     """Write the decisions of a task in a format: ndjson, vw or parquet."""
     if form == "parquet":
         return Written(write_parquet(file, rows, task), 0)
@@ -52,21 +52,21 @@ def write(file: BinaryIO, form: str, rows: Iterable[Logged], task: TaskInfo) -> 
 # --- JSON lines --------------------------------------------------------------------------------------------------------
 
 
-def ndjson(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes]:
+def ndjson(rows: Iterable[DecisionRecord], classes: Sequence[ClassName]) -> Iterator[bytes]:
     """Yield every decision as a line of JSON, as the service shows it."""
     names = [str(name) for name in classes]
     for row in rows:
         yield orjson.dumps(as_object(row, names), option=orjson.OPT_APPEND_NEWLINE)
 
 
-def ndjson_at(rows: Iterable[tuple[int, Logged]], classes: Sequence[ClassName]) -> Iterator[tuple[int, bytes]]:
+def ndjson_at(rows: Iterable[tuple[int, DecisionRecord]], classes: Sequence[ClassName]) -> Iterator[tuple[int, bytes]]:
     """Yield decisions as (position in the log, JSON line with the position)."""
     names = [str(name) for name in classes]
     for position, row in rows:
         yield position, orjson.dumps({"position": position, **as_object(row, names)}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
+def as_object(row: DecisionRecord, names: Sequence[str]) -> dict[str, Any]:
     """Return a decision as the JSON object of the service; classes added later have no probability."""
     plain = {name: getattr(row, name) for name in FIELDS}
     return {**plain, "unsure": row.unsure, "probabilities": dict(zip(names, row.probabilities, strict=False))}
@@ -75,7 +75,7 @@ def as_object(row: Logged, names: Sequence[str]) -> dict[str, Any]:
 # --- Vowpal Wabbit -----------------------------------------------------------------------------------------------------
 
 
-def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes | None]:
+def vw(rows: Iterable[DecisionRecord], classes: Sequence[ClassName]) -> Iterator[bytes | None]:
     """Yield the decisions answered in time as lines of Vowpal Wabbit.
 
     Action 1 is the first class. The cost is 1 - reward, or 1 if wrong and 0 if right. Other candidates are named beside the action, without a
@@ -89,17 +89,17 @@ def vw(rows: Iterable[Logged], classes: Sequence[ClassName]) -> Iterator[bytes |
         if row.among is not None and list(row.among) == [label]:
             yield None
             continue
-        features = " ".join(f"{escaped(name)}:{value!r}" for name, value in named(row.x) if value)
+        features = " ".join(f"{escape_name(name)}:{value!r}" for name, value in named(row.x) if value)
         cost = int(not row.right) if row.reward is None else 1.0 - row.reward
         others = [] if row.among is None or label not in row.among else [one for one in row.among if one != label]
         shown = " ".join(
             [f"{actions[label]}:{cost!r}:{min(propensity, 1.0)!r}", *(str(actions[one]) for one in others)]
         )
-        line = f"{shown} '{escaped(row.id)} | {features}\n"
+        line = f"{shown} '{escape_name(row.id)} | {features}\n"
         yield line.encode()
 
 
-def played(row: Logged) -> tuple[ClassName, float]:
+def played(row: DecisionRecord) -> tuple[ClassName, float]:
     """Return the played class and its probability: the label, or what the caller showed instead."""
     if row.shown is None:
         return row.label, row.propensity
@@ -114,10 +114,10 @@ def named(x: Any) -> Iterator[tuple[str, float]]:
     return iter(x.items()) if isinstance(x, dict) else ((str(index), value) for index, value in enumerate(x))
 
 
-def escaped(name: str) -> str:
+def escape_name(name: str) -> str:
     """Percent-encode what Vowpal Wabbit would interpret in a name; % alone is the empty name.
 
-    >>> escaped("a b:c"), escaped("café"), escaped("")
+    >>> escape_name("a b:c"), escape_name("café"), escape_name("")
     ('a%20b%3Ac', 'café', '%')
     """
     if not name:
@@ -135,7 +135,7 @@ def escaped(name: str) -> str:
 # --- Parquet -----------------------------------------------------------------------------------------------------------
 
 
-def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int:
+def write_parquet(file: BinaryIO, rows: Iterable[DecisionRecord], task: TaskInfo) -> int:
     """Write every decision as a row of typed columns, in row groups; return how many.
 
     The metadata describe the task.
@@ -148,7 +148,7 @@ def write_parquet(file: BinaryIO, rows: Iterable[Logged], task: TaskInfo) -> int
     return count
 
 
-def is_in_parquet(path: Path, rows: Iterable[Logged], task: TaskInfo) -> bool:
+def is_in_parquet(path: Path, rows: Iterable[DecisionRecord], task: TaskInfo) -> bool:
     """Return True if a file of `write_parquet` has exactly these rows."""
     with _parquet().ParquetFile(path) as file:
         groups = 0
@@ -175,7 +175,7 @@ def _parquet() -> Any:
     return parquet
 
 
-def _batches(rows: Iterable[Logged], task: TaskInfo) -> Iterator[Any]:
+def _batches(rows: Iterable[DecisionRecord], task: TaskInfo) -> Iterator[Any]:
     from pyarrow import RecordBatch
 
     schema = _schema(task)
@@ -231,9 +231,9 @@ def _schema(task: TaskInfo) -> Any:
     )
 
 
-def _groups(rows: Iterable[Logged]) -> Iterator[list[Logged]]:
+def _groups(rows: Iterable[DecisionRecord]) -> Iterator[list[DecisionRecord]]:
     """Yield rows in lists that fit in memory, however long a row is."""
-    group: list[Logged] = []
+    group: list[DecisionRecord] = []
     numbers = 0
     for row in rows:
         group.append(row)

@@ -47,7 +47,7 @@ def keeps_rows(learner: Learner) -> bool:
     return model.routing is not None or model.space.KEEPS_ROWS
 
 
-def base_of(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base | None:
+def build_base(store: Store, info: TaskInfo, last: int, keep: bool = False) -> Base | None:
     """Return the learner state of a task at a position; None if it contains rows and `keep` is False."""
     with closing(store.reader()) as reader:
         follower = LogFollower.start(info.expected, store.snapshots(info.number, 1), reader, last)
@@ -63,7 +63,7 @@ def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> No
     possible, known = [one for one in ids if is_storable(one)], set[str]()
     for start in range(0, len(possible), AT_ONCE):
         some = possible[start : start + AT_ONCE]
-        known |= {one.decision.id for one in reader.found(info, some)} | set(reader.forgotten(info, some))
+        known |= {one.decision.id for one in reader.find_decisions(info, some)} | set(reader.forgotten(info, some))
     for one in ids:
         if one not in known:
             raise NotFoundError(f"there is no decision {brief(one)} in task {info.name!r}", "ids")
@@ -125,14 +125,14 @@ def _forgotten(
         order = Forgetting(info.number, request.ids, request.before, None, seen)
         span = appender.span(order)
         if span is None:
-            return told(0, None, appender.erase())
-        base = None if request.unlearn or info.deleted is not None else base_of(store, info, reader.last(), keep)
+            return build_reply(0, None, appender.erase())
+        base = None if request.unlearn or info.deleted is not None else build_base(store, info, reader.last(), keep)
         if base is None and info.deleted is None:
             refuse_kept(info, span[0])
         now = store.clock(reader, appender.last).now()
         found = appender.forget(order._replace(base=base), now, None, known)
         store.snapshots(info.number, 1).remove_before(found.seq)
-    return told(found.decisions, base, appender.erase())
+    return build_reply(found.decisions, base, appender.erase())
 
 
 def refuse_training(info: TaskInfo) -> None:
@@ -157,7 +157,7 @@ async def forget_in_service(
             return Forgotten(0, 0, 0), None
         if not asked.unlearn:
             last = await service.inquiry.of(lambda reader: reader.last())
-            base = await in_thread(base_of, service.store, info, last)
+            base = await in_thread(build_base, service.store, info, last)
         if base is None:
             refuse_kept(info, span[0])
         try:
@@ -174,6 +174,6 @@ async def forget_in_service(
         return found, base
 
 
-def told(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:
+def build_reply(decisions: int, base: Base | None, erased: bool) -> dict[str, Any]:
     """Return the fields of `replies.ForgetReply`."""
     return {"forgotten": decisions, "learner": "unlearnt" if base is None else "kept", "erased": erased}

@@ -13,7 +13,7 @@ from onebit.offpolicy import Evaluation, Round, evaluate
 from onebit.service.inputs import decode_numbers
 from onebit.service.store.base import store_at
 from onebit.service.store.errors import as_input_errors
-from onebit.service.store.queries import Event, GenerationCount, Logged, TaskChange, check_events
+from onebit.service.store.queries import DecisionRecord, Event, GenerationCount, TaskChange, check_events
 from onebit.service.store.reader import PAGE
 from onebit.service.task import TaskInfo, build_learner, resolve_floor
 
@@ -55,9 +55,9 @@ class LogReader:
         """Return how many decisions a task has."""
         return self._reader.count(info.number, self._end)
 
-    def count_heard(self, info: TaskInfo) -> int:
+    def count_feedback(self, info: TaskInfo) -> int:
         """Return how many feedbacks of a task count."""
-        return self._reader.count_heard(info.number, self._end)
+        return self._reader.count_feedback(info.number, self._end)
 
     def changes(self, info: TaskInfo) -> list[TaskChange]:
         """Return the changes of a task."""
@@ -67,19 +67,19 @@ class LogReader:
         """Return how many feedbacks count for the decisions of each learner."""
         return self._reader.generations(info.number, self._end)
 
-    def logged(self, info: TaskInfo) -> Iterator[Logged]:
+    def logged(self, info: TaskInfo) -> Iterator[DecisionRecord]:
         """Yield all decisions of a task, in order."""
         after = 0
-        while page := self._reader.following(info, after, self._end, PAGE):
+        while page := self._reader.decisions_after(info, after, self._end, PAGE):
             yield from page
             after = page[-1].seq
 
-    def followed(self, info: TaskInfo, after: int) -> Iterator[tuple[int, Logged]]:
+    def rows_after(self, info: TaskInfo, after: int) -> Iterator[tuple[int, DecisionRecord]]:
         """Yield the rows after a position in order, each with its decision as it was at that row."""
         position = after
-        while page := self._reader.touched(info.number, position, self._end, PAGE):
+        while page := self._reader.rows_after(info.number, position, self._end, PAGE):
             for seq, decision in page:
-                found = self._reader.following(info, decision - 1, seq, 1)
+                found = self._reader.decisions_after(info, decision - 1, seq, 1)
                 if found and found[0].seq == decision:  # otherwise it was just forgotten
                     yield seq, found[0]
             position = page[-1].seq
@@ -95,7 +95,7 @@ class LogReader:
             after = page[-1].seq if page else after
 
 
-def rounds_of(log: LogReader, task: TaskInfo) -> Iterator[Round]:
+def read_rounds(log: LogReader, task: TaskInfo) -> Iterator[Round]:
     """Yield the rounds of a task: each decision with the feedback that counts, in order of feedback.
 
     This is the order in which the task's own learner saw it, with revised feedback in place of the first. Late or withdrawn feedback does not
@@ -138,12 +138,12 @@ def evaluation(
         "seed": seed,
     }
     own = {name: getattr(task, name) for name in asked} | {"seed": seed}
-    heard = log.count_heard(task)
+    heard = log.count_feedback(task)
     if heard == 0:
         raise InputError(f"task {task.name!r} has no feedback yet: its log says nothing")
     return evaluate(
         build_learner(asked, task.classes, task.inputs),
-        rounds_of(log, task),
+        read_rounds(log, task),
         present=None if own == asked else build_learner(own, task.classes, task.inputs),
         seed=seed,
         unanswered=log.count(task) - heard,

@@ -30,7 +30,7 @@ def checked(model: type[Model], given: dict[str, Any]) -> Model:
         raise InvalidError(*message_of(error.errors(), given, list(model.model_fields))) from None
 
 
-def parsed_terms(
+def parse_decision_options(
     among: Iterable[ClassName] | None, complete: bool, sure: float | None, risk: float | None
 ) -> dict[str, Any]:
     """Check the options of a decision other than x as those of a request; return them by name."""
@@ -39,7 +39,7 @@ def parsed_terms(
     return {"among": found.among, "complete": found.complete, "sure": found.sure, "risk": found.risk}
 
 
-def refuse_no_id(given: object) -> None:
+def require_id(given: object) -> None:
     """Raise InvalidError unless the argument can be the id of a decision."""
     if not isinstance(given, str) or not 0 < len(given) <= MAX_ID_LENGTH or not is_storable(given):
         raise InvalidError(

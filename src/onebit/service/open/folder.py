@@ -72,7 +72,7 @@ class OpenFolder:
             if soon:
                 self.appender.relax()
             undo.pop_all()
-        self.learner_thread = LearnerThread(self.store, settings.snapshot_every, lambda: None, self.whole)
+        self.learner_thread = LearnerThread(self.store, settings.snapshot_every, lambda: None, self.settled)
         last, every = self.appender.last, settings.snapshot_every
         self.teacher = InlineTeacher(self.reader, last, self.learner_thread, every)
         self.commits = GroupCommit(
@@ -81,7 +81,7 @@ class OpenFolder:
         self.core = ServingCore(
             self.commits, self.store.cache, self.clock, False, settings.max_values, self._refuse_closed
         )
-        self.leader = CommitThread(self.commits, "onebit-leader", LINGER_S, self._look_after, CHORES_S, writes=soon)
+        self.leader = CommitThread(self.commits, "onebit-leader", LINGER_S, self._record_silence, CHORES_S, writes=soon)
         self._users = 0  # tasks that are open or being opened
         self._closing = set[int]()  # tasks that are being closed
         self._switching = set[int]()  # tasks for which a learner is being trained
@@ -91,7 +91,7 @@ class OpenFolder:
     # --- beginning and end -----------------------------------------------------------------------------------------
 
     @classmethod
-    def entered(cls, settings: Settings, soon: bool) -> OpenFolder:
+    def acquire(cls, settings: Settings, soon: bool) -> OpenFolder:
         """Return the folder if it is open in this process, or open it. Pair every call with `leave`."""
         with _TAKING:
             taken = lock_id(settings.data)
@@ -122,23 +122,23 @@ class OpenFolder:
 
     def create(self, new: NewTask) -> None:
         """Create a task: on disk, with its learner compiled, when this returns. Call with `opening` held."""
-        with self.whole():
+        with self.settled():
             tasks, damaged = self.reader.tasks()
         number = 1 + max([*(task.number for task in tasks), *(task.number for task in damaged)], default=0)
         info = make_task_info(new, number, self.clock.now())
         check_new(info, self.settings.max_task_memory)
         with blame_field("parameters"):
             Compiler(apart=False).learner(info.detail, info.classes, info.inputs)  # raises before writing
-        with self.whole():
+        with self.settled():
             self._log_change(number, Assumptions(None), "created", info.detail)
         self.flush()
 
-    def bring_up(self, info: TaskInfo, reader: Reader) -> ServedTask:
+    def restore_task(self, info: TaskInfo, reader: Reader) -> ServedTask:
         """Restore a task from the log and serve it. Call with `opening` held."""
         if info.number in self.teacher.tasks:
             raise InputError(f"task {info.name!r} of {self.where} is open in this process already: one task, one owner")
         served = bring_up_task(info, self.store, reader, self.commits.last, self.settings, DemoItems(), copies=1)
-        with self.whole():
+        with self.settled():
             # If it was closed here before, some of its rows may have been waiting for the disk until now.
             served.follower.follow(self.reader, self.commits.last)
             self.teacher.add(served)
@@ -163,7 +163,7 @@ class OpenFolder:
         number = served.info.number
         try:
             self.flush()
-            with self.whole():
+            with self.settled():
                 written = self.learner_thread.leave(number, self.reader)
             written.wait()
         except LogError as error:
@@ -185,7 +185,7 @@ class OpenFolder:
         except LogError as error:
             failed = error
         lost = self.commits.waiting
-        with suppress(LogError, OnebitError), self.whole():  # so that the last snapshots match the log
+        with suppress(LogError, OnebitError), self.settled():  # so that the last snapshots match the log
             pass
         if self.teacher.is_interrupted:  # it failed, so write no snapshots: the next start uses earlier ones
             self.learner_thread.followers.clear()
@@ -200,7 +200,7 @@ class OpenFolder:
         if failed is not None:
             raise UnavailableError(f"the last rows of {self.where} may not be on disk: {failed}")
 
-    def forked(self) -> None:
+    def release_after_fork(self) -> None:
         """Close the lock file, which the parent of this process keeps."""
         self.store.forget()
 
@@ -215,7 +215,7 @@ class OpenFolder:
         The feedback that it records is learnt when this returns.
         """
         while True:
-            self._be_ready(served)
+            self._recover_if_needed(served)
             try:
                 return run_plan_here(
                     self._checked(make(served)),
@@ -237,7 +237,7 @@ class OpenFolder:
         if number in self._closing or number not in self.teacher.tasks:
             raise InputError(f"the task is closed: open it again with onebit.open({self.where!r})")
 
-    def _be_ready(self, served: ServedTask) -> None:
+    def _recover_if_needed(self, served: ServedTask) -> None:
         """Recover from an interrupt or a failed write; raise if that is not possible."""
         if self.commits.soon and self.commits.failing is not None:
             with self.commits.writing:
@@ -245,12 +245,12 @@ class OpenFolder:
                 self.commits.probe()
                 self.commits.refuse_failing()
         if self.teacher.is_interrupted:
-            with self.whole():
+            with self.settled():
                 pass
         if served.follower.failing is not None:
             raise TaskQuarantinedError(served.follower.failing)
 
-    def _look_after(self) -> None:
+    def _record_silence(self) -> None:
         """Record silence for decisions whose deadline has passed."""
         for served in list(self.teacher.tasks.values()):
             try:
@@ -265,7 +265,7 @@ class OpenFolder:
 
     def change(self, served: ServedTask, change: Change) -> None:
         """Write and apply a change of a task; it is in force when this returns."""
-        with self.whole():
+        with self.settled():
             check_change(served, change, self.settings.max_task_memory)
             self._change_task(served, "changed", requested_changes(change))
         self.flush()
@@ -281,7 +281,7 @@ class OpenFolder:
                 raise ConflictError(f"another learner is being trained for task {served.info.name!r} already")
             self._switching.add(number)
         try:
-            self._be_ready(served)
+            self._recover_if_needed(served)
             self._switch(served, new)
         finally:
             self._switching.discard(number)
@@ -297,7 +297,7 @@ class OpenFolder:
                 deque(trainee.approach(reader, lambda: self.commits.last), maxlen=0)
             except BadRecordError as error:
                 raise InvalidError(f"{new.learner} cannot be trained from the log: {error}", "learner") from None
-        with self.whole():
+        with self.settled():
             # Meanwhile classes may have been added or retired.
             build_learner(detail, served.info.classes, inputs)
             require_candidate_support(learner, served.info.retired, "learner")
@@ -306,7 +306,7 @@ class OpenFolder:
         self.learner_thread.tell(seq, {(served.info.number, "changes"): 0})  # a snapshot is due
 
     def _change_task(self, served: ServedTask, kind: str, detail: dict[str, Any]) -> int:
-        """Write and apply a change; return its number. Call within `whole`."""
+        """Write and apply a change; return its number. Call within `settled`."""
         self._refuse_closed(served.info.number)
         row = self._log_change(served.info.number, served.assumptions, kind, detail)
         with self.teacher.noting_interrupts():
@@ -318,7 +318,7 @@ class OpenFolder:
         return row.seq
 
     def _log_change(self, task: int, assumptions: Assumptions, kind: str, detail: dict[str, Any]) -> ChangeRow:
-        """Write a change of a task; return its row. Call within `whole`."""
+        """Write a change of a task; return its row. Call within `settled`."""
         submission = Submission(task, assumptions)
         submission.changes.append(ChangeRow(0, task, self.clock.now(), kind, json.dumps(detail)))
         self.commits.submit(submission)
@@ -337,7 +337,7 @@ class OpenFolder:
             self.commits.sync()
 
     @contextmanager
-    def whole(self, served: ServedTask | None = None) -> Iterator[None]:
+    def settled(self, served: ServedTask | None = None) -> Iterator[None]:
         """Write and count everything, and keep others from adding anything within the block.
 
         After an interrupt all learners are rebuilt from the log first.

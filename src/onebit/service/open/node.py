@@ -55,7 +55,7 @@ class OpenNode:
         """Create a task. Raises ConflictError if another node was faster."""
         self._run(self.service.create(new))
 
-    def bring_up(self, info: TaskInfo, reader: Reader) -> ServedTask:
+    def restore_task(self, info: TaskInfo, reader: Reader) -> ServedTask:
         """Return the served task, which another node may just have created."""
         return self._run(self.service.find(info.name))
 
@@ -87,7 +87,7 @@ class OpenNode:
         self._run(self.service.wait_until_switched(served.info.name))
 
     @contextmanager
-    def whole(self, served: ServedTask) -> Iterator[None]:
+    def settled(self, served: ServedTask) -> Iterator[None]:
         """Wait until all feedback given here is learnt, and exclude other readers within the block."""
         self._run(self.service.wait_until_learnt(served.info.name))
         with self._looking:
@@ -112,7 +112,7 @@ class OpenNode:
                 self._closed = f"task{name} is closed: open it again with onebit.open({self.where!r})"
                 self._end()
 
-    def forked(self) -> None:
+    def release_after_fork(self) -> None:
         """Do nothing: psycopg does not touch connections that another process has opened."""
 
     def _run(self, work: Coroutine[Any, Any, T]) -> T:

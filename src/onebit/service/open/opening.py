@@ -114,10 +114,10 @@ def open(  # noqa: A001 -- as the file of that name is opened; what a task has
                 log: OpenFolder | OpenNode = OpenNode(Settings(data=Path(), log=str(path), **options), is_soon)
             else:
                 settings = Settings(data=Path(path), **options)
-                _refuse_for_nothing(settings, task, given)
-                log = OpenFolder.entered(settings, is_soon)
+                _check_before_creating(settings, task, given)
+                log = OpenFolder.acquire(settings, is_soon)
             undo.callback(log.leave)
-            opened = _opened(log, task, given)
+            opened = _open_task(log, task, given)
             undo.pop_all()
     except LogError as error:
         raise InputError(f"{name} cannot be used: {error}") from None
@@ -139,7 +139,7 @@ def _refuse_unusable(path: object, text: object, parameters: object, durable: ob
         raise InputError(f"durable is {brief(durable)}, but must be 'always' or 'soon'")
 
 
-def _refuse_for_nothing(settings: Settings, name: str | None, given: dict[str, Any]) -> None:
+def _check_before_creating(settings: Settings, name: str | None, given: dict[str, Any]) -> None:
     """Check a new task before its folder is created; raise InputError if it is invalid."""
     if settings.data.is_file():
         raise InputError(f"{settings.data} is a file, but must be a folder, or the name of a new one")
@@ -149,7 +149,7 @@ def _refuse_for_nothing(settings: Settings, name: str | None, given: dict[str, A
         check_new(make_task_info(new, 1, 0.0), settings.max_task_memory)
 
 
-def _opened(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any]) -> OpenTask:
+def _open_task(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any]) -> OpenTask:
     """Open a task of a log that this process has opened; create it if it does not exist."""
     with log.opening, closing(log.store.reader()) as reader:
         info = _found(reader, log.where, name, given)
@@ -158,7 +158,7 @@ def _opened(log: OpenFolder | OpenNode, name: str | None, given: dict[str, Any])
                 log.create(_new(log.where, log.folder, name, given))
             info = _found(reader, log.where, name, given)
         _refuse_contradictions(info, given)
-        return OpenTask(log, log.bring_up(info, reader))
+        return OpenTask(log, log.restore_task(info, reader))
 
 
 def _features(features: Features | None, text: bool, hash_bits: int | None) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ from onebit.service.errors import InvalidError, NotFoundError, TaskQuarantinedEr
 from onebit.service.inputs import is_storable
 from onebit.service.maintenance.export import Written, as_object, write
 from onebit.service.maintenance.log_reader import LogReader, evaluation
-from onebit.service.open.arguments import checked, parsed_terms, plain_input, refuse_no_id
+from onebit.service.open.arguments import checked, parse_decision_options, plain_input, require_id
 from onebit.service.requests import Change, FeedbackRequest, NewLearner
 from onebit.service.store.errors import LogError
 from onebit.service.store.row_checks import BadRecordError
@@ -87,7 +87,7 @@ class OpenTask:
     @property
     def learner(self) -> Learner:
         """A copy of the current learner."""
-        with self._whole():
+        with self._settled():
             copy, _ = self._served.follower.replicas.look(copy_learner)
             for name in self._served.info.retired:
                 copy.remove_class(name)
@@ -95,7 +95,7 @@ class OpenTask:
 
     def info(self) -> dict[str, Any]:
         """Return the current state of the task, as the service shows it."""
-        with self._whole():
+        with self._settled():
             return asdict(describe_task(self._served))
 
     def __repr__(self) -> str:
@@ -121,10 +121,10 @@ class OpenTask:
         `sure`, or of what keeps the `risk`; the defaults are those of the task.
         """
         if id is not None:
-            refuse_no_id(id)
+            require_id(id)
         request = ProgramRequest(plain_input(self._task, x), id)
         if among is not None or complete or sure is not None or risk is not None:
-            request = request._replace(**parsed_terms(among, complete, sure, risk))
+            request = request._replace(**parse_decision_options(among, complete, sure, risk))
         return self._decide((request,), single=True)[0]
 
     def decide_many(
@@ -146,8 +146,8 @@ class OpenTask:
         if ids is not None and len(ids) != len(rows):
             raise InputError(f"there are {len(ids)} ids for {len(rows)} rows")
         for one in ids or ():
-            refuse_no_id(one)
-        terms = parsed_terms(among, complete, sure, risk)
+            require_id(one)
+        terms = parse_decision_options(among, complete, sure, risk)
         given: Sequence[str | None] = ids or [None] * len(rows)
         requests = [
             ProgramRequest(plain_input(self._task, x), one, **terms) for x, one in zip(rows, given, strict=True)
@@ -173,7 +173,7 @@ class OpenTask:
         more: dict[str, Any] = {}
         if shown is not None or shown_propensity is not None or revise:
             more = {"shown": shown, "shown_propensity": shown_propensity, "revise": revise}
-        return self._hear((_said(id, right, reward, truth, **more),), single=True)[0]
+        return self._hear((_parse_feedback(id, right, reward, truth, **more),), single=True)[0]
 
     def feedback_many(
         self,
@@ -192,12 +192,12 @@ class OpenTask:
         for column in columns:
             if len(column) != len(ids):
                 raise InputError(f"there are {len(column)} answers for {len(ids)} decisions")
-        said = [_said(one, *answers, revise=revise) for one, *answers in zip(ids, *columns, strict=True)]
+        said = [_parse_feedback(one, *answers, revise=revise) for one, *answers in zip(ids, *columns, strict=True)]
         return self._hear(said, single=False) if said else []
 
     def withdraw(self, id: Named) -> Hearing:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
-        return self._hear((_said(id, withdraw=True),), single=True)[0]
+        return self._hear((_parse_feedback(id, withdraw=True),), single=True)[0]
 
     # --- what there is to see --------------------------------------------------------------------------------------
 
@@ -206,21 +206,21 @@ class OpenTask:
 
         The error is that of the last `window` feedbacks.
         """
-        with self._whole():
+        with self._settled():
             served = self._served
             everything = summarize_task(served, window, self._log.clock.now())
             return {**everything, "classes": summarize_classes(served, 0, len(served.info.classes))}
 
     def decisions(self, limit: int = 50, before: int | None = None) -> list[dict[str, Any]]:
         """Return the newest decisions of the log, or the newest before a `seq`."""
-        with self._whole():
+        with self._settled():
             served = self._served
             return [as_object(one, served.texts) for one in self._log.reader.newest(served.info, limit, before)]
 
     def decision(self, id: Named) -> dict[str, Any]:  # noqa: A002
         """Return one decision of the log, with its feedback if there is any."""
         identity = _identity(id)
-        with self._whole():
+        with self._settled():
             served = self._served
             logged = self._log.reader.decision(served.info, identity) if is_storable(identity) else None
             if logged is None:
@@ -344,16 +344,16 @@ class OpenTask:
             raise TaskQuarantinedError(str(error)) from None
 
     @contextlib.contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _settled(self) -> Iterator[None]:
         """Wait until all submissions are written and learnt; exclude other threads within the block."""
-        with self._reading(), self._log.whole(self._task):
+        with self._reading(), self._log.settled(self._task):
             yield
 
     @contextlib.contextmanager
     def _copy(self) -> Iterator[LogReader]:
         """Open the log as it is now, for reading; the task goes on meanwhile."""
         with self._reading():
-            with self._log.whole(self._task):
+            with self._log.settled(self._task):
                 pass
             with LogReader(self._log.address) as log:
                 yield log
@@ -363,7 +363,7 @@ class OpenTask:
         self._closed = (
             f"task {self.name!r} was opened by another process, of which this one is a fork: open a log of its own here"
         )
-        self._log.forked()
+        self._log.release_after_fork()
 
 
 def _identity(given: Named) -> str:
@@ -373,7 +373,7 @@ def _identity(given: Named) -> str:
     return identity
 
 
-def _said(
+def _parse_feedback(
     given: Named,
     right: object = None,
     reward: float | None = None,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from onebit.service.core.follower import LogFollower
 from onebit.service.core.learner_thread import LearnerThread
 from onebit.service.core.served_task import ServedTask
-from onebit.service.store.cache import event_of
+from onebit.service.store.cache import make_event
 from onebit.service.store.reader import Reader
 from onebit.service.store.submission import Keys, Submission
 
@@ -80,10 +80,10 @@ class InlineTeacher:
         for given in submission.feedback:
             x, row = given.decision.x, given.decision.row  # x first: the writing thread drops the row before x
             if row is None:
-                (row,) = self._reader.rows_of(served.info, [given.decision.record.id])
+                (row,) = self._reader.decision_rows(served.info, [given.decision.record.id])
                 (x,) = served.info.inputs.read([row.x])
             assert given.row is not None
-            served.follower.teach_ahead(event_of(row, given.row, x))
+            served.follower.teach_ahead(make_event(row, given.row, x))
 
     def count(self, last: int) -> None:
         """Follow the rows that were written, most of which are taught already."""

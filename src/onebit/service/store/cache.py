@@ -23,7 +23,7 @@ MOST_BYTES = 32 * 2**20  # of x and probabilities
 UNKNOWN = 2**62  # a position beyond the end of any log
 
 
-class Word(NamedTuple):
+class LatestFeedback(NamedTuple):
     """The content of a feedback or of a revision, with classes as indices."""
 
     right: bool
@@ -32,7 +32,7 @@ class Word(NamedTuple):
     reward: float | None = None
     truth: int | None = None
 
-    def says(self, other: Word) -> bool:
+    def says(self, other: LatestFeedback) -> bool:
         """Return True if both report the same reward and the same true class."""
         return (self.worth, self.truth) == (other.worth, other.truth)
 
@@ -52,11 +52,11 @@ class CachedDecision:
         self.x = x  # decoded by `Inputs.read`; only with a complete row
         self.ticket = ticket
         self.feedback_ticket: Ticket | None = None
-        self.counted: GivenFeedback | None = None  # the feedback that is not late
-        self.late: GivenFeedback | None = None
+        self.counted: CachedFeedback | None = None  # the feedback that is not late
+        self.late: CachedFeedback | None = None
 
     @property
-    def feedback(self) -> GivenFeedback | None:
+    def feedback(self) -> CachedFeedback | None:
         """The feedback that a revision applies to."""
         return self.counted or self.late
 
@@ -67,12 +67,14 @@ class CachedDecision:
         return record if isinstance(record, DecisionRow) else None
 
 
-class GivenFeedback:
+class CachedFeedback:
     """A feedback and its latest content, `word`, which is None if the feedback was withdrawn."""
 
     __slots__ = ("by_silence", "decision", "row", "seq", "time", "word")
 
-    def __init__(self, decision: CachedDecision, seq: int, time: float, by_silence: bool, word: Word | None) -> None:
+    def __init__(
+        self, decision: CachedDecision, seq: int, time: float, by_silence: bool, word: LatestFeedback | None
+    ) -> None:
         self.decision = decision
         self.seq = seq  # 0 until it is written
         self.time = time
@@ -92,7 +94,7 @@ class DecisionCache:
         self._by_id: OrderedDict[tuple[int, str], CachedDecision] = OrderedDict()
         self._lock = threading.Lock()  # guards what is found by number
         self._decisions: deque[CachedDecision] = deque()  # in log order, like the feedback
-        self._feedback: deque[GivenFeedback] = deque()
+        self._feedback: deque[CachedFeedback] = deque()
         self._bytes = 0
         self.clear_rows(UNKNOWN)
 
@@ -182,7 +184,7 @@ class DecisionCache:
         with self._lock:
             if after < max(self._since["feedback"], self._revised) or max(upto, revised) > self._last:
                 return None
-            given: list[GivenFeedback] = []
+            given: list[CachedFeedback] = []
             for one in reversed(self._feedback):
                 if one.seq <= after:
                     break
@@ -190,11 +192,11 @@ class DecisionCache:
                     given.append(one)
             given = given[: -most - 1 : -1]
             rows = [(one.decision.row, one.row, one.decision.x) for one in given]
-        found = [event_of(row, feedback, x) for row, feedback, x in rows if row is not None and feedback is not None]
+        found = [make_event(row, feedback, x) for row, feedback, x in rows if row is not None and feedback is not None]
         return (found, len(found) == most) if len(found) == len(rows) else None
 
 
-def event_of(decision: DecisionRow, feedback: FeedbackRow, x: Any) -> Event:
+def make_event(decision: DecisionRow, feedback: FeedbackRow, x: Any) -> Event:
     """Return the event of a feedback without revisions; `x` is the decoded input of its decision."""
     return Event(
         seq=feedback.seq,

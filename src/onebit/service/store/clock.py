@@ -44,7 +44,7 @@ class Clock:
     def now(self) -> float:
         return self._offset + time.monotonic()
 
-    def made(self, seq: int, when: float) -> float:
+    def date_row(self, seq: int, when: float) -> float:
         """Return when a row was written; rows that existed at the start are never dated after it."""
         return min(when, self._began) if seq <= self._last_seq else when
 
@@ -82,7 +82,7 @@ class DatabaseClock(Clock):
         """Adopt the time that the database has just reported; this clock never goes back."""
         self._offset = max(self._offset, now - time.monotonic())
 
-    def made(self, seq: int, when: float) -> float:
+    def date_row(self, seq: int, when: float) -> float:
         """Return `when`: the database dates the rows."""
         return when
 

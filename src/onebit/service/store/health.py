@@ -28,14 +28,14 @@ class LogHealth:
         """Why the log cannot be read now, or None."""
         return self._damage or self._unreadable
 
-    def met(self, error: LogError) -> str:
+    def record_failure(self, error: LogError) -> str:
         """Record that a request could not read the log; return the reason as a message."""
         self._unreadable = f"the log cannot be read: {error}"
         if error.damaged:
             self._damage = self._unreadable
         return self._unreadable
 
-    def was_read(self) -> None:
+    def record_success(self) -> None:
         """Record that a request could read the log, which clears a passing failure."""
         self._unreadable = None
 

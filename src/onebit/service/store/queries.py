@@ -30,18 +30,18 @@ from onebit.service.store.rows import (
 from onebit.service.task import TaskInfo, is_unsure
 
 T = TypeVar("T")
-# Joins the last revision r of a feedback f up to a position; LAST_WORD selects the revised values.
+# Joins the last revision r of a feedback f up to a position; REVISED_VALUES selects the revised values.
 REVISED_UPTO = (
     "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
 )
-LAST_WORD = {
+REVISED_VALUES = {
     name: f"CASE WHEN r.seq IS NULL THEN f.{name} ELSE r.{name} END"
     for name in ("right", "shown", "shown_propensity", "reward", "truth")
 }
 NOT_WITHDRAWN = "(r.seq IS NULL OR r.right IS NOT NULL)"
-UNLEARNT = ("mode", "learnt", "probabilities")  # decision columns that may be damaged: learning needs none
+UNUSED_IN_LEARNING = ("mode", "learnt", "probabilities")  # decision columns that may be damaged: learning needs none
 HALF_SHOWN = "of shown and shown_propensity one is there, and the other is not"
-WITHDRAWN_BY_NOBODY = "it says neither right nor wrong, and no revision withdrew it"
+WITHDRAWN_WITHOUT_REVISION = "it says neither right nor wrong, and no revision withdrew it"
 
 
 def select_list(kind: type[Any], expressions: Mapping[str, str] | None = None, table: str = "d") -> str:
@@ -137,7 +137,7 @@ class Event(NamedTuple):
         return self.shown, self.shown_propensity
 
 
-class FoundDecision(NamedTuple):
+class DecisionWithFeedback(NamedTuple):
     """What is needed to check feedback on a decision: one per feedback, or one if there is none."""
 
     feedback: int | None
@@ -153,7 +153,7 @@ class FoundDecision(NamedTuple):
     decision: DecisionHead
 
 
-class TouchedRow(NamedTuple):
+class RowOfDecision(NamedTuple):
     """A row of the log, and the decision it belongs to."""
 
     seq: int
@@ -168,7 +168,7 @@ class GenerationCount(NamedTuple):
     feedbacks: int
 
 
-class LoggedRow(NamedTuple):
+class DecisionRecordRow(NamedTuple):
     """A decision with its feedback as last revised, as stored."""
 
     feedback_time: Time | None
@@ -185,7 +185,7 @@ class LoggedRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Logged:
+class DecisionRecord:
     """A logged decision with its feedback as last revised: the one that counts, else a late one.
 
     `revised_time` is when the feedback was revised or, if there is none any more, withdrawn.
@@ -224,7 +224,13 @@ class Logged:
         return is_unsure(self.confidence, self.sure)
 
 
-_OF_FEEDBACK = {"feedback_time": "f.time", "late": "f.late", "source": "f.source", "revision": "r.seq", **LAST_WORD}
+_OF_FEEDBACK = {
+    "feedback_time": "f.time",
+    "late": "f.late",
+    "source": "f.source",
+    "revision": "r.seq",
+    **REVISED_VALUES,
+}
 _OF_EVENT = {"seq": "f.seq", "time": "f.time", "learn": "f.learn", **_OF_FEEDBACK}
 CHANGES = (  # as bytes, since texts may be invalid UTF-8
     "SELECT "
@@ -237,13 +243,13 @@ FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format
 WHERE f.task = :task AND f.seq > :after AND f.seq <= :upto ORDER BY f.seq LIMIT :most
 """
 DECISIONS = f"""
-SELECT {select_with_decision(LoggedRow, {**_OF_FEEDBACK, "revised_time": "r.time"})}
+SELECT {select_with_decision(DecisionRecordRow, {**_OF_FEEDBACK, "revised_time": "r.time"})}
 FROM decisions d LEFT JOIN feedback f ON f.seq =
      (SELECT seq FROM feedback WHERE decision = d.seq AND seq <= :upto ORDER BY late LIMIT 1)
 {REVISED_UPTO.format(end="upto")}
 """
 FOUND = (
-    f"SELECT {select_with_decision(FoundDecision, {**_OF_FEEDBACK, 'feedback': 'f.seq'})} FROM decisions d "
+    f"SELECT {select_with_decision(DecisionWithFeedback, {**_OF_FEEDBACK, 'feedback': 'f.seq'})} FROM decisions d "
     f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')}"
 )
 REVISIONS = f"""
@@ -258,7 +264,7 @@ def check_events(of: Expected, events: Sequence[Event], classes: int | None = No
         if rows:
             kind: Any = type(rows[0])
             tests = plain_checks(kind) if classes is None else class_checks(kind, classes)
-            of.check(table, rows, {name: test for name, test in tests.items() if name not in UNLEARNT})
+            of.check(table, rows, {name: test for name, test in tests.items() if name not in UNUSED_IN_LEARNING})
 
 
 def check_pairs(of: Expected, events: Sequence[Event]) -> None:
@@ -273,7 +279,7 @@ def check_pairs(of: Expected, events: Sequence[Event]) -> None:
         elif (event.shown is None) is not (event.shown_propensity is None):
             wrong = HALF_SHOWN
         elif event.right is None and event.revision is None:
-            wrong = WITHDRAWN_BY_NOBODY
+            wrong = WITHDRAWN_WITHOUT_REVISION
         if wrong is not None:
             raise BadRecordError(of.name, "feedback", event.seq, wrong)
 
@@ -298,7 +304,7 @@ def check_decisions(info: TaskInfo, rows: Sequence[DecisionRow | DecisionHead]) 
         info.expected.check("decisions", rows, _all_checks(type(rows[0]), info))
 
 
-def check_answered(info: TaskInfo, rows: Sequence[LoggedRow] | Sequence[FoundDecision]) -> None:
+def check_answered(info: TaskInfo, rows: Sequence[DecisionRecordRow] | Sequence[DecisionWithFeedback]) -> None:
     """Raise BadRecordError if a row cannot be a decision of the task with its feedback."""
     check_decisions(info, [row.decision for row in rows])
     if rows:
@@ -309,11 +315,11 @@ def _all_checks(kind: Any, info: TaskInfo) -> dict[str, Test]:
     return {**plain_checks(kind), **class_checks(kind, len(info.classes))}
 
 
-def logged(info: TaskInfo, row: LoggedRow, read: Any) -> Logged:
-    """Convert a row into a `Logged` with class names; `read` is the decoded x."""
+def build_record(info: TaskInfo, row: DecisionRecordRow, read: Any) -> DecisionRecord:
+    """Convert a row into a `DecisionRecord` with class names; `read` is the decoded x."""
     decision, names = row.decision, info.classes
     is_answered = row.right is not None  # otherwise there is no feedback, or it was withdrawn
-    return Logged(
+    return DecisionRecord(
         seq=decision.seq,
         id=decision.id,
         time=decision.time,

@@ -16,21 +16,21 @@ from onebit.service.store.queries import (
     NOT_WITHDRAWN,
     REVISED_UPTO,
     REVISIONS,
+    DecisionRecord,
+    DecisionRecordRow,
+    DecisionWithFeedback,
     Event,
-    FoundDecision,
     GenerationCount,
-    Logged,
-    LoggedRow,
     Played,
+    RowOfDecision,
     StoredChange,
     TaskChange,
-    TouchedRow,
+    build_record,
     check_answered,
     check_decisions,
     check_events,
     check_pairs,
     check_revisions,
-    logged,
     read_with_decision,
     select_list,
 )
@@ -99,7 +99,7 @@ class Reader:
         """Return the seq of the last change of any task, or 0."""
         return int(self.database.rows("SELECT max(seq) FROM changes")[0][0] or 0)
 
-    def tasks_of(self, token: str) -> int:
+    def count_tasks(self, token: str) -> int:
         """Return how many tasks created with this token are not deleted."""
         query = (
             "SELECT count(DISTINCT task) FROM changes WHERE kind = 'created' AND token = ? "
@@ -179,12 +179,12 @@ class Reader:
         xs = of.read([event.decision for event in found])
         return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
 
-    def found(self, info: TaskInfo, ids: Sequence[str]) -> list[FoundDecision]:
+    def find_decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionWithFeedback]:
         """Return what is needed to check feedback on these ids: one row per feedback, or one if none."""
         marks, names = _name_values(ids)
         values = {"task": info.number, "upto": NO_END, **names}
         rows = self.database.rows(f"{FOUND} WHERE d.task = :task AND d.id IN ({marks})", values)
-        found = [read_with_decision(FoundDecision, DecisionHead, row) for row in rows]
+        found = [read_with_decision(DecisionWithFeedback, DecisionHead, row) for row in rows]
         check_answered(info, found)
         return found
 
@@ -199,7 +199,7 @@ class Reader:
         query = "SELECT EXISTS (SELECT 1 FROM revisions WHERE task = ? AND seq > ? AND seq <= ? AND feedback <= ?)"
         return bool(self.database.rows(query, (task, after, upto, position))[0][0])
 
-    def rows_of(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
+    def decision_rows(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRow]:
         """Return the rows of the decisions with these ids."""
         marks, names = _name_values(ids)
         query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = :task AND id IN ({marks})"
@@ -207,7 +207,7 @@ class Reader:
         check_decisions(info, found)
         return found
 
-    def due(
+    def find_due(
         self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
     ) -> list[DecisionHead]:
         """Return decisions after a seq, up to the first one made after `decided_before`.
@@ -233,21 +233,21 @@ class Reader:
         )
         return int(rows[0][0]) if rows else None
 
-    def decision(self, info: TaskInfo, identity: str) -> Logged | None:
+    def decision(self, info: TaskInfo, identity: str) -> DecisionRecord | None:
         values = {"task": info.number, "id": identity, "upto": NO_END}
         found = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
         return found[0] if found else None
 
-    def decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[Logged]:
+    def decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRecord]:
         """Return the decisions with these ids, in log order."""
-        found: list[Logged] = []
+        found: list[DecisionRecord] = []
         for start in range(0, len(ids), PAGE):
             marks, names = _name_values(ids[start : start + PAGE])
             query = f"{DECISIONS} WHERE d.task = :task AND d.id IN ({marks}) ORDER BY d.seq"
             found += self._logged(info, query, {"task": info.number, "upto": NO_END, **names}, NO_END)
         return found
 
-    def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[Logged]:
+    def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[DecisionRecord]:
         """Return the newest decisions of a task, before a seq if given; fewer if they are large."""
         query = f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most"
         values = {"task": info.number, "before": NO_END if before is None else before, "most": limit, "upto": NO_END}
@@ -263,7 +263,7 @@ class Reader:
         )
         return [GenerationCount(generation, bool(shown), count) for generation, shown, count in rows]
 
-    def following(self, info: TaskInfo, after: int, upto: int, most: int) -> list[Logged]:
+    def decisions_after(self, info: TaskInfo, after: int, upto: int, most: int) -> list[DecisionRecord]:
         """Return decisions of a task in (`after`, `upto`], as they were at `upto`; fewer if they are large."""
         return self._logged(
             info,
@@ -283,7 +283,7 @@ class Reader:
         first, last = self.database.rows(query, (task, since, before))[0]
         return None if first is None else (int(first), int(last))
 
-    def touched(self, task: int, after: int, upto: int, most: int) -> list[TouchedRow]:
+    def rows_after(self, task: int, after: int, upto: int, most: int) -> list[RowOfDecision]:
         """Return rows of a task in (`after`, `upto`], each with the decision it belongs to.
 
         Feedback and revisions are included.
@@ -295,7 +295,7 @@ class Reader:
             "WHERE r.task = :task AND r.seq > :after AND r.seq <= :upto ORDER BY 1 LIMIT :most"
         )
         values = {"task": task, "after": after, "upto": upto, "most": most}
-        return list(map(TouchedRow._make, self.database.rows(query, values)))
+        return list(map(RowOfDecision._make, self.database.rows(query, values)))
 
     def base(self, task: int) -> bytes | None:
         """Return the learner state kept for forgotten rows, from which a task is followed, or None."""
@@ -326,7 +326,7 @@ class Reader:
         rows = self.database.rows("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
         return int(rows[0][0])
 
-    def count_heard(self, task: int, upto: int) -> int:
+    def count_feedback(self, task: int, upto: int) -> int:
         """Return how many feedbacks of a task count: neither late nor withdrawn."""
         rows = self.database.rows(
             f"SELECT count(*) FROM feedback f {REVISED_UPTO.format(end='upto')} "
@@ -335,14 +335,16 @@ class Reader:
         )
         return int(rows[0][0])
 
-    def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[Logged]:
+    def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[DecisionRecord]:
         def page(rows: Iterator[Any]) -> list[Any]:
-            return list(_within_bytes((read_with_decision(LoggedRow, DecisionRow, row) for row in rows), most_bytes))
+            return list(
+                _within_bytes((read_with_decision(DecisionRecordRow, DecisionRow, row) for row in rows), most_bytes)
+            )
 
         found: list[Any] = self.database.rows(query, values, page)
         check_answered(info, found)
         xs = info.expected.read([row.decision for row in found])
-        return [logged(info, row, x) for row, x in zip(found, xs, strict=True)]
+        return [build_record(info, row, x) for row, x in zip(found, xs, strict=True)]
 
 
 def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:

@@ -39,17 +39,17 @@ def _within(column: Sequence[Any], kind: type, low: float, high: float) -> bool:
     return set(map(type, distinct)) <= {kind} and low <= min(distinct) and max(distinct) <= high
 
 
-def whole(low: int, high: int) -> Test:
+def int_test(low: int, high: int) -> Test:
     """Return a test for integers from `low` to `high`."""
     return Test(lambda column: _within(column, int, low, high), f"a whole number from {low} to {high}")
 
 
-def real(low: float, high: float, wanted: str) -> Test:
+def float_test(low: float, high: float, wanted: str) -> Test:
     """Return a test for floats from `low` to `high`."""
     return Test(lambda column: _within(column, float, low, high), wanted)
 
 
-def one_of(*values: Any) -> Test:
+def member_test(*values: Any) -> Test:
     known = frozenset(values)
     return Test(known.issuperset, " or ".join(map(str, values)))
 
@@ -62,7 +62,7 @@ def id_test() -> Test:
     return Test(holds, f"a text of 1 to {MAX_ID_LENGTH} characters")
 
 
-def or_none(test: Test) -> Test:
+def optional_test(test: Test) -> Test:
     """Return a test that also accepts None."""
 
     def holds(column: Sequence[Any]) -> bool:
@@ -75,7 +75,7 @@ def or_none(test: Test) -> Test:
 @lru_cache
 def class_test(classes: int) -> Test:
     """Return a test for class indices."""
-    return whole(0, classes - 1)
+    return int_test(0, classes - 1)
 
 
 def probabilities_test(classes: int) -> Test:

@@ -20,12 +20,12 @@ from onebit.service.store.row_checks import (
     Test,
     candidate_test,
     class_test,
+    float_test,
     id_test,
-    one_of,
-    or_none,
+    int_test,
+    member_test,
+    optional_test,
     probabilities_test,
-    real,
-    whole,
 )
 
 LATEST = 253_402_300_800.0  # the year 10,000 in seconds since 1970: no row is later
@@ -34,15 +34,15 @@ MOST = 2**53
 
 # Column types with their tests. A test that depends on the number of classes is a function of it.
 Id = Annotated[str, id_test()]
-Time = Annotated[float, real(-LATEST, LATEST, "seconds since 1970")]
-ModeName = Annotated[str, one_of(*get_args(Mode))]
-SourceName = Annotated[str, one_of(*get_args(Source))]
-Count = Annotated[int, whole(0, MOST)]
-Generation = Annotated[int, whole(1, MOST)]
-Flag = Annotated[int, one_of(0, 1)]
-Number = Annotated[float, real(-LARGEST, LARGEST, "a finite number")]
-Probability = Annotated[float, real(0.0, ROUNDED, "a probability")]
-Reward = Annotated[float, real(0.0, 1.0, "a reward from 0 to 1")]
+Time = Annotated[float, float_test(-LATEST, LATEST, "seconds since 1970")]
+ModeName = Annotated[str, member_test(*get_args(Mode))]
+SourceName = Annotated[str, member_test(*get_args(Source))]
+Count = Annotated[int, int_test(0, MOST)]
+Generation = Annotated[int, int_test(1, MOST)]
+Flag = Annotated[int, member_test(0, 1)]
+Number = Annotated[float, float_test(-LARGEST, LARGEST, "a finite number")]
+Probability = Annotated[float, float_test(0.0, ROUNDED, "a probability")]
+Reward = Annotated[float, float_test(0.0, 1.0, "a reward from 0 to 1")]
 ClassIndex = Annotated[int, class_test]
 Probabilities = Annotated[bytes, probabilities_test]
 Candidates = Annotated[bytes, candidate_test]
@@ -172,14 +172,14 @@ def _tests(kind: type[Any]) -> Iterable[tuple[str, Test | ClassTest, bool]]:
 def plain_checks(kind: Any) -> dict[str, Test]:
     """Return the tests of a row type that do not depend on the classes, by field."""
     found = ((name, test, optional) for name, test, optional in _tests(kind) if isinstance(test, Test))
-    return {name: or_none(test) if optional else test for name, test, optional in found}
+    return {name: optional_test(test) if optional else test for name, test, optional in found}
 
 
 @lru_cache
 def class_checks(kind: Any, classes: int) -> dict[str, Test]:
     """Return the tests of a row type for class indices below `classes`, by field."""
     found = ((name, test(classes), optional) for name, test, optional in _tests(kind) if not isinstance(test, Test))
-    return {name: or_none(test) if optional else test for name, test, optional in found}
+    return {name: optional_test(test) if optional else test for name, test, optional in found}
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,7 @@ class Packed(NamedTuple):
     arrays: Any
 
 
-def packed(snapshot: Snapshot) -> Packed:
+def pack_snapshot(snapshot: Snapshot) -> Packed:
     """Copy a snapshot into a form to write, unaffected by further learning."""
     manifest, arrays = dump_state(snapshot.learner.runtime)
     if snapshot.retired:
@@ -70,7 +70,7 @@ def packed(snapshot: Snapshot) -> Packed:
     return Packed(snapshot.generation, snapshot.position, snapshot.revised, {**manifest, "service": beside}, arrays)
 
 
-def _unpacked(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
+def _decode_snapshot(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
     """Decode a snapshot; raise InputError, or another error of `UNREADABLE`, if it is invalid."""
     beside = manifest.get("service")
     if not isinstance(beside, dict):
@@ -108,7 +108,7 @@ def _checked(
 ) -> Snapshot:
     """Decode a snapshot; raise InputError unless it is complete and matches the log."""
     with name_file_in_errors(where):
-        found = _unpacked(manifest, arrays, age_s)
+        found = _decode_snapshot(manifest, arrays, age_s)
     if found.mark != reader.mark(task, found.position, found.revised):
         raise InputError(f"{where} is of another log, or of rows that this one has lost")
     then = reader.task(task, found.position)
@@ -130,7 +130,7 @@ def decode_snapshot(content: bytes) -> Snapshot:
     """Decode a snapshot from the bytes of a file that was kept in the log."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about another machine: it does not matter here
-        found = _unpacked(*decode(content), 0.0)
+        found = _decode_snapshot(*decode(content), 0.0)
     found.learner.runtime.disable_ledger()
     return found
 
@@ -162,7 +162,7 @@ class SnapshotStore(Protocol):
     def remove(self, names: Iterable[str]) -> None:
         """Remove snapshots by name."""
 
-    def put_aside(self, name: str) -> None:
+    def quarantine_snapshot(self, name: str) -> None:
         """Move an unreadable snapshot out of the way of later ones."""
 
     def where(self, name: str) -> str:
@@ -199,7 +199,7 @@ class SnapshotFolder:
             with contextlib.suppress(OSError):  # removed the next time
                 (self.folder / name).unlink(missing_ok=True)
 
-    def put_aside(self, name: str) -> None:
+    def quarantine_snapshot(self, name: str) -> None:
         """Rename a snapshot to `.unused`, so that it can still be examined."""
         path = self.folder / name
         with contextlib.suppress(OSError):
@@ -221,10 +221,10 @@ class Snapshots:
         """Write a snapshot atomically, remove superfluous ones, and return its place."""
         revised = f"-{one.revised:015d}" if one.revised > one.position else ""
         where = self._store.write(f"{one.generation:04d}-{one.position:015d}{revised}.onebit", one.manifest, one.arrays)
-        self._store.remove(self._superfluous())
+        self._store.remove(self._surplus_names())
         return where
 
-    def _superfluous(self) -> list[str]:
+    def _surplus_names(self) -> list[str]:
         """Return the snapshots to remove: all but the last few, and the oldest at each distance.
 
         Distances double. So replay after a revision takes a small multiple of the rows since, instead of all rows, with few snapshots.
@@ -234,7 +234,7 @@ class Snapshots:
         kept = {*oldest.values(), *(name for _, _, name in found[: self._keep])}
         return [name for _, _, name in found if name not in kept]
 
-    def good(self, reader: Reader, last: int) -> Iterator[Snapshot]:
+    def find_usable(self, reader: Reader, last: int) -> Iterator[Snapshot]:
         """Yield the snapshots that are readable, match the log and are not outdated, newest first.
 
         `last` is the end of the log. Those outdated by a revision are removed.
@@ -251,7 +251,7 @@ class Snapshots:
                 if name not in self._store.names():  # just removed in favour of a newer one
                     continue
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": where})
-                self._store.put_aside(name)
+                self._store.quarantine_snapshot(name)
                 continue
             for warning in heard:
                 LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": where})
@@ -266,7 +266,7 @@ class Snapshots:
         self._store.write(f"{one.generation:04d}-{one.position:015d}.trained", one.manifest, one.arrays)
         self._store.remove(before)
 
-    def trained(self, generation: int, reader: Reader) -> Snapshot | None:
+    def find_trained(self, generation: int, reader: Reader) -> Snapshot | None:
         """Return the learner trained to take over as `generation`, if it was saved and matches the log."""
         for name in self._store.names():
             match = _TRAINED.fullmatch(name)
@@ -275,7 +275,7 @@ class Snapshots:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
-                    found = _unpacked(*self._store.read(name))
+                    found = _decode_snapshot(*self._store.read(name))
             except UNREADABLE:
                 return None
             found.learner.runtime.disable_ledger()

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from onebit.service.store.cache import CachedDecision, GivenFeedback
+from onebit.service.store.cache import CachedDecision, CachedFeedback
 from onebit.service.store.errors import StaleError, TaskChangedError
 from onebit.service.store.rows import NAMES, ChangeRow, DecisionRow, RevisionRow
 
@@ -68,7 +68,7 @@ class Revision(NamedTuple):
     """A revision row and the feedback it revises."""
 
     row: RevisionRow
-    feedback: GivenFeedback
+    feedback: CachedFeedback
 
 
 class Submission(Ticket):
@@ -85,7 +85,7 @@ class Submission(Ticket):
         self.assumptions = assumptions
         self.changes: list[ChangeRow] = []
         self.decisions: list[CachedDecision] = []
-        self.feedback: list[GivenFeedback] = []
+        self.feedback: list[CachedFeedback] = []
         self.revisions: list[Revision] = []
 
     @property

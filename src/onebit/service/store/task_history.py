@@ -39,7 +39,7 @@ def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[
             damaged[task] = damaged[task]._replace(deleted=damaged[task].deleted or kind == b"deleted")
             continue
         try:
-            fold(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
+            apply_change(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
         except (ValueError, OnebitError) as error:
             was = found.pop(task, None)
             name = _name_in(stored) if was is None else was.name
@@ -58,7 +58,7 @@ def _name_in(stored: bytes) -> str | None:
         return None
 
 
-def fold(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
+def apply_change(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
     """Apply the next change of a task to `found`; raise ValueError or OnebitError if it is invalid."""
     if not _TIME.holds([when]):
         raise ValueError(f"time is {brief(when)}, but must be {_TIME.wanted}")

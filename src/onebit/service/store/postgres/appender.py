@@ -18,7 +18,7 @@ import psycopg
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError, StaleError
 from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, find_span, hash_ids, take_out
-from onebit.service.store.postgres.database import Watch, translated
+from onebit.service.store.postgres.database import Watch, translate_sql
 from onebit.service.store.postgres.schema import (
     CHANNEL,
     LOCKS,
@@ -76,7 +76,7 @@ class PostgresAppender:
         self._watch = watch
         self._soon = soon  # do not wait until a commit is on disk
         self._cache = cache
-        self._fence = Fence.of_this()
+        self._fence = Fence.of_this_node()
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
         self._began: float | None = None  # start of the current transaction, in the time of the watch
@@ -95,7 +95,7 @@ class PostgresAppender:
             connection = self._connected()
             self._warnings.clear()
             watched.enter_context(self._watch.over(connection, PATIENCE_S + SILENCE_S))
-            now, looked = self._lock_and_look(connection, group)
+            now, looked = self._lock_and_read(connection, group)
             outcomes = [looked.take(one, now) for one in group]
             accepted = [one for one, refusal in zip(group, outcomes, strict=True) if refusal is None]
             with connection.pipeline():
@@ -136,7 +136,7 @@ class PostgresAppender:
         committing = False
         try:
             connection = self._connected()
-            now, looked = self._lock_and_look(connection, ())
+            now, looked = self._lock_and_read(connection, ())
             if known != looked.last_change:
                 raise STALE
             seq = looked.last + 1
@@ -175,7 +175,7 @@ class PostgresAppender:
     def close(self) -> None:
         self._give_up()
 
-    def _lock_and_look(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _LockedView]:
+    def _lock_and_read(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _LockedView]:
         """Take the ordering lock; return the time and the state of the log that `group` depends on."""
         ids = [(one.task, decision.record.id) for one in group for decision in one.decisions]
         decisions = [given.decision.record.seq for one in group for given in one.feedback]
@@ -326,11 +326,11 @@ class _Translated:
         self._connection = connection
 
     def execute(self, query: str, values: Sequence[Any] = ()) -> psycopg.Cursor:
-        return self._connection.execute(translated(query), values)
+        return self._connection.execute(translate_sql(query), values)
 
     def executemany(self, query: str, rows: Sequence[Sequence[Any]]) -> None:
         with self._connection.cursor() as cursor:
-            cursor.executemany(translated(query), rows)
+            cursor.executemany(translate_sql(query), rows)
 
 
 @contextmanager

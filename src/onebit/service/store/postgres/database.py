@@ -31,7 +31,7 @@ _BY_ID = re.compile(r"((?:d\.)?)task = (\S+) AND (?:d\.)?id (IN \([^)]*\)|= :id)
 
 
 @cache
-def translated(query: str) -> str:
+def translate_sql(query: str) -> str:
     """Translate the SQL shared by all stores into that of PostgreSQL and psycopg."""
     query = query.replace("%", "%%")
     query = _BY_ID.sub(r"\1seq IN (SELECT seq FROM ids WHERE task = \2 AND id \3)", query)
@@ -116,8 +116,8 @@ class PostgresDatabase:
     ) -> list[Row]:
         with as_log_errors(), self._watch.over(connection, SILENCE_S), connection.cursor() as cursor:
             if taken is list:
-                return cursor.execute(translated(query), values).fetchall()
-            rows = cursor.stream(translated(query), values)
+                return cursor.execute(translate_sql(query), values).fetchall()
+            rows = cursor.stream(translate_sql(query), values)
             try:
                 return taken(rows)
             finally:

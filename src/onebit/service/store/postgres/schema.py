@@ -152,7 +152,7 @@ class Fence(NamedTuple):
     cpu: str
 
     @classmethod
-    def of_this(cls) -> Fence:
+    def of_this_node(cls) -> Fence:
         """Return the fence of this node."""
         return cls(PROTOCOL, platform_info()["cpu"])
 
@@ -195,7 +195,7 @@ def create_tables(address: str) -> None:
         with connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, MAKING))
             if _version(connection, address) == 0:
-                fence = Fence.of_this()
+                fence = Fence.of_this_node()
                 connection.execute(SCHEMA)
                 connection.execute(
                     "INSERT INTO onebit.head VALUES (%s, %s, 0, 0, %s, %s, 0, false, 0)",

@@ -38,7 +38,7 @@ from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
 
 LOG = logging.getLogger("onebit.service")
-PIECE = 2**23  # bytes of a snapshot
+PART_BYTES = 2**23  # bytes of a snapshot
 LAST_FORGOTTEN = "SELECT max(seq) FROM changes WHERE task = %s AND kind = 'changed' AND detail LIKE '%%\"forgotten\"%%'"
 _LAST = ", ".join(f"(SELECT max(seq) FROM {table})" for table in NAMES)
 CONTRADICTIONS = (  # table, message, and a query that finds the fault
@@ -90,10 +90,10 @@ class PostgresSnapshots:
             if row is not None and int(name.split("-")[1].partition(".")[0]) < (row[0] or 0):
                 raise InputError("decisions were forgotten meanwhile that it knows of: the next one will do")
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = %s", (self._task, name))
-            for part, start in enumerate(range(0, len(content), PIECE)):
+            for part, start in enumerate(range(0, len(content), PART_BYTES)):
                 connection.execute(
                     "INSERT INTO snapshots VALUES (%s, %s, %s, extract(epoch FROM clock_timestamp()), %s)",
-                    (self._task, name, part, content[start : start + PIECE]),
+                    (self._task, name, part, content[start : start + PART_BYTES]),
                 )
         return self.where(name)
 
@@ -101,7 +101,7 @@ class PostgresSnapshots:
         with connect(self._address) as connection, as_log_errors():
             connection.execute("DELETE FROM snapshots WHERE task = %s AND name = ANY(%s)", (self._task, list(names)))
 
-    def put_aside(self, name: str) -> None:
+    def quarantine_snapshot(self, name: str) -> None:
         """Do nothing: another node may be able to read the snapshot."""
 
     def where(self, name: str) -> str:
@@ -153,7 +153,7 @@ class PostgresStore:
 
     def _join(self, connection: psycopg.Connection) -> None:
         """Register this node as long as the connection lasts; raise InputError beside nodes of another kind."""
-        mine = Fence.of_this()
+        mine = Fence.of_this_node()
         with as_log_errors(), connection.transaction():
             row = connection.execute("SELECT protocol, cpu FROM head FOR UPDATE").fetchone()
             assert row is not None

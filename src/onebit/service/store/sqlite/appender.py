@@ -48,7 +48,7 @@ PACKERS = tuple(zip(map(DecisionRow._fields.index, PACKED_COLUMNS), (pack_probab
 ERASING_S = 10.0  # wait for readers
 
 
-class Doubt(NamedTuple):
+class UncertainCommit(NamedTuple):
     """A commit with an unknown outcome: where the log would end after it, and counts of its rows."""
 
     last: int
@@ -67,7 +67,7 @@ class SqliteAppender:
             self._service = secrets.token_hex(16)
             self._last = self._taken()
             self._task_changes = dict(self.connection.execute("SELECT task, max(seq) FROM changes GROUP BY task"))
-        self._doubt: Doubt | None = None
+        self._doubt: UncertainCommit | None = None
         self._version: int | None = None  # data version at the last check of the end of the log
         self._cache.clear_rows(self._last)
         self.erase()
@@ -85,7 +85,7 @@ class SqliteAppender:
         accepted: list[Submission] = []
         task_changes = self._task_changes.copy()
 
-        def insert(last: int) -> Doubt:
+        def insert(last: int) -> UncertainCommit:
             rows: dict[str, list[Any]] = {table: [] for table in NAMES}
             for one in group:
                 outcomes.append(one.assumptions.refusal(task_changes.get(one.task)))
@@ -101,18 +101,18 @@ class SqliteAppender:
                 _insert(self.connection, table, numbered)
             if not accepted:
                 self.connection.execute("UPDATE heartbeat SET beats = beats + 1")
-            return Doubt(last, count_rows(accepted))
+            return UncertainCommit(last, count_rows(accepted))
 
         self._commit(insert, accepted)
         self._task_changes = task_changes
         return outcomes
 
-    def _commit(self, insert: Callable[[int], Doubt], accepted: Sequence[Submission]) -> None:
+    def _commit(self, insert: Callable[[int], UncertainCommit], accepted: Sequence[Submission]) -> None:
         """Run one transaction: `insert` gets the end of the log and returns the new end and row counts.
 
         It also fills `accepted` with the submissions it has written.
         """
-        doubt: Doubt | None = None
+        doubt: UncertainCommit | None = None
         try:
             self.connection.execute("BEGIN IMMEDIATE")
             doubt = insert(self._end())
