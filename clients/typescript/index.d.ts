@@ -4,7 +4,7 @@ import { Transport } from "./runtime.js";
 
 export { OnebitError, type Options } from "./runtime.js";
 
-/** Changes of a task; fields that are not given stay. */
+/** Changes to a task; fields that are not given keep their values. */
 export interface Change {
   add_classes?: (string | number)[];
   remove_classes?: (string | number)[];
@@ -16,7 +16,7 @@ export interface Change {
   risk?: number | null;
 }
 
-/** How often a class was played, heard of, and right, with the ends of the 95 % interval of its right rate. */
+/** How often a class was played, got feedback and was right, with a 95 % interval of its right rate. */
 export interface ClassStats {
   name: string | number;
   played: number;
@@ -27,7 +27,7 @@ export interface ClassStats {
   high: number | null;
 }
 
-/** The error after so many feedbacks, over all and since the point before; and the mean reward over all. */
+/** The error and the mean reward after given numbers of feedbacks; `recent` is since the point before. */
 export interface Curve {
   feedback: number[];
   error: number[];
@@ -38,8 +38,8 @@ export interface Curve {
 /**
  * One x to decide on. The same id again gives the same answer; by default an id is generated.
  *
- * `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure from a confidence of `sure` on,
- * or such that at most the share `risk` of the sure ones is wrong; the defaults are those of the task.
+ * `among` lists the candidates, and `complete` says that the right class is one of them. A decision is sure if its confidence is at least `sure`,
+ * or if it is among decisions of which at most the share `risk` is wrong; the defaults are those of the task.
  */
 export interface DecideRequest {
   id?: string | null;
@@ -51,10 +51,10 @@ export interface DecideRequest {
 }
 
 /**
- * A decision. `version` is the generation of the learner, a dot, and how many feedbacks it had learnt.
+ * A decision.
  *
- * `among` are the classes that could be played, null if all could. `confidence` is the probability that the label is right, null
- * before there was any feedback; `unsure` says that it is below the required one.
+ * `version` is the generation of the learner, a dot, and the number of feedbacks it had learnt. `among` are the classes that could be played, null if all
+ * could. `confidence` is the probability that the label is right, null before there was any feedback; `unsure` says that it is below the required one.
  */
 export interface DecisionReply {
   id: string;
@@ -68,22 +68,22 @@ export interface DecisionReply {
   unsure: boolean;
 }
 
-/** How many feedbacks came within each bound; the last count is beyond the last bound. */
+/** How many feedbacks arrived within each bound; the last count is of those beyond the last bound. */
 export interface Delays {
   bounds_s: number[];
   counts: number[];
 }
 
-/** x is an object of names and numbers; names are hashed into 2^hash_bits columns. */
+/** x is an object that maps names to numbers; names are hashed into 2^hash_bits columns. */
 export interface DictFeatures {
   kind: "dict";
   hash_bits?: number;
 }
 
 /**
- * More mistakes than before, and too many for chance: after `feedback` feedbacks, at the row `seq` of the log.
+ * A rise of the error beyond chance, detected after `feedback` feedbacks, at row `seq` of the log.
  *
- * `usual` is the error that the task was used to, at the most, and `error` that of the last `since` feedbacks, in which it has risen.
+ * `usual` is an upper bound on the usual error of the task, and `error` the error over the last `since` feedbacks, during which it has risen.
  */
 export interface DriftAlarm {
   seq: number;
@@ -95,13 +95,17 @@ export interface DriftAlarm {
   error: number;
 }
 
-/** How often a task began to err more than it used to, and the last of these alarms, oldest first. */
+/** How often the error of a task has risen, and the last of these alarms, oldest first. */
 export interface DriftStats {
   count: number;
   alarms: DriftAlarm[];
 }
 
-/** What one value of x adds to the lead of a label. Names of this x that share a hashed column count together. */
+/**
+ * How much one value of x adds to the lead of a label.
+ *
+ * Names of this x that share a hashed column count together.
+ */
 export interface ExplanationPart {
   names: (string | number)[];
   value: number;
@@ -109,9 +113,9 @@ export interface ExplanationPart {
 }
 
 /**
- * Why a label rather than `rival`, the best of the others, according to the current learner: `lead` is the sum of parts, constant and rest.
+ * Why the current learner prefers a label to `rival`, the best of the other labels.
  *
- * `left_out` parts are not shown, and `rest` is their sum.
+ * `lead` is the sum of `parts`, `constant` and `rest`. `left_out` parts are not shown, and `rest` is their sum.
  */
 export interface ExplanationReply {
   id: string;
@@ -131,7 +135,11 @@ export interface Exploration {
   rate: number | null;
 }
 
-/** The outcome of one feedback: accepted, revised, withdrawn, duplicate or late; in a batch also unknown or conflict, with a message. */
+/**
+ * The outcome of one feedback: accepted, revised, withdrawn, duplicate or late.
+ *
+ * In a batch also unknown or conflict, with a message.
+ */
 export interface FeedbackReply {
   id: string;
   status: "accepted" | "revised" | "withdrawn" | "duplicate" | "late" | "unknown" | "conflict";
@@ -139,9 +147,9 @@ export interface FeedbackReply {
 }
 
 /**
- * Whether a decision was right, or its reward, from 0 to 1, or the class that would have been right: one of these.
+ * Whether a decision was right, or its reward from 0 to 1, or the class that would have been right.
  *
- * In shadow mode this refers to what was shown instead. With `revise` it replaces earlier feedback; with `withdraw`, and nothing else, that is withdrawn.
+ * Give one of these. In shadow mode it refers to what was shown instead. With `revise` it replaces earlier feedback; `withdraw`, given alone, withdraws it.
  */
 export interface FeedbackRequest {
   id: string;
@@ -154,26 +162,34 @@ export interface FeedbackRequest {
   withdraw?: boolean;
 }
 
-/** How many decisions were forgotten, whether the learner kept or unlearnt them, and whether nothing of them is left where the log is kept. */
+/**
+ * How many decisions were forgotten, and whether the learner kept or unlearnt them.
+ *
+ * `erased` says whether nothing of them is left where the log is kept.
+ */
 export interface ForgetReply {
   forgotten: number;
   learner: "kept" | "unlearnt";
   erased: boolean;
 }
 
-/** Which decisions are to be forgotten: those with some ids, or those made before a time, in seconds since 1970. With `unlearn` also what was learnt from them. */
+/**
+ * The decisions to forget: those with given ids, or those made before a time in seconds since 1970.
+ *
+ * With `unlearn`, the learner also forgets what it learnt from them.
+ */
 export interface ForgetRequest {
   ids?: string[] | null;
   before?: number | null;
   unlearn?: boolean;
 }
 
-/** The process answers. */
+/** The state of the process, which is ok if it answers at all. */
 export interface Health {
   status: "ok";
 }
 
-/** x is a picture, row after row; `lowest` is white and `highest` black. */
+/** x is an image, row by row; `lowest` is white and `highest` black. */
 export interface Image {
   kind: "image";
   width: number;
@@ -182,7 +198,7 @@ export interface Image {
   highest?: number;
 }
 
-/** An item of the data of a task, to play with. */
+/** An item of a task's demo data. */
 export interface Item {
   number: number;
   of: number;
@@ -205,7 +221,7 @@ export interface LearnerParameter {
   meaning: string;
 }
 
-/** All learners with bandit feedback. */
+/** All learners that can learn from bandit feedback. */
 export interface Learners {
   learners: LearnerKind[];
 }
@@ -213,8 +229,8 @@ export interface Learners {
 /**
  * A decision in the log, with the latest feedback on it, if any. `seq` is its position in the log.
  *
- * `revised_time` is when its feedback was revised, or withdrawn where `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
- * times as texts.
+ * `revised_time` is when its feedback was revised, or withdrawn if `right` is null. `decided_at`, `feedback_at` and `revised_at` are the
+ * times as text.
  */
 export interface LoggedDecision {
   id: string;
@@ -249,12 +265,12 @@ export interface LoggedDecision {
   revised_at: string | null;
 }
 
-/** Decisions, the newest first. */
+/** Decisions, newest first. */
 export interface LoggedDecisions {
   decisions: LoggedDecision[];
 }
 
-/** Which learner, with which parameters; an exploration floor or a seed of null means the default. */
+/** A learner and its parameters; null for the exploration floor or the seed means the default. */
 export interface NewLearner {
   learner: string;
   parameters?: Record<string, unknown>;
@@ -262,7 +278,7 @@ export interface NewLearner {
   seed?: number | null;
 }
 
-/** A task to create: what is decided, and how it is learnt. */
+/** A task to create: what it decides, and how it learns. */
 export interface NewTask {
   learner?: string;
   parameters?: Record<string, unknown>;
@@ -281,13 +297,17 @@ export interface NewTask {
   items?: string | null;
 }
 
-/** x is a list of so many numbers. */
+/** x is a list of `size` numbers. */
 export interface NumbersFeatures {
   kind: "numbers";
   size: number;
 }
 
-/** The one shape of all errors: problem details (RFC 9457). `detail` is the sentence of `error`, and `type` has its code. */
+/**
+ * The format of all errors: problem details (RFC 9457).
+ *
+ * `detail` is the message of `error`, and `type` contains its code.
+ */
 export interface Problem {
   type: string;
   title: string;
@@ -296,7 +316,7 @@ export interface Problem {
   error: ProblemError;
 }
 
-/** What is wrong: a code for machines, a sentence for people, and the field. */
+/** What is wrong: a code for programs, a message for people, and the field. */
 export interface ProblemError {
   code: string;
   message: string;
@@ -309,7 +329,11 @@ export interface QuarantinedTask {
   reason: string;
 }
 
-/** Decisions and feedback per second over the last minute, and in each of the last 120 seconds, oldest first. */
+/**
+ * Decisions and feedback per second over the last minute, and in each of the last 120 seconds.
+ *
+ * The lists begin with the oldest second.
+ */
 export interface Rates {
   decisions_per_s: number;
   feedback_per_s: number;
@@ -320,7 +344,7 @@ export interface Rates {
 /**
  * Whether decisions and feedback are accepted, and if not, why.
  *
- * `quarantined` has the tasks that are not served while all others are, and `warnings` what else should be looked after.
+ * `quarantined` lists the tasks that are not served while all others are; `warnings` lists other problems for the operator.
  */
 export interface Readiness {
   ready: boolean;
@@ -329,7 +353,7 @@ export interface Readiness {
   warnings: string[];
 }
 
-/** What a token may do; tasks of null means all of them. `open`: the service has no tokens. */
+/** What a token may do; null for `tasks` means all tasks. `open`: the service has no tokens. */
 export interface Session {
   scopes: ("decide" | "feedback" | "read" | "admin")[];
   tasks: string[] | null;
@@ -337,11 +361,11 @@ export interface Session {
 }
 
 /**
- * The error that the learner's own decisions would have had in the last rounds in which something else was shown, with a 95 % interval.
+ * The estimated error of the learner's own decisions while something else was shown.
  *
- * It is estimated from the probabilities in the log (SNIPS); null where none of what was shown could have been played. `effective` is the number of
- * rounds of its own that would say as much, and `missing` the share of its probability on classes that could not be shown, as far as known, by which the
- * interval is widened.
+ * It is estimated over the last such rounds from the probabilities in the log (SNIPS), with a 95 % interval; null if nothing that was shown could have been
+ * played. `effective` is the number of rounds of its own decisions that would give as much information. `missing` is the share of its probability on classes
+ * that could not be shown, as far as known, by which the interval is widened.
  */
 export interface ShadowStats {
   rounds: number;
@@ -384,11 +408,11 @@ export interface Stats {
 }
 
 /**
- * Of the decisions of which somebody asked whether they are sure: how many were, and how wrong those were.
+ * How many decisions with a required confidence or risk were sure, and how many of those were wrong.
  *
- * `answered` is the share that was sure, and `error` that of the sure ones that got feedback. `overshoot` is by how much the error is above the
- * `risk` of the task at least, at all times at once but for a probability of 0.05; null where the task has no risk. The curves have a number
- * for each point of `Curve`, null where there is none yet: of all feedbacks so far, which were of sure ones, and the error of those.
+ * `answered` is the share that was sure, and `error` the error of those sure decisions that got feedback. `overshoot` is a lower bound on how far the error
+ * exceeds the `risk` of the task, valid at all times at once except with probability 0.05; null if the task has no risk. The curves have a number
+ * for each point of `Curve`, or null where there is none yet: the share of sure decisions among those with feedback so far, and the error of the sure ones.
  */
 export interface SureStats {
   asked: number;
@@ -442,7 +466,7 @@ export interface TextFeatures {
   hash_bits?: number;
 }
 
-/** A learner that is being trained from the log, to take over. */
+/** A learner that is being trained from the log to take over. */
 export interface Training {
   learner: string;
   done: number;
@@ -450,7 +474,11 @@ export interface Training {
   error: string | null;
 }
 
-/** The versions and the CPU that the service runs on. States are the same bit for bit where all of these are the same. */
+/**
+ * The versions and the CPU that the service runs on.
+ *
+ * States are bit for bit the same if all of these are the same.
+ */
 export interface Version {
   version: string;
   python: string;
@@ -459,7 +487,7 @@ export interface Version {
   cpu: string;
 }
 
-/** The error of the last feedbacks, with the ends of its 95 % interval. */
+/** The error over the last feedbacks, with its 95 % interval. */
 export interface Window {
   size: number;
   feedback: number;
@@ -471,39 +499,39 @@ export interface Window {
 }
 
 export class Client extends Transport {
-  /** Decide on one x or a list of them, among all classes or some, and log it; the same id again gives the same answer. */
+  /** Decide on one x or a list of them, and log it; a repeated id gets the same answer again. */
   decide(task: string, body: DecideRequest): Promise<DecisionReply>;
   decide(task: string, body: DecideRequest[]): Promise<DecisionReply[]>;
 
-  /** Report whether a decision, or each of a list, was right, its reward, or the class that was right; in any order, at any time. Revise or withdraw it. */
+  /** Report, revise or withdraw feedback on one decision or a list of them, in any order, at any time. */
   feedback(task: string, body: FeedbackRequest): Promise<FeedbackReply>;
   feedback(task: string, body: FeedbackRequest[]): Promise<FeedbackReply[]>;
 
-  /** The statistics of a task. */
+  /** Return the statistics of a task. */
   stats(task: string, query?: { window?: number }): Promise<Stats>;
 
-  /** The last decisions of a task, the newest first; `before` is the seq of the last one seen. */
+  /** Return the newest decisions of a task, newest first; `before` is the seq of the last one seen. */
   decisions(task: string, query?: { limit?: number; before?: number | null }): Promise<LoggedDecisions>;
 
-  /** One decision in the log. */
+  /** Return a decision in the log. */
   decision(task: string, id: string): Promise<LoggedDecision>;
 
-  /** Which features or words speak for the label of a decision, according to the current learner. */
+  /** Return the features or words that speak for a decision's label, according to the current learner. */
   explanation(task: string, query: { id: string; top?: number }): Promise<ExplanationReply>;
 
-  /** An item of the data of the task, to play with. */
+  /** Return an item of the task's demo data. */
   item(task: string, query: { number: number }): Promise<Item>;
 
   /** Train another learner from the log of the task; it takes over when the training is done. */
   switch(task: string, body: NewLearner): Promise<Task>;
 
-  /** Forget decisions: they are deleted from the log with all their feedback, and their ids are not used again. */
+  /** Forget decisions: delete them from the log with all their feedback; their ids are never reused. */
   forget(task: string, body: ForgetRequest): Promise<ForgetReply>;
 
-  /** The current state of a task. */
+  /** Return the current state of a task. */
   task(task: string): Promise<Task>;
 
-  /** Add classes to a task or retire some, or change its mode, deadline, meaning of silence, time limit for revisions, or required confidence. */
+  /** Change a task: add or retire classes, or set its mode, deadline, silence, revisions or confidence. */
   change(task: string, body: Change): Promise<Task>;
 
   /** Delete a task: its rows stay in the log, and its name is free again. */
@@ -512,18 +540,18 @@ export class Client extends Transport {
   /** Create a task. */
   create(body: NewTask): Promise<Task>;
 
-  /** The tasks that the token may see. */
+  /** Return the tasks that the token may see. */
   tasks(): Promise<Tasks>;
 
-  /** The learners that a task can have, and their parameters. */
+  /** Return the learners that a task can have, and their parameters. */
   learners(): Promise<Learners>;
 
-  /** Whether the process answers. */
+  /** Return ok if the process answers. */
   healthz(): Promise<Health>;
 
-  /** Whether decisions and feedback are accepted, and if not, why; tasks that are quarantined, and warnings. */
+  /** Return whether decisions and feedback are accepted; if not, why; quarantined tasks and warnings. */
   readyz(): Promise<Readiness>;
 
-  /** The versions and the CPU that the service runs on; services that agree in these learn the same, bit for bit. */
+  /** Return the versions and the CPU in use; if they agree, services learn the same, bit for bit. */
   version(): Promise<Version>;
 }

@@ -144,9 +144,11 @@ def test_who_is_killed_does_it_again(folder: Path, tmp_path: Path, when: str) ->
     rows, to, before = logged(folder), tmp_path / "archive", run(restarted(folder))["fruit"]
     child = os.fork()
     if not child:
-        _die_when(when)
-        archive(folder, "fruit", at(4), to)
-        os._exit(0)
+        try:
+            _die_when(when)
+            archive(folder, "fruit", at(4), to)
+        finally:  # whatever is raised, the child must not go on as a test run
+            os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     there = len(logged(folder))
     assert there == (12 if when == "rows are taken out" else 36)
@@ -171,7 +173,7 @@ def _die_when(when: str) -> None:
         mock.patch.object(SqliteAppender, "forget", die).start()
     else:
         mock.patch.object(SqliteAppender, "erase", return_value=True).start()
-        mock.patch("onebit.service.maintenance.forget.told", die).start()
+        mock.patch("onebit.service.maintenance.forget.build_reply", die).start()
 
 
 def test_a_month_that_goes_on_gets_another_file(

@@ -100,10 +100,10 @@ def replayed_state(address: str, task: str = "fruit") -> State:
     from onebit.service.core.follower import LogFollower
 
     class Nothing:
-        def good(self, *_: Any) -> Iterator[Any]:
+        def find_usable(self, *_: Any) -> Iterator[Any]:
             return iter(())
 
-        def trained(self, *_: Any) -> None:
+        def find_trained(self, *_: Any) -> None:
             return None
 
         def remove_before(self, *_: Any) -> None:

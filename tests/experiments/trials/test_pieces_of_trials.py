@@ -142,7 +142,8 @@ def test_memory_does_not_grow_with_the_rounds(
     short = 60_000 if bytes_a_round > 100 else 400_000
     long = 4 * short
     onebit.run("banditron", **{**settings, "rounds": 1000, "runs": 1})  # compiled, and what is made once is made
-    growth = peak(rounds=long, **settings) - peak(rounds=short, **settings)
+    # How many pieces the threads hold at once is up to chance, so the least of three is what a run needs.
+    growth = min(peak(rounds=long, **settings) - peak(rounds=short, **settings) for _ in range(3))
     assert growth < 6_000_000 < (long - short) * bytes_a_round
 
 
