@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from onebit.service.http.routes import LARGE_AT_ONCE, RequestContext
+from onebit.service.http.access import LARGE_AT_ONCE, RequestContext
 from tests.service.site import NEW, answer_from, error_in, everything_from, process_in, site_in
 
 

@@ -22,9 +22,9 @@ from onebit.service import replies, requests
 from onebit.service.core.decide import PROBABILITIES_AT_ONCE
 from onebit.service.core.history import WINDOW
 from onebit.service.errors import ForbiddenError
+from onebit.service.http.access import COOKIE, context_of, principal_of
 from onebit.service.http.metrics import Metrics, build_info
 from onebit.service.http.responses import STRICT, Reply, empty_reply, json_in_pieces, json_reply
-from onebit.service.http.routes import COOKIE, context_of, principal_of
 from onebit.service.maintenance.forget import ForgetOrder
 from onebit.service.store.clock import rfc3339
 from onebit.service.tokens import SCOPES

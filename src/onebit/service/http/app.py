@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.middleware.cors import CORSMiddleware
-from starlette.responses import Response
-from starlette.routing import Match, Route, Router
+from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onebit.service import replies
 from onebit.service.errors import ConflictError, GoneError, NoMemoryError, NotFoundError
+from onebit.service.http.access import Access
 from onebit.service.http.api import Api, Health, Item, Learners, LoggedDecisions, Session, Task, Tasks
 from onebit.service.http.guard import Connections
-from onebit.service.http.metrics import Metrics, Requests
+from onebit.service.http.metrics import Metrics
 from onebit.service.http.middleware import Middleware
 from onebit.service.http.openapi import build_document
 from onebit.service.http.pages import HTML, ICON, Pages
@@ -37,23 +36,31 @@ class App:
         self.tokens = tokens or service.store.tokens(settings)
         self.connections = Connections(settings)
         self._document: dict[str, Any] | None = None
-        self._pages = Pages()
-        requests = Requests()
         service.warning_sources.append(self.tokens.warnings)
-        api = Api(self.openapi, service, Metrics(service, requests, self.connections))
-        self.operations = _list_operations(api, self._pages, service)
+        metrics = Metrics(service, self.connections)
+        self.operations = _list_operations(Api(self.openapi, service, metrics), Pages(), service)
+        origins = settings.cors_origin
+        access = Access(self.tokens, {*LOOPBACK, settings.host.lower()}, origins)
         # One route per path, the busiest first: the router tries them in order.
         paths: dict[str, list[Operation]] = {}
         for operation in self.operations:
             paths.setdefault(operation.pattern, []).append(operation)
-        routes = [Route(path, PathItem(operations)) for path, operations in paths.items()]
-        self._page_routes = [route for route in routes if paths[route.path][0].is_page]
-        public = [operation.path for operation in self.operations if operation.needs == "nobody"]
-        router = Router(routes, redirect_slashes=False, default=_not_found)
-        hosts = {*LOOPBACK, settings.host.lower()}
-        origins = frozenset(settings.cors_origin)
-        middleware = Middleware(router, self.tokens, hosts, origins, public, requests, self._login)
-        self._app: ASGIApp = _allow_origins(middleware, origins) if origins else middleware
+        routes = [Route(path, PathItem(operations, access)) for path, operations in paths.items()]
+
+        async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
+            access.authenticate(scope)
+            raise NotFoundError("there is nothing at this path")
+
+        router = Router(routes, redirect_slashes=False, default=not_found)
+        self._app: ASGIApp = Middleware(router, metrics.request_seconds)
+        if origins:  # scripts on pages of these sites may use the service with a token, but not with cookies
+            self._app = CORSMiddleware(
+                self._app,
+                allow_origins=sorted(origins),
+                allow_methods=("GET", "POST", "PATCH", "DELETE"),
+                allow_headers=("authorization", "content-type"),
+                expose_headers=("location", "retry-after"),
+            )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -67,27 +74,6 @@ class App:
         if self._document is None:
             self._document = build_document(self.operations)
         return self._document
-
-    def _login(self, scope: Scope) -> Response | None:
-        """Return the login page if the request is for a page, else None."""
-        is_page = any(route.matches(scope)[0] is Match.FULL for route in self._page_routes)
-        return self._pages.login() if is_page else None
-
-
-async def _not_found(scope: Scope, receive: Receive, send: Send) -> None:
-    """Raise NotFoundError for an unknown path."""
-    raise NotFoundError("there is nothing at this path")
-
-
-def _allow_origins(app: ASGIApp, origins: Iterable[str]) -> ASGIApp:
-    """Allow scripts on pages of these origins to use the service with a token, but not with cookies."""
-    return CORSMiddleware(
-        app,
-        allow_origins=sorted(origins),
-        allow_methods=("GET", "POST", "PATCH", "DELETE"),
-        allow_headers=("authorization", "content-type"),
-        expose_headers=("location", "retry-after"),
-    )
 
 
 def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation]:
@@ -130,9 +116,9 @@ def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation
     session("GET", "/session", api.session, "anybody", reply=Session)
     session("DELETE", "/session", api.log_out, "anybody", status=204)
     page = partial(add, "pages")
-    page("GET", "/", pages.dashboard, "anybody", is_page=True, content=HTML)
-    page("GET", "/play/{task}", pages.play, "anybody", is_page=True, content=HTML)
-    page("GET", "/docs", pages.docs, "anybody", is_page=True, content=HTML)
+    page("GET", "/", pages.dashboard, "anybody", login=pages.login, content=HTML)
+    page("GET", "/play/{task}", pages.play, "anybody", login=pages.login, content=HTML)
+    page("GET", "/docs", pages.docs, "anybody", login=pages.login, content=HTML)
     page("GET", "/favicon.ico", pages.favicon, "nobody", content=ICON)
     page("GET", "/assets/{name}", pages.asset, "anybody", content="*/*")
     return operations

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from types import UnionType
-from typing import Annotated, Any, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import parse_qsl
 
-from pydantic import FailFast, TypeAdapter, ValidationError
+from pydantic import ConfigDict, FailFast, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json
 from starlette.types import Receive, Scope
 
-from onebit.errors import nearest, truncate
 from onebit.service.core.plan import HeavyWork
 from onebit.service.errors import InvalidError, RequestError, RequestTimeoutError, TooLargeError
 from onebit.service.http.messages import Location, message_of, shown_location
@@ -164,41 +163,21 @@ def _not_json(why: str, content: Content) -> RequestError:
     return RequestError(f"the body is not JSON that can be read: {why}")
 
 
-class Parameter(NamedTuple):
-    """A path or query parameter, as declared in the signature of the endpoint."""
-
-    kind: Any
-    default: Any = inspect.Parameter.empty
-
-    @property
-    def is_required(self) -> bool:
-        """True if the parameter has no default."""
-        return self.default is inspect.Parameter.empty
-
-
 class QueryReader:
     """Parser of a query string into the declared parameters."""
 
-    def __init__(self, declared: Mapping[str, Parameter]) -> None:
-        self._adapters: dict[str, TypeAdapter[Any]] = {
-            name: TypeAdapter(parameter.kind) for name, parameter in declared.items()
+    def __init__(self, declared: Iterable[inspect.Parameter]) -> None:
+        fields: dict[str, Any] = {
+            each.name: (each.annotation, ... if each.default is each.empty else each.default) for each in declared
         }
-        self._required = [name for name, parameter in declared.items() if parameter.is_required]
+        self._model = create_model("Query", __config__=ConfigDict(extra="forbid"), **fields)
 
     def read(self, query: bytes) -> dict[str, Any]:
-        """Return the validated parameters that the query contains."""
-        values = {}
-        for name, text in dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)).items():
-            if name not in self._adapters:
-                raise InvalidError(
-                    f"{truncate(name)} is not known here; {nearest(name, self._adapters)}", truncate(name)
-                )
-            try:
-                values[name] = self._adapters[name].validate_strings(text)
-            except ValidationError as error:
-                sentence, _ = message_of(error.errors(include_url=False), text)
-                raise InvalidError(sentence.replace("the body", name, 1), name) from None
-        for name in self._required:
-            if name not in values:
-                raise InvalidError(f"{name} is missing in the query", name)
-        return values
+        """Return the validated parameters, with the defaults of those that the query does not have."""
+        texts = dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
+        try:
+            return dict(self._model.model_validate_strings(texts))
+        except ValidationError as error:
+            raise InvalidError(
+                *message_of(error.errors(include_url=False), texts, list(self._model.model_fields))
+            ) from None

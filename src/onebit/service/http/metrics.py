@@ -1,17 +1,15 @@
-"""Prometheus metrics: requests are counted here; the rest is read from the service at each scrape."""
+"""Prometheus metrics: the durations of requests; all others are read from the service at each scrape."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import reduce
 from itertools import accumulate
 from operator import getitem
-from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, disable_created_metrics, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -25,7 +23,6 @@ from prometheus_client.registry import Collector
 from onebit.learner.model_file import platform_info
 from onebit.service.errors import TaskQuarantinedError
 from onebit.service.http.guard import Connections
-from onebit.service.http.routes import RequestContext
 
 if TYPE_CHECKING:
     from onebit.service.service import Service
@@ -38,36 +35,6 @@ def build_info() -> dict[str, str]:
     """Return the versions and the CPU in use, in the form of `replies.Version`."""
     platform = platform_info()
     return {"version": platform["onebit"], **{name: platform[name] for name in ("python", "numba", "numpy", "cpu")}}
-
-
-class Requests:
-    """Durations of requests by method, route and status. Recording one takes half a microsecond."""
-
-    def __init__(self) -> None:
-        self._counts: dict[tuple[str, str, int], list[int]] = {}
-        self._sums: dict[tuple[str, str, int], float] = {}
-
-    def observe(self, context: RequestContext) -> None:
-        """Record a request that was answered."""
-        seconds = perf_counter() - context.started
-        key = (context.method, context.route, context.status)
-        counts = self._counts.get(key)
-        if counts is None:
-            counts = self._counts[key] = [0] * (len(BOUNDS_S) + 1)
-            self._sums[key] = 0.0
-        counts[bisect_left(BOUNDS_S, seconds)] += 1
-        self._sums[key] += seconds
-
-    def metric(self) -> HistogramMetricFamily:
-        """Return all recorded requests as a histogram."""
-        histogram = HistogramMetricFamily(
-            "onebit_request_seconds",
-            "From the head of a request to the end of its answer.",
-            labels=["method", "route", "status"],
-        )
-        for key, counts in list(self._counts.items()):
-            histogram.add_metric([str(part) for part in key], _buckets(BOUNDS_S, counts), self._sums[key])
-        return histogram
 
 
 C, G = CounterMetricFamily, GaugeMetricFamily
@@ -89,9 +56,16 @@ TASK_METRICS = (  # type, name, help, and path of the value in the statistics of
 class Metrics(Collector):
     """The Prometheus collector of a service."""
 
-    def __init__(self, service: Service, requests: Requests, connections: Connections) -> None:
+    def __init__(self, service: Service, connections: Connections) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.request_seconds = Histogram(
+            "onebit_request_seconds",
+            "From the head of a request to the end of its answer.",
+            ["method", "route", "status"],
+            buckets=BOUNDS_S,
+            registry=None,
+        )
         self._service = service
-        self._requests = requests
         self._connections = connections
         self._registry = CollectorRegistry()  # not the global registry: two services in one process count separately
         self._registry.register(self)
@@ -106,7 +80,7 @@ class Metrics(Collector):
         gauges = self._service.gauges()
         state = self._service.readiness(lambda _: True)
         yield InfoMetricFamily("onebit_build", "What the service runs on.", build_info())
-        yield self._requests.metric()
+        yield from self.request_seconds.collect()
         yield G("onebit_connections", "Connections that are open.", len(self._connections.open))
         yield C("onebit_connections_refused", "Connections beyond the most at once.", self._connections.refused)
         yield from self._statistics()

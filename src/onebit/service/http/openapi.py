@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from http import HTTPStatus
+from inspect import Parameter
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic.json_schema import JsonSchemaMode
 
 from onebit.service.errors import UnavailableError
-from onebit.service.http.bodies import Parameter
+from onebit.service.http.access import COOKIE
 from onebit.service.http.responses import PROBLEM, Problem, title_of
-from onebit.service.http.routes import COOKIE, Operation
+from onebit.service.http.routes import Operation
 from onebit.version import VERSION
 
 TAGS = {  # in this order
@@ -81,9 +82,9 @@ def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     if operation.needs != "nobody":
         described["security"] = [{scheme: []} for scheme in SECURITY]
     if parameters := [
-        _parameter(name, place, parameter, schemas)
+        _parameter(place, parameter, schemas)
         for place, declared in (("path", operation.in_path), ("query", operation.query))
-        for name, parameter in declared.items()
+        for parameter in declared
     ]:
         described["parameters"] = parameters
     if operation.body is not None:
@@ -91,10 +92,12 @@ def _describe(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
     return {**described, "responses": _responses(operation, schemas)}
 
 
-def _parameter(name: str, place: str, parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
-    has_default = not parameter.is_required and parameter.default is not None
-    schema = schemas.request(parameter.kind, "validation", **({"default": parameter.default} if has_default else {}))
-    return {"name": name, "in": place, "required": parameter.is_required, "schema": schema}
+def _parameter(place: str, parameter: Parameter, schemas: _Schemas) -> dict[str, Any]:
+    is_required = parameter.default is Parameter.empty
+    has_default = not is_required and parameter.default is not None
+    more = {"default": parameter.default} if has_default else {}
+    schema = schemas.request(parameter.annotation, "validation", **more)
+    return {"name": parameter.name, "in": place, "required": is_required, "schema": schema}
 
 
 def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:

@@ -93,29 +93,41 @@ async def _serve(
     LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
     service = Service(settings, compiles_apart=True, store=store)
     app = App(service, tokens)
-    if not await _start(service):
+    config = uvicorn.Config(
+        app,
+        **_connection_settings(app.connections),
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=math.ceil(settings.drain_s),
+    )
+    server = uvicorn.Server(config)
+    starting = asyncio.ensure_future(service.start())
+
+    def end() -> None:
+        starting.cancel()
+        server.should_exit = True
+
+    loop = asyncio.get_running_loop()
+    for number in SIGNALS:  # uvicorn raises a signal once more when it has ended, which must not end the process yet
+        loop.add_signal_handler(number, end)
+    try:
+        await starting
+    except asyncio.CancelledError:
         LOG.info("ended before it was ready", extra={"event": "ended"})
         return 0
     try:
-        config = uvicorn.Config(
-            app,
-            **_connection_settings(app.connections),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            proxy_headers=False,
-            server_header=False,
-            backlog=BACKLOG,
-            timeout_keep_alive=KEEP_ALIVE_S,
-            timeout_graceful_shutdown=math.ceil(settings.drain_s),
-        )
-        server = uvicorn.Server(config)
         listening.listen(BACKLOG)
-        with _ended_by_signals(server):
-            _log_addresses(store, listening, is_open, service.task_names(), began)
-            await server.serve(sockets=[listening])
+        _log_addresses(store, listening, is_open, service.task_names(), began)
+        await server.serve(sockets=[listening])
     finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
         await service.stop()
     LOG.info("ended", extra={"event": "ended"})
     return 0
@@ -133,37 +145,6 @@ def _connection_settings(connections: Connections) -> dict[str, Any]:
         )
         # uvicorn answers connections beyond the limit with 503.
         return {"http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "limit_concurrency": connections.most + 1}
-
-
-async def _start(service: Service) -> bool:
-    """Start a service; return False if a signal ended it before it was ready."""
-    starting = asyncio.ensure_future(service.start())
-    loop = asyncio.get_running_loop()
-    for number in SIGNALS:
-        loop.add_signal_handler(number, starting.cancel)
-    try:
-        await starting
-    except asyncio.CancelledError:
-        return False
-    finally:
-        for number in SIGNALS:
-            loop.remove_signal_handler(number)
-    return True
-
-
-@contextlib.contextmanager
-def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
-    """Let signals end the server but not the process, which still has to stop the service."""
-
-    def end(*_: object) -> None:
-        server.should_exit = True
-
-    before = {number: signal.signal(number, end) for number in SIGNALS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
