@@ -41,8 +41,6 @@ NO_CHANCE = 1e-12  # added to both sides of odds to avoid division by 0
 
 
 class Auto(NamedTuple):
-    """The parameters of Auto; none of them can be set by the user."""
-
     classes: int
     all_classes: int = 0  # number of all classes, even if only few are candidates
 

@@ -11,10 +11,10 @@ otherwise labels that are never right would be tried forever.
 
 from __future__ import annotations
 
-import math
 from enum import IntEnum
 from typing import Any
 
+from onebit.contract.belief import regressed, regressed_belief
 from onebit.contract.choices import fill
 from onebit.contract.covariance import Order
 from onebit.contract.rule import Choice, RuleInput, Vector
@@ -59,37 +59,31 @@ def ridge_order(params: Any) -> Order:
     return Order(start=1.0 / params.ridge)
 
 
-def regress(scores: Vector, classes: int, label: int, target: float, step: Vector) -> None:
-    """Write the step that moves one class towards its target and leaves the others unchanged."""
-    fill(step, 2 * classes, 0.0)
-    step[label] = (target - scores[label]) / (1.0 + scores[classes + label])
-    step[classes + label] = 1.0
-
-
-def regress_all(scores: Vector, classes: int, label: int, step: Vector) -> None:
-    """Write the step for a known label: it moves towards 1, and every other class towards 0."""
-    for other in range(classes):
-        target = 1.0 if other == label else 0.0
-        step[other] = (target - scores[other]) / (1.0 + scores[classes + other])
-        step[classes + other] = 1.0
-
-
 def regress_played(params: Any, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
-    """Regress the label played on its reward: `learn` of rules that differ only in what they play."""
-    regress(given.scores, params.classes, choice.label, given.reward, step)
+    """Regress the label played on its reward, and leave the other classes unchanged."""
+    fill(step, 2 * params.classes, 0.0)
+    variance = given.scores[params.classes + choice.label]
+    step[choice.label] = (given.reward - given.scores[choice.label]) / (1.0 + variance)
+    step[params.classes + choice.label] = 1.0
     return 1.0
 
 
 def regress_taught(params: Any, given: RuleInput, label: int, step: Vector) -> float:
-    """Regress every class on a known label: `teach` of rules that differ only in what they play."""
-    regress_all(given.scores, params.classes, label, step)
+    """Regress a known label on 1, and every other class on 0."""
+    for other in range(params.classes):
+        target = 1.0 if other == label else 0.0
+        step[other] = (target - given.scores[other]) / (1.0 + given.scores[params.classes + other])
+        step[params.classes + other] = 1.0
     return 1.0
 
 
-def optimistic(scores: Vector, classes: int, width: float, values: Vector, first: int = 0, apart: int = 1) -> None:
-    """Write an upper confidence bound for each class: its score plus `width` deviations.
-
-    `first` and `apart` are as in `Rule.weigh`.
-    """
-    for label in range(first, classes, apart):
-        values[label] = scores[label] + width * math.sqrt(scores[classes + label])
+# What rules that regress the label played have in common; they differ in what they play: Rule(..., **RIDGE_REGRESSION).
+RIDGE_REGRESSION: dict[str, Any] = {
+    "learn": regress_played,
+    "teach": regress_taught,
+    "second_order": ridge_order,
+    "belief": regressed_belief,
+    "surety": regressed,
+    "takes_rewards": True,
+    "learns_alone": True,
+}

@@ -97,7 +97,7 @@ def _module_of(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise InputError(f"{path} cannot be run: {_said(error)}") from error
+        raise InputError(f"{path} cannot be run: {type(error).__name__}: {error}") from error
     finally:
         with suppress(ValueError):  # the file may have changed the list itself
             sys.path.remove(str(path.parent))
@@ -114,7 +114,3 @@ def _rule_in(module: ModuleType, name: str, path: str) -> Rule:
     if not isinstance(rule, Rule):
         raise InputError(f"{name} of {path} is a {type(rule).__name__}, but must be a Rule")
     return rule
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"

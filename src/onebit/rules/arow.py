@@ -27,8 +27,6 @@ from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class AROW(NamedTuple):
-    """The parameters of AROW."""
-
     classes: int
     ridge: Annotated[float, Real("(0, inf)", "r, how slowly confidence grows and weights move")] = 0.1
     matrix: Matrices = Covariance.DIAGONAL

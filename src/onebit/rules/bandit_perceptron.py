@@ -31,8 +31,6 @@ class Choose(IntEnum):
 
 
 class BanditPerceptron(NamedTuple):
-    """The parameters of the bandit perceptron."""
-
     classes: int
     choose: Annotated[int, OneOf(Choose, "which of the labels with a score of at least 0 is played")] = Choose.ARGMAX
 

@@ -21,8 +21,6 @@ from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Banditron(NamedTuple):
-    """The parameters of Banditron."""
-
     classes: int
     exploration: Annotated[float, Real("(0, 0.5]", "gamma, the probability of exploring")] = 0.05
 

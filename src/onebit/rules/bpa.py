@@ -24,8 +24,6 @@ from onebit.contract.steps import Variant, binary_step
 
 
 class BPA(NamedTuple):
-    """The parameters of BPA, BPA-I and BPA-II."""
-
     classes: int
     exploration: Annotated[float, Real("[0, 1)", "gamma, the probability of exploring")] = 0.001
     variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I

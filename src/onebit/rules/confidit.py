@@ -43,8 +43,6 @@ class Projection(IntEnum):
 
 
 class Confidit(NamedTuple):
-    """The parameters of Confidit."""
-
     classes: int
     alpha: Annotated[float, Real("(-1, 1]", "how scores relate to probabilities")] = 1.0
     eta: Annotated[float, Real("[0, inf)", "the width of the confidence bounds, squared")] = 1.0

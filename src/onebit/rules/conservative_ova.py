@@ -62,8 +62,6 @@ class WrongColumns(IntEnum):
 
 
 class ConservativeOVA(NamedTuple):
-    """The parameters of Conservative OVA."""
-
     classes: int
     variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 1.0
@@ -120,16 +118,7 @@ def fewer_classes(params: ConservativeOVA, count: int) -> ConservativeOVA:
         columns = count
     elif params.coding == Coding.ALL_PAIRS:
         columns = count * (count - 1) // 2
-    return ConservativeOVA(
-        count,
-        params.variant,
-        params.aggressiveness,
-        params.coding,
-        params.decoding,
-        params.wrong,
-        params.guess_if_all_negative,
-        columns,
-    )
+    return ConservativeOVA(count, *params[1:-1], columns)
 
 
 def gather(params: ConservativeOVA, scores: Vector, candidates: Labels, out: Vector) -> None:

@@ -50,8 +50,6 @@ class MovedClasses(IntEnum):
 
 
 class EPABF(NamedTuple):
-    """The parameters of EPABF, EPABF-I and EPABF-II."""
-
     classes: int
     exploration: Annotated[float, Real("(0, 0.5)", "gamma, the probability of exploring")] = 0.1
     variant: Annotated[int, OneOf(Variant, "how slack is penalised: EPABF, EPABF-I or EPABF-II")] = Variant.PA_I

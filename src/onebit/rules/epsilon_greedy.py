@@ -29,7 +29,7 @@ from onebit.contract.covariance import Covariance, Matrices, Order
 from onebit.contract.exploration import decide_epsilon_greedy, epsilon_greedy_probabilities
 from onebit.contract.parameters import OneOf, Real
 from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
-from onebit.contract.steps import regress, regress_all, ridge_order
+from onebit.contract.steps import regress_played, regress_taught, ridge_order
 from onebit.errors import InputError
 
 NO_HISTORY = 1e30  # the variance 1/G of a weight that has never moved
@@ -43,8 +43,6 @@ class Regression(IntEnum):
 
 
 class EpsilonGreedy(NamedTuple):
-    """The parameters of epsilon-greedy."""
-
     classes: int
     exploration: Annotated[float, Real("[0, 1]", "epsilon, the probability of exploring")] = 0.01
     model: Annotated[int, OneOf(Regression, "what predicts whether a label is right")] = Regression.RIDGE
@@ -70,20 +68,18 @@ def logistic_step(params: EpsilonGreedy, score: float, target: float, label: int
 def learn(params: EpsilonGreedy, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Regress the label played on its reward."""
     if params.model == Regression.RIDGE:
-        regress(given.scores, params.classes, choice.label, given.reward, step)
-    else:
-        fill(step, 2 * params.classes, 0.0)
-        logistic_step(params, given.scores[choice.label], given.reward, choice.label, step)
+        return regress_played(params, given, choice, revealed, step)
+    fill(step, 2 * params.classes, 0.0)
+    logistic_step(params, given.scores[choice.label], given.reward, choice.label, step)
     return 1.0
 
 
 def teach(params: EpsilonGreedy, given: RuleInput, label: int, step: Vector) -> float:
     """Regress every class, as the label is known."""
     if params.model == Regression.RIDGE:
-        regress_all(given.scores, params.classes, label, step)
-    else:
-        for other in range(params.classes):
-            logistic_step(params, given.scores[other], 1.0 if other == label else 0.0, other, step)
+        return regress_taught(params, given, label, step)
+    for other in range(params.classes):
+        logistic_step(params, given.scores[other], 1.0 if other == label else 0.0, other, step)
     return 1.0
 
 

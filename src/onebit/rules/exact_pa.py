@@ -23,8 +23,6 @@ from onebit.contract.steps import Variant
 
 
 class ExactPA(NamedTuple):
-    """The parameters of exact PA, PA-I and PA-II."""
-
     classes: int
     variant: Annotated[int, OneOf(Variant, "how slack is penalised")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the price of slack")] = 1.0

@@ -58,8 +58,6 @@ class Loss(IntEnum):
 
 
 class Gaptron(NamedTuple):
-    """The parameters of Gaptron."""
-
     classes: int
     setting: Annotated[int, OneOf(FeedbackSetting, "bandit feedback, or full information")] = FeedbackSetting.BANDIT
     loss: Annotated[int, OneOf(Loss, "the surrogate loss")] = Loss.HINGE

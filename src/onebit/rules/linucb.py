@@ -18,19 +18,17 @@ cannot be used to evaluate another learner.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, NamedTuple
 
-from onebit.contract.belief import regressed, regressed_belief
 from onebit.contract.choices import greedy_label, share_greedy
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
-from onebit.contract.steps import optimistic, regress_played, regress_taught, ridge_order
+from onebit.contract.steps import RIDGE_REGRESSION
 
 
 class LinUCB(NamedTuple):
-    """The parameters of LinUCB."""
-
     classes: int
     width: Annotated[float, Real("[0, inf)", "how many deviations of its score a class is given; 0 is greedy")] = 0.3
     ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the regression")] = 0.1
@@ -39,7 +37,8 @@ class LinUCB(NamedTuple):
 
 def weigh(params: LinUCB, given: RuleInput, first: int, apart: int) -> None:
     """Write the upper confidence bound of each class into `work[0]`."""
-    optimistic(given.scores, params.classes, params.width, given.work[0], first, apart)
+    for label in range(first, params.classes, apart):
+        given.work[0, label] = given.scores[label] + params.width * math.sqrt(given.scores[params.classes + label])
 
 
 def decide(params: LinUCB, given: RuleInput) -> Choice:
@@ -61,14 +60,8 @@ RULE = Rule(
     summary="ridge regression and the benefit of the doubt",
     record=LinUCB,
     decide=decide,
-    learn=regress_played,
     probabilities=probabilities,
-    teach=regress_taught,
-    second_order=ridge_order,
-    belief=regressed_belief,
-    takes_rewards=True,
-    learns_alone=True,
-    surety=regressed,
     weigh=weigh,
     examples=({}, {"width": 1.0, "matrix": "full"}),
+    **RIDGE_REGRESSION,
 )

@@ -33,8 +33,6 @@ from onebit.contract.rule import Choice, Matrix, Rule, RuleInput, Vector
 
 
 class Newtron(NamedTuple):
-    """The parameters of Newtron."""
-
     classes: int
     alpha: Annotated[float, Real("(0, inf)", "how sharp the softmax is")] = 10.0
     beta: Annotated[float, Real("(0, inf)", "how much a gradient counts in the matrix")] = 0.01

@@ -59,8 +59,6 @@ class Weighting(IntEnum):
 
 
 class OffsetTree(NamedTuple):
-    """The parameters of the offset tree."""
-
     classes: int
     kind: Annotated[int, OneOf(TreeKind, "unit weights, or the 1/2 offset with importance weights")] = (
         TreeKind.REALIZABLE
@@ -114,7 +112,9 @@ def side_of(node: int) -> float:
 
 
 def leads(given: RuleInput, node: int, classes: int) -> bool:
-    """Return True if one of the candidates is at or below a node."""
+    """Return True if a class that can be played is at or below a node."""
+    if given.candidates.shape[0] == 0:
+        return True
     for place in range(given.candidates.shape[0]):
         below = leaf_of(int(given.candidates[place]), classes)
         while below > node:
@@ -140,16 +140,16 @@ def exploration_now(params: OffsetTree, memory: Vector) -> float:
 
 def decide(params: OffsetTree, given: RuleInput) -> Choice:
     """Play the label that wins the descent, or explore."""
-    node, some = 0, given.candidates.shape[0] > 0
+    node = 0
     while node < params.classes - 1:
         to_the_right = given.scores[node] > 0.0
         if given.scores[node] == 0.0:
             to_the_right = uniform(given.draws, OWN + node) < 0.5
         node = 2 * node + (2 if to_the_right else 1)
-        if some and not leads(given, node, params.classes):
+        if not leads(given, node, params.classes):
             node = sibling_of(node)
     greedy = label_at(node)
-    if some:
+    if given.candidates.shape[0] > 0:
         greedy = place_of(given.candidates, greedy)
     exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
     label = explored_label(greedy, count, exploration, given.draws)
@@ -158,7 +158,7 @@ def decide(params: OffsetTree, given: RuleInput) -> Choice:
 
 def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Climb from the played leaf, with one binary step for each node."""
-    scores, some = given.scores, given.candidates.shape[0] > 0
+    scores = given.scores
     fill(step, params.classes - 1, 0.0)
     right = revealed == choice.label
     aggressiveness = params.aggressiveness
@@ -171,9 +171,9 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
                 return 1.0
     node = leaf_of(class_at(given, choice.label), params.classes)
     while node > 0:
-        side, only = side_of(node), some and not leads(given, sibling_of(node), params.classes)
+        side, chooses = side_of(node), leads(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if only:
+        if not chooses:
             continue
         target = side if right else -side
         step[node] = binary_step(params.variant, aggressiveness, scores[node], target, given.sq_norm)
@@ -189,14 +189,13 @@ def learn(params: OffsetTree, given: RuleInput, choice: Choice, revealed: int, s
 def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
     """Write the probabilities: the tree's, halved at nodes without a preference, mixed with exploration."""
     exploration, count = exploration_now(params, given.memory), how_many(given, params.classes)
-    some = given.candidates.shape[0] > 0
     for label in range(count):
         wins = 1.0
         node = leaf_of(class_at(given, label), params.classes)
         while node > 0:
-            side, only = side_of(node), some and not leads(given, sibling_of(node), params.classes)
+            side, chooses = side_of(node), leads(given, sibling_of(node), params.classes)
             node = (node - 1) // 2
-            if only:
+            if not chooses:
                 continue
             if given.scores[node] == 0.0:
                 wins *= 0.5
@@ -207,25 +206,23 @@ def probabilities(params: OffsetTree, given: RuleInput, out: Vector) -> None:
 
 def teach(params: OffsetTree, given: RuleInput, label: int, step: Vector) -> float:
     """Teach every node on the path of the known label on which side it is."""
-    some = given.candidates.shape[0] > 0
     fill(step, params.classes - 1, 0.0)
     node = leaf_of(class_at(given, label), params.classes)
     while node > 0:
-        side, only = side_of(node), some and not leads(given, sibling_of(node), params.classes)
+        side, chooses = side_of(node), leads(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if not only:
+        if chooses:
             step[node] = binary_step(params.variant, params.aggressiveness, given.scores[node], side, given.sq_norm)
     return 1.0
 
 
 def surety(params: OffsetTree, given: RuleInput, label: int) -> float:
     """Return the smallest margin on the path to the label's leaf, over nodes with a choice; else 0."""
-    some = given.candidates.shape[0] > 0
     least, node = math.inf, leaf_of(class_at(given, label), params.classes)
     while node > 0:
-        side, only = side_of(node), some and not leads(given, sibling_of(node), params.classes)
+        side, chooses = side_of(node), leads(given, sibling_of(node), params.classes)
         node = (node - 1) // 2
-        if not only:
+        if chooses:
             least = min(least, side * given.scores[node])
     return least if least < math.inf else 0.0
 

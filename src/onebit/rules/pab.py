@@ -26,8 +26,6 @@ from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class PAB(NamedTuple):
-    """The parameters of Simple and Full PAB."""
-
     classes: int
     exploration: Annotated[float, Real("(0, 1]", "1 - gamma of the paper, the probability of exploring")] = 0.3
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the damping of the step")] = 0.001

@@ -22,8 +22,6 @@ from onebit.contract.steps import Variant, hinge, step_size
 
 
 class PassiveAggressive(NamedTuple):
-    """The parameters of multiclass PA, PA-I and PA-II."""
-
     classes: int
     variant: Annotated[int, OneOf(Variant, "how the aggressiveness limits a step")] = Variant.PA_I
     aggressiveness: Annotated[float, Real("(0, inf)", "C, the largest step of PA-I, the damping of PA-II")] = 1.0

@@ -18,8 +18,6 @@ from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class Perceptron(NamedTuple):
-    """The parameters of the perceptron, which has none to set."""
-
     classes: int
 
 

@@ -26,8 +26,6 @@ from onebit.contract.rule import Choice, Rule, RuleInput, Vector
 
 
 class SecondOrderPerceptron(NamedTuple):
-    """The parameters of the second-order perceptron."""
-
     classes: int
     ridge: Annotated[float, Real("(0, inf)", "a, the initial diagonal of the matrix")] = 1.0
     matrix: Matrices = Covariance.DIAGONAL

@@ -31,8 +31,6 @@ HEADROOM = OWN  # position of M
 
 
 class SOBA(NamedTuple):
-    """The parameters of SOBA."""
-
     classes: int
     ridge: Annotated[float, Real("(0, inf)", "a, the initial diagonal of the matrix")] = 1.0
     exploration: Annotated[float, Real("(0, 1]", "gamma, the probability of exploring")] = 0.1

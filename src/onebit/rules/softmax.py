@@ -16,17 +16,14 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-from onebit.contract.belief import regressed, regressed_belief
 from onebit.contract.choices import greedy_label, sampled_label, softmax
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
-from onebit.contract.steps import regress_played, regress_taught, ridge_order
+from onebit.contract.steps import RIDGE_REGRESSION
 
 
 class Softmax(NamedTuple):
-    """The parameters of Boltzmann exploration."""
-
     classes: int
     sharpness: Annotated[float, Real("[0, inf)", "the factor of the scores: 0 plays at random")] = 30.0
     ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the regression")] = 1.0
@@ -54,13 +51,7 @@ RULE = Rule(
     summary="ridge regression, and labels drawn by their scores",
     record=Softmax,
     decide=decide,
-    learn=regress_played,
     probabilities=probabilities,
-    teach=regress_taught,
-    second_order=ridge_order,
-    belief=regressed_belief,
-    takes_rewards=True,
-    learns_alone=True,
-    surety=regressed,
     examples=({}, {"sharpness": 5.0, "matrix": "full"}),
+    **RIDGE_REGRESSION,
 )

@@ -18,17 +18,14 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
-from onebit.contract.belief import regressed, regressed_belief
 from onebit.contract.choices import fill, greedy_label, highest, members, sampled_label, tied_with
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.parameters import Real
 from onebit.contract.rule import LEARNT, Choice, Rule, RuleInput, Vector
-from onebit.contract.steps import regress_played, regress_taught, ridge_order
+from onebit.contract.steps import RIDGE_REGRESSION
 
 
 class SquareCB(NamedTuple):
-    """The parameters of SquareCB."""
-
     classes: int
     gamma_scale: Annotated[float, Real("[0, inf)", "g, how fast exploration falls with the number of feedbacks")] = 10.0
     ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the regression")] = 1.0
@@ -76,13 +73,7 @@ RULE = Rule(
     summary="ridge regression, exploring in inverse proportion to the gap",
     record=SquareCB,
     decide=decide,
-    learn=regress_played,
     probabilities=probabilities,
-    teach=regress_taught,
-    second_order=ridge_order,
-    belief=regressed_belief,
-    takes_rewards=True,
-    learns_alone=True,
-    surety=regressed,
     examples=({}, {"gamma_scale": 2.0, "matrix": "full"}),
+    **RIDGE_REGRESSION,
 )

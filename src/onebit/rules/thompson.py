@@ -20,19 +20,16 @@ from __future__ import annotations
 import math
 from typing import Annotated, NamedTuple
 
-from onebit.contract.belief import regressed, regressed_belief
 from onebit.contract.choices import greedy_label
 from onebit.contract.covariance import Covariance, Matrices
 from onebit.contract.draws import OWN
 from onebit.contract.gaussians import normal, share_largest
 from onebit.contract.parameters import Real
 from onebit.contract.rule import Choice, Rule, RuleInput, Vector
-from onebit.contract.steps import regress_played, regress_taught, ridge_order
+from onebit.contract.steps import RIDGE_REGRESSION
 
 
 class Thompson(NamedTuple):
-    """The parameters of Thompson sampling."""
-
     classes: int
     width: Annotated[float, Real("[0, inf)", "the deviation of a draw, in deviations of the score; 0 is greedy")] = 0.3
     ridge: Annotated[float, Real("(0, inf)", "lambda, the penalty of the regression")] = 0.1
@@ -67,14 +64,8 @@ RULE = Rule(
     summary="ridge regression, and the best of a random draw",
     record=Thompson,
     decide=decide,
-    learn=regress_played,
     probabilities=probabilities,
-    teach=regress_taught,
-    second_order=ridge_order,
-    belief=regressed_belief,
-    takes_rewards=True,
-    learns_alone=True,
-    surety=regressed,
     weigh=weigh,
     examples=({}, {"width": 1.0, "matrix": "full"}),
+    **RIDGE_REGRESSION,
 )
