@@ -163,7 +163,7 @@ def test_a_command_forgets_beside_nodes_and_the_next_leader_erases(
             await decided(service, "a", "xylophone quetzal")
             await heard(service, "a")
             with monkeypatch.context() as patch:  # it is killed before it has erased
-                patch.setattr("onebit.service.store.postgres.appender.erase", lambda _: None)
+                patch.setattr("onebit.service.store.postgres.appender.PostgresAppender.erase", lambda _: False)
                 await asyncio.to_thread(forget, address, "fruit", ForgetOrder(["a"], None, False))
             await until(lambda: service.served["fruit"].info.forgotten_at)
             assert isinstance(await outcome(heard(service, "a")), GoneError)
