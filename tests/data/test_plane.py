@@ -13,10 +13,12 @@ from numpy.typing import NDArray
 from onebit.checks.examples import refused
 from onebit.data import plane
 from onebit.data.plane import (
-    LAYOUTS,
+    GroupVectors,
     group2d,
     group2d_radial,
+    group2d_radial_vectors,
     group2d_unequal,
+    group2d_unequal_vectors,
     group2d_vectors,
     strong2d,
     strong2d_vectors,
@@ -35,12 +37,17 @@ GENERATORS: dict[Callable[[int, int], Labelled], tuple[int, int]] = {  # classes
 each = pytest.mark.parametrize("make", GENERATORS, ids=lambda make: make.__name__)
 SEEDS = (0, 1, 2**40)
 ROUNDING = 1e-12  # of a dot product in float64
-SETTINGS = [
-    (layout, groups, margin, seed)
-    for layout in LAYOUTS
-    for groups in ((3, 3, 3), (3, 4, 1), (1, 1, 1), (2, 5), (4,))
-    for margin, seed in zip((0.0, 0.005, 0.04), SEEDS, strict=True)
+GROUPS: list[tuple[Callable[..., Labelled], GroupVectors]] = [
+    (group2d, group2d_vectors()),
+    (group2d_radial, group2d_radial_vectors()),
+    (group2d_unequal, group2d_unequal_vectors()),
 ]
+each_of_groups = pytest.mark.parametrize(("make", "vectors"), GROUPS, ids=["equal", "radial", "unequal"])
+
+
+def sizes_of(vectors: GroupVectors) -> list[int]:
+    """The number of classes in each group."""
+    return [len(cuts) + 1 for cuts in vectors.thresholds]
 
 
 def dots(x: NDArray[np.float32], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -90,14 +97,15 @@ def test_a_longer_stream_begins_with_the_shorter(make: Callable[[int, int], Labe
 # --- margins, by the definitions -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("layout", "groups", "margin", "seed"), SETTINGS)
+@each_of_groups
+@pytest.mark.parametrize(("margin", "seed"), [(0.0, 0), (0.005, 1), (0.04, 2**40)])
 def test_group2d_is_group_weakly_separable_with_its_margin(
-    layout: str, groups: tuple[int, ...], margin: float, seed: int
+    make: Callable[..., Labelled], vectors: GroupVectors, margin: float, seed: int
 ) -> None:
-    vectors = group2d_vectors(layout, groups)
+    groups = sizes_of(vectors)
     assert np.square(vectors.between).sum() <= 1.0 + ROUNDING
     assert np.square(vectors.within).sum() <= 1.0 + ROUNDING
-    x, y = group2d(3_000, seed, margin, layout, groups)
+    x, y = make(3_000, seed, margin)
     group_of = np.repeat(np.arange(len(groups)), groups)
     own, others = own_and_others(dots(x, vectors.between), group_of[y])
     assert (own[:, None] >= others + margin - ROUNDING).all()
@@ -141,7 +149,7 @@ def test_the_margin_is_used_up(make: Callable[[int, int], Labelled]) -> None:
         own, others = own_and_others(dots(x, weak2d_vectors()), y)
         assert (own[:, None] - others).min() < 0.101
     else:
-        vectors = group2d_vectors("radial" if make is group2d_radial else "tangential")
+        vectors = group2d_radial_vectors() if make is group2d_radial else group2d_vectors()
         own, others = own_and_others(dots(x, vectors.between), y // 3)
         assert (own[:, None] - others).min() < 0.021
         along = own_and_others(dots(x, vectors.within), y // 3)[0]
@@ -170,25 +178,25 @@ def test_strong2d_is_strongly_separable_and_weak2d_is_not() -> None:
 # --- labels and shares -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("groups", [(3, 3, 3), (3, 4, 1)])
-def test_labels_follow_from_the_vectors_alone(layout: str, groups: tuple[int, ...]) -> None:
-    vectors = group2d_vectors(layout, groups)
+@each_of_groups
+def test_labels_follow_from_the_vectors_alone(make: Callable[..., Labelled], vectors: GroupVectors) -> None:
+    groups = sizes_of(vectors)
     for seed in SEEDS:
         for margin in (0.0, 0.03):
-            x, y = group2d(500, seed, margin, layout, groups)
+            x, y = make(500, seed, margin)
             for row, label in zip(x.astype(np.float64), y, strict=True):
                 group = int(np.argmax(vectors.between @ row))
                 strip = sum(vectors.within[group] @ row > vectors.thresholds[group])
                 assert label == sum(groups[:group]) + strip
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("groups", [(3, 3, 3), (3, 4, 1), (2, 5)])
-def test_without_a_margin_classes_share_their_group_equally(layout: str, groups: tuple[int, ...]) -> None:
+@each_of_groups
+def test_without_a_margin_classes_share_their_group_equally(
+    make: Callable[..., Labelled], vectors: GroupVectors
+) -> None:
     """Within 0.001 for the grid and five standard deviations; a right generator fails with a probability below 1e-5."""
-    rounds = 100_000
-    _, y = group2d(rounds, 8, 0.0, layout, groups)
+    rounds, groups = 100_000, sizes_of(vectors)
+    _, y = make(rounds, 8, 0.0)
     for label, count in enumerate(np.repeat(groups, groups)):
         share = 1.0 / (len(groups) * count)
         window = 0.001 + 5.0 * np.sqrt(share * (1.0 - share) / rounds)
@@ -208,7 +216,7 @@ def test_with_a_margin_shares_are_roughly_equal() -> None:
 # --- what is refused -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [group2d, strong2d, weak2d], ids=lambda make: make.__name__)
+@each
 @pytest.mark.parametrize("margin", [-0.01, 2.0, float("nan"), float("inf"), "wide"])
 def test_a_margin_that_leaves_no_room_is_refused(make: Callable[..., Labelled], margin: float) -> None:
     sentence = refused(lambda: make(10, 0, margin=margin))
@@ -216,7 +224,7 @@ def test_a_margin_that_leaves_no_room_is_refused(make: Callable[..., Labelled], 
     largest = float(sentence.partition("from 0 to ")[2].partition(",")[0])
     x, y = make(2_000, 0, margin=largest)
     assert x.shape[0] == 2_000
-    assert len(np.unique(y)) == (9 if make is group2d else 3)
+    assert len(np.unique(y)) == GENERATORS[make][0]
     assert f"must be from 0 to {largest:g}" in refused(lambda: make(10, 0, margin=largest + 0.001))
 
 
@@ -227,14 +235,3 @@ def test_the_largest_margin_is_near_what_geometry_allows() -> None:
     for make, most in ((strong2d, strong), (weak2d, weak)):
         largest = float(refused(lambda make=make: make(1, 0, 9.0)).partition("from 0 to ")[2].partition(",")[0])  # type: ignore[misc]
         assert 0.94 * most < largest < most
-
-
-def test_layouts_and_groups_that_are_none_are_refused() -> None:
-    assert refused(lambda: group2d(10, 0, layout="radail")) == "there is no layout 'radail'; did you mean 'radial'?"
-    assert "'radial'" in refused(lambda: group2d_vectors("radail"))
-    assert refused(lambda: group2d(10, 0, groups=(3, 0, 3))).startswith("group 1 has 0 classes")
-    assert "group 0 has 1.5 classes" in refused(lambda: group2d(10, 0, groups=(1.5, 2)))  # type: ignore[arg-type]
-    assert "group 0 has True classes" in refused(lambda: group2d_vectors(groups=(True, 2)))
-    for few in ((), (1,)):
-        assert "at least two classes" in refused(lambda few=few: group2d(10, 0, groups=few))  # type: ignore[misc]
-    assert "less than 0.001 of the disc" in refused(lambda: group2d(10, 0, groups=(500, 1)))

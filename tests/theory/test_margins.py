@@ -147,14 +147,16 @@ def test_sets_in_the_plane_have_the_margin_they_are_made_with(rounds: int) -> No
 
 
 @pytest.mark.parametrize(
-    ("name", "layout", "groups"),
+    ("name", "made", "groups"),
     [
-        ("group2d", "tangential", GROUPS),
-        ("group2d-radial", "radial", GROUPS),
-        ("group2d-unequal", "tangential", [[0, 1, 2], [3, 4, 5, 6], [7]]),
+        ("group2d", plane.group2d_vectors(), GROUPS),
+        ("group2d-radial", plane.group2d_radial_vectors(), GROUPS),
+        ("group2d-unequal", plane.group2d_unequal_vectors(), [[0, 1, 2], [3, 4, 5, 6], [7]]),
     ],
 )
-def test_group_sets_have_the_margin_they_are_made_with(name: str, layout: str, groups: list[list[int]]) -> None:
+def test_group_sets_have_the_margin_they_are_made_with(
+    name: str, made: plane.GroupVectors, groups: list[list[int]]
+) -> None:
     found = margin(name, kind="group", groups=groups, rounds=3_000, seed=2)
     assert found.certified
     assert 0.02 * (1.0 - 1e-7) <= found.margin < 0.03
@@ -176,7 +178,6 @@ def test_group_sets_have_the_margin_they_are_made_with(name: str, layout: str, g
             assert before.max() + 2.0 * found.margin * (1 - 1e-7) <= after.min()
         for (before, after), threshold in zip(itertools.pairwise(parts), found.thresholds[place], strict=True):
             assert before.max() < threshold < after.min()
-    made = plane.group2d_vectors(layout, [len(group) for group in groups])
     own = np.array([next(place for place, group in enumerate(groups) if one in group) for one in y])
     rooms = [weak_value(X, own, made.between)]
     for place, cuts in enumerate(made.thresholds):
@@ -188,8 +189,10 @@ def test_no_angle_has_a_larger_margin_than_was_found_in_the_plane() -> None:
     """Within one group of the plane all that can be chosen is an angle and an order: both are tried one by one."""
     angles = np.linspace(0.0, 2.0 * np.pi, 40_001)
     turns = np.stack([np.cos(angles), np.sin(angles)])
-    for seed, classes in ((0, 2), (1, 3), (2, 4)):
-        X, y = plane.group2d(40, seed, margin=0.04, groups=(classes,))
+    for seed, first, classes in ((0, 0, 2), (1, 0, 3), (2, 3, 4)):
+        X, y = plane.group2d_unequal(120, seed, margin=0.04)
+        mine = (y >= first) & (y < first + classes)
+        X, y = X[mine], y[mine] - first
         parts = [X[y == one].astype(np.float64) @ turns for one in range(classes)]
         best = 0.0
         for order in itertools.permutations(range(classes)):

@@ -9,32 +9,28 @@ longer stream starts with the shorter one.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.data.synthetic import Drawn, Labelled
-from onebit.errors import InputError, brief, nearest
-
-LAYOUTS = ("tangential", "radial")
+from onebit.errors import InputError, brief
 
 Points = NDArray[np.float64]
 # A function from rows to their labels and the largest margin that each keeps.
 Rooms = Callable[[Points], tuple[NDArray[np.int64], Points]]
 
 _BATCH = 16_384  # points drawn at once; changing it changes the points of a seed
-_CELLS = 1_000  # cells of the grid over the disc, along each side
-_LEAST_SHARE = 0.001  # of the disc that a margin must leave to every class: with less, drawing would take too long
 _CUT = 0.5  # distance of strong2d's lines from the centre
 
 
 class GroupVectors(NamedTuple):
     """The vectors that prove a set group weakly separable, one row per group.
 
-    `thresholds` are where the strips of each group end along its row of `within`.
+    `thresholds` are where the strips of each group end along its row of `within`. They cut a sector without margins
+    into equal areas. The squared lengths of `between` sum to one, and so do those of `within`.
     """
 
     between: Points
@@ -43,49 +39,48 @@ class GroupVectors(NamedTuple):
 
 
 @Drawn
-def group2d(
-    rounds: int, seed: int, margin: float = 0.02, layout: str = "tangential", groups: Sequence[int] = (3, 3, 3)
-) -> Iterator[Labelled]:
-    """Group weakly separable points: three sectors of the unit disc, each cut into three strips.
+def group2d(rounds: int, seed: int, margin: float = 0.02) -> Iterator[Labelled]:
+    """Group weakly separable points: three sectors of the unit disc, each cut into three strips side by side.
 
     With the vectors u and u' of `group2d_vectors` every set of rows meets the definition of Prompak (2017) with gamma =
     margin: x's own group leads, <x, u_g> >= <x, u_p> + margin for every other p; and two rows of one group but of
     different classes differ by at least 2 margin along u'_g, as both keep a distance of margin from the threshold
-    between them. Classes are numbered group by group. Strips lie side by side ("tangential": u'_g is u_g turned by 90
-    degrees) or one behind the other ("radial": u'_g = u_g); the thesis gives no formula, so both are our choices.
+    between them. Classes are numbered group by group. u'_g is u_g turned by 90 degrees; the thesis gives no formula, so
+    this is our choice.
     """
-    rooms = _group_rooms(_checked_layout(layout), _checked_groups(groups))
-    return _drawn(rounds, np.random.default_rng([20, seed]), margin, 2, sum(groups), rooms)
+    return _draw_groups(rounds, seed, margin, 0.105, group2d_vectors())
 
 
-@Drawn
-def group2d_radial(rounds: int, seed: int) -> Iterator[Labelled]:
-    """The points of `group2d` with the strips of a group one behind the other, seen from the centre."""
-    return group2d.pieces(rounds, seed, layout="radial")
-
-
-@Drawn
-def group2d_unequal(rounds: int, seed: int) -> Iterator[Labelled]:
-    """The points of `group2d` with groups of 3, 4 and 1 classes."""
-    return group2d.pieces(rounds, seed, groups=(3, 4, 1))
-
-
-def group2d_vectors(layout: str = "tangential", groups: Sequence[int] = (3, 3, 3)) -> GroupVectors:
+def group2d_vectors() -> GroupVectors:
     """Return the vectors u between and u' within groups, and the thresholds along u' between classes.
-
-    The squared lengths of u sum to one, and so do those of u'. Thresholds cut a sector without margins into equal
-    areas; they are rounded, so that they are the same on every machine.
 
     >>> group2d_vectors().thresholds[0].tolist()
     [-0.1068, 0.1068]
     """
-    counts = _checked_groups(groups)
-    between = _directions(len(counts)) / math.sqrt(len(counts))
-    within = between @ np.array([[0.0, 1.0], [-1.0, 0.0]]) if _checked_layout(layout) == "tangential" else between
-    sector = _grid()[(_grid() @ between.T).argmax(axis=1) == 0]  # the other sectors are rotations of this one
-    along = sector @ within[0]
-    thresholds = tuple(np.quantile(along, np.arange(1, count) / count).round(4) for count in counts)
-    return GroupVectors(between, within, thresholds)
+    return GroupVectors(_THIRDS, _TURNED, (np.array([-0.1068, 0.1068]),) * 3)
+
+
+@Drawn
+def group2d_radial(rounds: int, seed: int, margin: float = 0.02) -> Iterator[Labelled]:
+    """The points of `group2d` with the strips of a group one behind the other, seen from the centre: u'_g = u_g."""
+    return _draw_groups(rounds, seed, margin, 0.061, group2d_radial_vectors())
+
+
+def group2d_radial_vectors() -> GroupVectors:
+    """Return the vectors between and within the groups of `group2d_radial`, and the thresholds between classes."""
+    return GroupVectors(_THIRDS, _THIRDS, (np.array([0.2592, 0.3828]),) * 3)
+
+
+@Drawn
+def group2d_unequal(rounds: int, seed: int, margin: float = 0.02) -> Iterator[Labelled]:
+    """The points of `group2d` with groups of 3, 4 and 1 classes."""
+    return _draw_groups(rounds, seed, margin, 0.082, group2d_unequal_vectors())
+
+
+def group2d_unequal_vectors() -> GroupVectors:
+    """Return the vectors between and within the groups of `group2d_unequal`, and the thresholds between classes."""
+    thresholds = np.array([-0.1068, 0.1068]), np.array([-0.168, 0.0, 0.168]), np.array([])
+    return GroupVectors(_THIRDS, _TURNED, thresholds)
 
 
 @Drawn
@@ -96,12 +91,17 @@ def strong2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
     column. With the vectors w of `strong2d_vectors`, <x, w_y> >= margin / 2 for the class y, and <x, w_i> <= -margin /
     2 for both others.
     """
-    return _drawn(rounds, np.random.default_rng([21, seed]), margin, 3, 3, _strong_rooms)
+
+    def rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
+        label, highest, second = _best(x, strong2d_vectors())
+        return label, 2.0 * np.minimum(highest, -second)
+
+    return _draw(rounds, np.random.default_rng([21, seed]), margin, 0.354, rooms, constant=True)
 
 
 def strong2d_vectors() -> Points:
     """Return one vector per class, for rows of three columns; their squared lengths sum to one."""
-    return np.column_stack([_directions(3), np.full(3, -_CUT)]) / math.sqrt(3.0 * (1.0 + _CUT**2))
+    return np.column_stack([_DIRECTIONS, np.full(3, -_CUT)]) / math.sqrt(3.0 * (1.0 + _CUT**2))
 
 
 @Drawn
@@ -111,43 +111,30 @@ def weak2d(rounds: int, seed: int, margin: float = 0.1) -> Iterator[Labelled]:
     Each sector is in the way of a line around another. With the vectors w of `weak2d_vectors`, <x, w_y> >= <x, w_i> +
     margin for the class y and both others i.
     """
-    return _drawn(rounds, np.random.default_rng([22, seed]), margin, 2, 3, _weak_rooms)
+
+    def rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
+        label, highest, second = _best(x, weak2d_vectors())
+        return label, highest - second
+
+    return _draw(rounds, np.random.default_rng([22, seed]), margin, 0.828, rooms)
 
 
 def weak2d_vectors() -> Points:
     """Return one vector per class; their squared lengths sum to one."""
-    return _directions(3) / math.sqrt(3.0)
+    return _THIRDS
 
 
-# --- the largest margin of a row --------------------------------------------------------------------------------------
+# --- drawing ----------------------------------------------------------------------------------------------------------
+
+_ANGLES = 2.0 * np.pi * np.arange(3) / 3
+_DIRECTIONS = np.column_stack([np.cos(_ANGLES), np.sin(_ANGLES)])  # unit vectors at equal angles
+_THIRDS = _DIRECTIONS / math.sqrt(3)
+_TURNED = _THIRDS @ np.array([[0.0, 1.0], [-1.0, 0.0]])
 
 
-def _best(x: Points, vectors: Points) -> tuple[NDArray[np.int64], Points, Points]:
-    """Return the index of the highest-scoring vector, its score and the second-highest score of each row.
-
-    Without a second vector that score is minus infinity.
-    """
-    scores = x @ vectors.T
-    best = scores.argmax(axis=1).astype(np.int64)
-    highest = scores[np.arange(len(x)), best]
-    scores[np.arange(len(x)), best] = -np.inf
-    return best, highest, scores.max(axis=1)
-
-
-def _strong_rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
-    label, highest, second = _best(x, strong2d_vectors())
-    return label, 2.0 * np.minimum(highest, -second)
-
-
-def _weak_rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
-    label, highest, second = _best(x, weak2d_vectors())
-    return label, highest - second
-
-
-@lru_cache
-def _group_rooms(layout: str, groups: tuple[int, ...]) -> Rooms:
-    vectors = group2d_vectors(layout, groups)
-    starts = np.cumsum((0, *groups))
+def _draw_groups(rounds: int, seed: int, margin: float, largest: float, vectors: GroupVectors) -> Iterator[Labelled]:
+    """Yield the rows of one of the group weakly separable sets."""
+    starts = np.cumsum([0, *(len(cuts) + 1 for cuts in vectors.thresholds)])
 
     def rooms(x: Points) -> tuple[NDArray[np.int64], Points]:
         group, highest, second = _best(x, vectors.between)
@@ -161,17 +148,26 @@ def _group_rooms(layout: str, groups: tuple[int, ...]) -> Rooms:
                 room[inside] = np.minimum(room[inside], np.abs(along - threshold))
         return label, room
 
-    return rooms
+    return _draw(rounds, np.random.default_rng([20, seed]), margin, largest, rooms)
 
 
-# --- drawing ----------------------------------------------------------------------------------------------------------
+def _best(x: Points, vectors: Points) -> tuple[NDArray[np.int64], Points, Points]:
+    """Return the index of the highest-scoring vector, its score and the second-highest score of each row."""
+    scores = x @ vectors.T
+    best = scores.argmax(axis=1).astype(np.int64)
+    highest = scores[np.arange(len(x)), best]
+    scores[np.arange(len(x)), best] = -np.inf
+    return best, highest, scores.max(axis=1)
 
 
-def _drawn(
-    rounds: int, generator: np.random.Generator, margin: float, columns: int, classes: int, rooms: Rooms
+def _draw(
+    rounds: int, generator: np.random.Generator, margin: float, largest: float, rooms: Rooms, constant: bool = False
 ) -> Iterator[Labelled]:
-    """Yield rows drawn uniformly among those that keep the margin."""
-    largest = _largest_margin(columns, classes, rooms)
+    """Yield rows drawn uniformly among those that keep the margin.
+
+    With a margin of at most `largest`, each class has a thousandth of the disc or more. With `constant`, the row of a
+    point p is (p, 1) / sqrt 2, whose length is at most 1.
+    """
     if not (isinstance(margin, int | float | np.number) and 0.0 <= margin <= largest):
         raise InputError(
             f"margin is {brief(margin)}, but must be from 0 to {largest:g}, to leave every class room in the disc"
@@ -179,60 +175,11 @@ def _drawn(
     missing = rounds
     while missing > 0:
         # Test the rows as they are returned: rounded to float32, computed with in float64.
-        x = _rows(2.0 * generator.random((_BATCH, 2)) - 1.0, columns).astype(np.float32)
+        points = 2.0 * generator.random((_BATCH, 2)) - 1.0
+        rows = np.column_stack([points, np.ones(_BATCH)]) / math.sqrt(2.0) if constant else points
+        x = rows.astype(np.float32)
         x = x[np.square(x, dtype=np.float64).sum(axis=1) <= 1.0]
         y, room = rooms(x.astype(np.float64))
         kept = np.flatnonzero(room >= margin)[:missing]
         yield x[kept], y[kept]
         missing -= len(kept)
-
-
-@lru_cache
-def _largest_margin(columns: int, classes: int, rooms: Rooms) -> float:
-    """Return the largest margin that leaves every class its minimum share of the disc, to three decimals."""
-    label, room = rooms(_rows(_grid(), columns))
-    least = int(_LEAST_SHARE * len(label))
-    largest = math.inf
-    for number in range(classes):
-        mine = room[label == number]
-        if len(mine) < least:
-            raise InputError(f"with {classes} classes there are some with less than {_LEAST_SHARE:g} of the disc")
-        largest = min(largest, float(np.partition(mine, -least)[-least]))
-    return math.floor(1000 * largest) / 1000 if math.isfinite(largest) else largest
-
-
-@lru_cache
-def _grid() -> Points:
-    """Return the centres of the cells of a grid over the unit disc."""
-    middles = (np.arange(_CELLS) + 0.5) * (2.0 / _CELLS) - 1.0
-    points = np.stack(np.meshgrid(middles, middles), axis=-1).reshape(-1, 2)
-    return np.asarray(points[np.square(points).sum(axis=1) <= 1.0])
-
-
-def _rows(points: Points, columns: int) -> Points:
-    """Return the points unchanged if rows have 2 columns, else (p, 1) / sqrt 2, whose length is at most 1."""
-    if columns == 2:
-        return points
-    return np.column_stack([points, np.ones(len(points))]) / math.sqrt(2.0)
-
-
-def _directions(count: int) -> Points:
-    """Return unit vectors at equal angles, starting with the first axis."""
-    angles = 2.0 * np.pi * np.arange(count) / count
-    return np.column_stack([np.cos(angles), np.sin(angles)])
-
-
-def _checked_layout(layout: str) -> str:
-    if layout not in LAYOUTS:
-        raise InputError(f"there is no layout {brief(layout)}; {nearest(str(layout), LAYOUTS)}")
-    return layout
-
-
-def _checked_groups(groups: Sequence[int]) -> tuple[int, ...]:
-    counts = tuple(groups)
-    for place, count in enumerate(counts):
-        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-            raise InputError(f"group {place} has {brief(count)} classes, but must have a whole number of at least 1")
-    if sum(counts) < 2:
-        raise InputError(f"groups is {counts}, but there must be at least two classes in all")
-    return tuple(int(count) for count in counts)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -264,16 +265,21 @@ def test_chebyshev_polynomials_meet_their_recurrence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("layout", "counts", "margin"),
-    [("tangential", (3, 3, 3), 0.02), ("radial", (3, 3, 3), 0.05), ("tangential", (3, 4, 1), 0.02)],
+    ("make", "vectors", "margin"),
+    [
+        (plane.group2d, plane.group2d_vectors(), 0.02),
+        (plane.group2d_radial, plane.group2d_radial_vectors(), 0.05),
+        (plane.group2d_unequal, plane.group2d_unequal_vectors(), 0.02),
+    ],
+    ids=["equal", "radial", "unequal"],
 )
 def test_the_polynomial_of_theorem_5_separates_the_group_sets(
-    layout: str, counts: tuple[int, ...], margin: float
+    make: Callable[..., Any], vectors: plane.GroupVectors, margin: float
 ) -> None:
-    rows, y = plane.group2d(3000, 0, margin, layout, counts)
+    rows, y = make(3000, 0, margin)
     X = rows.astype(np.float64)
-    vectors = plane.group2d_vectors(layout, counts)
-    starts = np.cumsum((0, *counts))
+    counts = [len(cuts) + 1 for cuts in vectors.thresholds]
+    starts = np.cumsum([0, *counts])
     groups = [list(range(first, last)) for first, last in itertools.pairwise(starts.tolist())]
     values = prompak2017.polynomial_values(X, y, groups, vectors.between, vectors.within, margin)
     own = np.arange(sum(counts)) == y[:, None]
