@@ -340,8 +340,7 @@ def test_tf_idf_takes_counts_only() -> None:
         (scipy.sparse.csr_matrix((3, 0)), "scale", "at least one of each"),
         ("synsep10", "scale", "must be rows"),
         (Csr(np.ones(2), np.array([0, 1]), np.array([0, 1]), (1, 3)), "scale", "indptr does not cut"),
-        (Csr(np.ones(2), np.array([0, 3]), np.array([0, 2]), (1, 3)), "scale", "row 0, column 3"),
-        (Csr(np.ones(2), np.array([1, 1]), np.array([0, 2]), (1, 3)), "scale", "must rise within a row"),
+        (Csr(np.ones(2), np.array([0, 3]), np.array([0, 2]), (1, 3)), "scale", "row 0 has column index 3"),
         (Csr(np.ones(2), np.array([0.0, 1.0]), np.array([0, 2]), (1, 3)), "scale", "whole numbers"),
     ],
 )

@@ -31,12 +31,6 @@ class CandidateSets:
     starts: NDArray[np.int64]
 
     @classmethod
-    def of_size(cls, sets: NDArray[np.int64]) -> CandidateSets:
-        """Build sets of equal size from a matrix with one set per row."""
-        count, size = sets.shape
-        return cls(sets.ravel(), np.arange(count + 1, dtype=np.int64) * size)
-
-    @classmethod
     def concatenate(cls, parts: Sequence[CandidateSets]) -> CandidateSets:
         """Concatenate several collections of sets."""
         sizes = np.concatenate([_NONE, *(part.sizes for part in parts)])
@@ -114,7 +108,7 @@ class CandidateDraws:
         others += others >= labels[:, None]  # skip the label
         sets[:, -1] = labels
         sets.sort(axis=1)
-        return CandidateSets.of_size(sets)
+        return CandidateSets(sets.ravel(), np.arange(len(sets) + 1) * sets.shape[1])
 
 
 def check_size(given: object, classes: int) -> int:

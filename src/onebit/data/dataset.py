@@ -18,7 +18,7 @@ from onebit.data.labels import encode_labels
 from onebit.errors import InputError, brief
 from onebit.features.features import require_table
 from onebit.features.frames import NamedRows, Names, column_names, is_frame, named_rows, narwhals_frame
-from onebit.features.rows import columns_ascend, is_sparse, sort_columns
+from onebit.features.rows import checked_csr, is_sparse
 
 
 @dataclass(frozen=True)
@@ -88,23 +88,12 @@ def make_dataset(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -
         named = named_rows(X)
         X, names = named.values, named.names
     elif is_sparse(X):
-        X = _in_order(X)
+        csr = checked_csr(X)
+        X = Csr(csr.values, csr.columns, csr.starts, (csr.height, csr.width))
     refuse_unmatched(X, f"{len(y)} labels", len(y))
     if len(y) == 0:
         raise InputError("there are no rows")
     return Dataset(X, y, classes, names)
-
-
-def _in_order(X: Any) -> Any:
-    """Return a sparse matrix as CSR with ascending columns in each row; unchanged if it is so already."""
-    matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
-    values, columns, starts = (np.asarray(part) for part in (matrix.data, matrix.indices, matrix.indptr))
-    fits = all(part.dtype.kind in kinds for part, kinds in ((values, "fiub"), (columns, "iu"), (starts, "iu")))
-    fits = fits and len(starts) > 0 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
-    fits = fits and not np.any(starts[1:] < starts[:-1])
-    if not fits or columns_ascend(columns, starts):  # learners explain what is malformed
-        return matrix
-    return Csr(*sort_columns(values, columns, starts), tuple(matrix.shape))
 
 
 SCALE = (

@@ -9,16 +9,15 @@ result, so that memory stays bounded when the table and the result are on disk.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from fractions import Fraction
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onebit.data.row_blocks import Block, dense_block, table_of
+from onebit.data.row_blocks import Block, Blocks, dense_block, table_of
 from onebit.errors import InputError, brief, nearest
 
 STEPS = {
@@ -50,13 +49,13 @@ def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = No
     names = steps_of(steps)
     if not names:
         return X
-    table, chain = table_of(X), [step_of(name) for name in names]
-    for place, step in enumerate(chain):
-        if step.looks:
-            for block in apply_steps(table.blocks(), chain[:place]):
-                step.observe(block)
+    table = table_of(X)
+    blocks: Blocks = table.blocks
+    for name in names:
+        kind, *parameter = name.split(":")
+        blocks = _APPLIED[kind](blocks, *parameter)
     try:
-        return table.result(lambda: apply_steps(table.blocks(), chain), folder)
+        return table.result(blocks, folder)
     except OSError as error:
         raise InputError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None
 
@@ -67,8 +66,9 @@ def columns_after(steps: tuple[str, ...], width: int) -> int:
     >>> columns_after(("fourier:500:0.5", "bias"), 100)
     501
     """
-    for name in steps:
-        width = step_of(name).columns(width)
+    for step in steps:
+        name, *parameter = step.split(":")
+        width = int(parameter[0]) if name == "fourier" else width + (name == "bias")
     return width
 
 
@@ -133,197 +133,143 @@ def _count_and_gamma(step: str, parameter: str) -> str:
 _SPELT = {"rare": _share, "fourier": _count_and_gamma}
 
 
-class Step(ABC):
-    """A preprocessing step, which transforms blocks of rows.
-
-    If `looks` is set, it first observes every block.
-    """
-
-    looks = False
-
-    def observe(self, block: Block) -> None:  # noqa: B027 - most steps have nothing to look at
-        """Collect the statistics of the whole table that `apply` needs."""
-
-    @abstractmethod
-    def apply(self, block: Block) -> Block:
-        """Return the block after this step."""
-
-    def columns(self, width: int) -> int:
-        """Return the maximum number of columns after this step, given the number before it."""
-        return width
+# --- the steps: each takes blocks that can be gone through again and again, and returns such blocks ---------------------
 
 
-class Scale(Step):
-    """The step x / max |x|, over the whole table."""
-
-    looks = True
-
-    def __init__(self) -> None:
-        self.largest = 0.0
-
-    def observe(self, block: Block) -> None:
-        self.largest = max(self.largest, float(np.abs(block.values).max(initial=0.0)))
-
-    def apply(self, block: Block) -> Block:
-        return block.with_values(block.values / (self.largest or 1.0))
+def _mapped(blocks: Blocks, change: Callable[[Block], Block]) -> Blocks:
+    return lambda: map(change, blocks())
 
 
-class UnitBall(Scale):
-    """The step x / max ||x||, over all rows."""
+def scale(blocks: Blocks) -> Blocks:
+    """Divide by max |x|, over the whole table."""
+    largest = max(float(np.abs(block.values).max(initial=0.0)) for block in blocks()) or 1.0
+    return _mapped(blocks, lambda block: block.with_values(block.values / largest))
 
-    def observe(self, block: Block) -> None:
-        self.largest = max(self.largest, float(np.sqrt(block.row_sums(np.square(block.values)).max(initial=0.0))))
+
+def unit_ball(blocks: Blocks) -> Blocks:
+    """Divide by max ||x||, over all rows."""
+    squares = (block.row_sums(np.square(block.values)) for block in blocks())
+    longest = max(float(np.sqrt(lengths.max(initial=0.0))) for lengths in squares) or 1.0
+    return _mapped(blocks, lambda block: block.with_values(block.values / longest))
 
 
-class Standard(Step):
-    """The step (x - mean) / standard deviation, by columns.
+def standard(blocks: Blocks) -> Blocks:
+    """Return (x - mean) / standard deviation, by columns.
 
     Statistics of blocks are merged as in Chan, Golub and LeVeque (1979).
     """
-
-    looks = True
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.mean: Any = 0.0
-        self.squares: Any = 0.0  # sum of squared differences from the mean
-        self.lowest: Any = math.inf
-        self.highest: Any = -math.inf
-
-    def observe(self, block: Block) -> None:
+    rows = 0
+    mean: Any = 0.0
+    squares: Any = 0.0  # sum of squared differences from the mean
+    lowest: Any = math.inf
+    highest: Any = -math.inf
+    for block in blocks():
         if block.sparse:
             raise InputError(
                 "standard is not for sparse rows: minus the mean they would not be sparse; use scale or unit-norm"
             )
-        mean = block.values.mean(axis=0)
-        away, total = mean - self.mean, self.rows + block.rows
-        self.squares = self.squares + np.square(block.values - mean).sum(axis=0)
-        self.squares += np.square(away) * (self.rows * block.rows / total)
-        self.mean = self.mean + away * (block.rows / total)
-        self.rows = total
-        self.lowest = np.minimum(self.lowest, block.values.min(axis=0))
-        self.highest = np.maximum(self.highest, block.values.max(axis=0))
+        own_mean = block.values.mean(axis=0)
+        away, total = own_mean - mean, rows + block.rows
+        squares = squares + np.square(block.values - own_mean).sum(axis=0)
+        squares += np.square(away) * (rows * block.rows / total)
+        mean = mean + away * (block.rows / total)
+        rows = total
+        lowest = np.minimum(lowest, block.values.min(axis=0))
+        highest = np.maximum(highest, block.values.max(axis=0))
+    # The mean of a constant column may have a rounding error, which dividing by a tiny deviation would blow up.
+    spread = np.where(lowest == highest, 0.0, np.sqrt(squares / rows))
 
-    def apply(self, block: Block) -> Block:
-        # The mean of a constant column may have a rounding error, which dividing by a tiny deviation would blow up.
-        spread = np.where(self.lowest == self.highest, 0.0, np.sqrt(self.squares / self.rows))
+    def change(block: Block) -> Block:
         values = np.zeros_like(block.values)
-        return block.with_values(np.divide(block.values - self.mean, spread, out=values, where=spread > 0.0))
+        return block.with_values(np.divide(block.values - mean, spread, out=values, where=spread > 0.0))
+
+    return _mapped(blocks, change)
 
 
-class UnitNorm(Step):
-    """The step x / ||x||, row by row."""
+def unit_norm(blocks: Blocks) -> Blocks:
+    """Divide each row by its length."""
 
-    def apply(self, block: Block) -> Block:
+    def change(block: Block) -> Block:
         lengths = np.sqrt(block.row_sums(np.square(block.values)))
         lengths[lengths == 0.0] = 1.0
         return block.with_values(block.values / lengths[block.row])
 
-
-class Binary(Step):
-    """The step that replaces every nonzero value by 1."""
-
-    def apply(self, block: Block) -> Block:
-        return block.with_values((block.values != 0.0).astype(np.float64))
+    return _mapped(blocks, change)
 
 
-class ColumnCounts(Step):
-    """Base of the steps that need the number of rows in which each column is nonzero."""
-
-    looks = True
-
-    def __init__(self) -> None:
-        self.rows = 0
-        self.counts: Any = 0
-
-    def observe(self, block: Block) -> None:
-        self.rows += block.rows
-        self.counts = self.counts + block.non_zeros()
+def binary(blocks: Blocks) -> Blocks:
+    """Replace every nonzero value by 1."""
+    return _mapped(blocks, lambda block: block.with_values((block.values != 0.0).astype(np.float64)))
 
 
-class TfIdf(ColumnCounts):
-    """The step (1 + ln tf) ln(N / df)."""
+def _count_rows(blocks: Blocks) -> tuple[int, NDArray[np.int64]]:
+    """Return the number of rows, and of those in which each column is nonzero."""
+    counts = [(block.rows, block.non_zeros()) for block in blocks()]
+    return sum(rows for rows, _ in counts), np.sum([filled for _, filled in counts], axis=0)
 
-    def apply(self, block: Block) -> Block:
+
+def tf_idf(blocks: Blocks) -> Blocks:
+    """Return (1 + ln tf) ln(N / df)."""
+    rows, counts = _count_rows(blocks)
+    rarity = np.log(rows / np.maximum(counts, 1))
+
+    def change(block: Block) -> Block:
         wrong = (block.values != 0.0) & (block.values < 1.0)
         if wrong.any():
             where, value = block.place(wrong)
             raise InputError(f"{where} is {value:g} before tf-idf, which takes counts: 0, or 1 and more")
-        rarity = np.log(self.rows / np.maximum(self.counts, 1))
         weight = np.log(block.values, out=np.zeros_like(block.values), where=block.values > 0.0)
         return block.with_values((weight + (block.values > 0.0)) * rarity[block.column])
 
-
-class Rare(ColumnCounts):
-    """The step that keeps the columns that are nonzero in at most a given share of the rows."""
-
-    def __init__(self, share: str) -> None:
-        super().__init__()
-        self.share = share
-
-    def apply(self, block: Block) -> Block:
-        most = math.floor(Fraction(self.share) * self.rows)  # exact: 0.29 * 100 is below 29 in floating point
-        kept = self.counts <= most
-        if not kept.any():
-            raise InputError(
-                f"rare:{self.share} leaves no column: each is not 0 in more than {most} of the {self.rows} rows "
-                f"(the rarest in {self.counts.min()})"
-            )
-        return block.only(kept)
+    return _mapped(blocks, change)
 
 
-class Bias(Step):
-    """The step that appends a column of ones: (x, 1)."""
+def rare(blocks: Blocks, share: str) -> Blocks:
+    """Keep the columns that are nonzero in at most a given share of the rows."""
+    rows, counts = _count_rows(blocks)
+    most = math.floor(Fraction(share) * rows)  # exact: 0.29 * 100 is below 29 in floating point
+    kept = counts <= most
+    if not kept.any():
+        raise InputError(
+            f"rare:{share} leaves no column: each is not 0 in more than {most} of the {rows} rows "
+            f"(the rarest in {counts.min()})"
+        )
+    return _mapped(blocks, lambda block: block.only(kept))
 
-    def apply(self, block: Block) -> Block:
-        return block.with_ones()
 
-    def columns(self, width: int) -> int:
-        return width + 1
+def bias(blocks: Blocks) -> Blocks:
+    """Append a column of ones."""
+    return _mapped(blocks, Block.with_ones)
 
 
-class Fourier(Step):
-    """The step of random Fourier features (Rahimi and Recht 2007).
+def fourier(blocks: Blocks, count: str, gamma: str) -> Blocks:
+    """Return random Fourier features (Rahimi and Recht 2007).
 
     A feature is sqrt(2 / m) cos(<w_i, x> + b_i), with w_i normal of variance 2 gamma and b_i uniform.
     """
+    size = int(count)
 
-    def __init__(self, parameter: str) -> None:
-        count, _, gamma = parameter.partition(":")
-        self.count, self.gamma = int(count), float(gamma)
-
-    def apply(self, block: Block) -> Block:
+    def change(block: Block) -> Block:
         if block.sparse:
             raise InputError(
                 "fourier is not for sparse rows: its features are none of them 0; a kernel takes sparse rows as they are"
             )
-        generator = np.random.default_rng([30, self.count, block.width])  # the same directions for every block
-        directions = generator.normal(scale=math.sqrt(2.0 * self.gamma), size=(block.width, self.count))
-        turns = generator.uniform(0.0, 2.0 * math.pi, size=self.count)
-        return dense_block(math.sqrt(2.0 / self.count) * np.cos(block.values @ directions + turns), block.first)
+        generator = np.random.default_rng([30, size, block.width])  # the same directions for every block
+        directions = generator.normal(scale=math.sqrt(2.0 * float(gamma)), size=(block.width, size))
+        turns = generator.uniform(0.0, 2.0 * math.pi, size=size)
+        return dense_block(math.sqrt(2.0 / size) * np.cos(block.values @ directions + turns), block.first)
 
-    def columns(self, width: int) -> int:
-        return self.count
-
-
-def step_of(spelt: str) -> Step:
-    """Return the step for a name in the canonical spelling of `steps_of`."""
-    name, *parameter = spelt.split(":", maxsplit=1)
-    kinds: dict[str, Callable[..., Step]] = {
-        "scale": Scale,
-        "standard": Standard,
-        "unit-norm": UnitNorm,
-        "binary": Binary,
-        "tf-idf": TfIdf,
-        "rare": Rare,
-        "bias": Bias,
-        "unit-ball": UnitBall,
-        "fourier": Fourier,
-    }
-    return kinds[name](*parameter)
+    return _mapped(blocks, change)
 
 
-def apply_steps(blocks: Iterable[Block], chain: Sequence[Step]) -> Iterator[Block]:
-    """Yield the blocks after all steps."""
-    for block in blocks:
-        yield reduce(lambda done, step: step.apply(done), chain, block)
+_APPLIED: dict[str, Callable[..., Blocks]] = {
+    "scale": scale,
+    "standard": standard,
+    "unit-norm": unit_norm,
+    "binary": binary,
+    "tf-idf": tf_idf,
+    "rare": rare,
+    "bias": bias,
+    "unit-ball": unit_ball,
+    "fourier": fourier,
+}

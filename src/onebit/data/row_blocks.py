@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onebit.data.file_blocks import ArrayBlock, FileStore, MemoryStore
 from onebit.errors import InputError
 from onebit.features.features import require_table
-from onebit.features.rows import is_sparse
+from onebit.features.rows import checked_csr, is_sparse, to_csr
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -81,6 +81,9 @@ class Block:
         return where, float(self.values.flat[at])
 
 
+Blocks = Callable[[], Iterator[Block]]  # the blocks of a table, from the start at each call
+
+
 def dense_block(values: NDArray[np.float64], first: int) -> Block:
     """Return a dense block of these rows, the first of which is row `first` of the table."""
     rows, width = values.shape
@@ -88,22 +91,12 @@ def dense_block(values: NDArray[np.float64], first: int) -> Block:
 
 
 def check_block(block: Block) -> Block:
-    """Return the block; raise InputError for unusable numbers or columns that do not ascend within a row."""
+    """Return the block; raise InputError for numbers that are not finite in float32."""
     wrong = ~(np.abs(block.values) <= LARGEST)  # written so that NaN is wrong as well
     if wrong.any():
         where, value = block.place(wrong)
         why = "which float32 cannot hold" if math.isfinite(value) else "but must be a finite number"
         raise InputError(f"{where} is {value}, {why}")
-    if block.sparse:
-        wrong = (block.column < 0) | (block.column >= block.width)
-        if wrong.any():
-            raise InputError(f"{block.place(wrong)[0]} is outside: column indices must be from 0 to {block.width - 1}")
-        wrong = np.append(False, (np.diff(block.column) <= 0) & (np.diff(block.row) == 0))
-        if wrong.any():
-            raise InputError(
-                f"{block.place(wrong)[0]} is stored after a column not below it, but indices must rise within a row; scipy's "
-                "sort_indices() and sum_duplicates() do that"
-            )
     return block
 
 
@@ -124,7 +117,7 @@ class DenseTable:
         for first in range(0, self.rows, size):
             yield check_block(dense_block(self.X[first : first + size].astype(np.float64), first))
 
-    def result(self, changed: Callable[[], Iterator[Block]], folder: Path | None) -> Any:
+    def result(self, changed: Blocks, folder: Path | None) -> Any:
         """Return the matrix made of the transformed blocks."""
         return stored_arrays(({"X": block.values.astype(np.float32)} for block in changed()), folder)["X"]
 
@@ -133,29 +126,23 @@ class SparseTable:
     """A CSR matrix, known by its attributes, read and rebuilt in blocks."""
 
     def __init__(self, X: Any) -> None:
-        self.X = X
-        self.rows, self.width = (int(size) for size in X.shape)
-        self.starts = np.asarray(X.indptr).astype(np.int64)
-        fits = len(self.starts) == self.rows + 1 and self.starts[0] == 0 and not np.any(np.diff(self.starts) < 0)
-        if not fits or not self.starts[-1] == len(X.data) == len(X.indices):
-            raise InputError(
-                f"indptr does not cut {len(X.data)} values into {self.rows} rows: it must rise from 0 to that"
-            )
+        self.X, self.parts = X, checked_csr(X)
+        self.rows, self.width, self.starts = self.parts.height, self.parts.width, self.parts.starts.astype(np.int64)
 
     def blocks(self) -> Iterator[Block]:
-        """Yield blocks of rows with their values and columns checked."""
+        """Yield blocks of rows with their values checked."""
         first = 0
         while first < self.rows:
             full = int(np.searchsorted(self.starts, self.starts[first] + BLOCK_VALUES, side="right")) - 1
             stop = max(first + 1, min(full, first + BLOCK_ROWS))
             part = slice(self.starts[first], self.starts[stop])
             row = np.repeat(np.arange(stop - first), np.diff(self.starts[first : stop + 1]))
-            column = np.asarray(self.X.indices[part]).astype(np.int64)
-            values = np.asarray(self.X.data[part]).astype(np.float64)
+            column = self.parts.columns[part].astype(np.int64)
+            values = self.parts.values[part].astype(np.float64)
             yield check_block(Block(values, row, column, first, stop - first, self.width))
             first = stop
 
-    def result(self, changed: Callable[[], Iterator[Block]], folder: Path | None) -> Any:
+    def result(self, changed: Blocks, folder: Path | None) -> Any:
         """Return the CSR matrix made of the transformed blocks."""
         width = 0
 
@@ -194,20 +181,15 @@ def stored_arrays(parts: Iterable[ArrayBlock], folder: Path | None) -> dict[str,
 def table_of(X: Any) -> DenseTable | SparseTable:
     """Return X as a table of numbers; raise InputError unless it is a non-empty numeric matrix."""
     require_table(X)
-    if is_sparse(X):
-        matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
-        kinds = [part.dtype.kind for part in (matrix.data, matrix.indices, matrix.indptr)]
-        if kinds[0] not in "fiub" or kinds[1] not in "iu" or kinds[2] not in "iu":
-            raise InputError("the data of a sparse X must be numbers, and its indices and indptr whole numbers")
-    else:
+    if not is_sparse(X):
         if isinstance(X, Sequence) and any(isinstance(row, Mapping | str) for row in X[:1]):
             raise InputError("X is a list of dicts or texts, which no step can prepare: give a matrix, or no steps")
         try:
-            matrix = np.asarray(X)
+            X = np.asarray(X)
         except ValueError:
             raise InputError("the rows of X differ in length, but all must have the same number of columns") from None
-        if matrix.dtype.kind not in "fiub":
-            raise InputError(f"X has dtype {matrix.dtype}, but must be made of numbers to be prepared")
-    if len(matrix.shape) != 2 or 0 in matrix.shape:
-        raise InputError(f"X has shape {tuple(matrix.shape)}, but must have rows and columns, at least one of each")
-    return SparseTable(matrix) if is_sparse(X) else DenseTable(matrix)
+        if X.dtype.kind not in "fiub":
+            raise InputError(f"X has dtype {X.dtype}, but must be made of numbers to be prepared")
+    if len(X.shape) != 2 or 0 in X.shape:
+        raise InputError(f"X has shape {tuple(X.shape)}, but must have rows and columns, at least one of each")
+    return SparseTable(to_csr(X)) if is_sparse(X) else DenseTable(X)

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -276,14 +276,11 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
     if not same_rows:
         # With steps there are no pieces: a step may have to see all rows first.
         return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
-    once: dict[int, Dataset] = {}
-
-    def draw_once(total: int, seed: int) -> Dataset:
-        if total not in once:
-            once[total] = draw(total, 0)
-        return once[total]
-
-    return Source(name, True, ROUNDS, draw_once, lambda: {"same_rows": True}, steps, generator.note, columns=columns)
+    once = cache(lambda total: draw(total, 0))
+    about = {"same_rows": True}
+    return Source(
+        name, True, ROUNDS, lambda total, seed: once(total), lambda: about, steps, generator.note, columns=columns
+    )
 
 
 def _fixed(

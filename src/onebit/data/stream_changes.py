@@ -6,9 +6,9 @@ Each uses draws of its own from a run's seed; those of `onebit.data.streams` hav
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,22 +23,20 @@ TAIL = 1.5  # exponent of the heavy tail: the variance is infinite, the mean is 
 PROPORTION = 4  # at most so many rounds wait for each new round of a part, except in the last part
 AT_ONCE = 1 << 19  # draws of the first kind skipped at a time
 
-Number = TypeVar("Number", bound=np.generic)
 
-
-class DrawsInTurn(Generic[Number]):
+class DrawsInTurn:
     """Draws of two kinds, in pieces, where a generator makes all of the first kind before the second.
 
     The numbers are those that the generator would have made for all `rounds` at once.
     """
 
     def __init__(
-        self, generator: np.random.Generator, draw: Callable[[np.random.Generator, int], NDArray[Number]], rounds: int
+        self, generator: np.random.Generator, draw: Callable[[np.random.Generator, int], NDArray[Any]], rounds: int
     ) -> None:
         self._first, self._draw, self._rounds = generator, draw, rounds
         self._second: np.random.Generator | None = None
 
-    def next(self, size: int) -> tuple[NDArray[Number], np.random.Generator]:
+    def next(self, size: int) -> tuple[NDArray[Any], np.random.Generator]:
         """Return the next draws of the first kind, and the generator for as many of the second."""
         if self._second is None and size == self._rounds:
             return self._draw(self._first, size), self._first
@@ -50,20 +48,22 @@ class DrawsInTurn(Generic[Number]):
         return self._draw(self._first, size), self._second
 
 
-class UniformNoise:
-    """Label noise: a share of the labels is replaced by labels drawn uniformly from all classes.
+# Returns the labels of the next rounds, changed.
+LabelChange = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
-    The new labels are drawn first, then which rounds get one.
+
+def add_noise(generator: np.random.Generator, classes: int, share: float, rounds: int) -> LabelChange:
+    """Return a function that replaces a share of the labels by labels drawn uniformly from all classes.
+
+    The new labels of all `rounds` are drawn first, then which rounds get one.
     """
+    draws = DrawsInTurn(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
 
-    def __init__(self, generator: np.random.Generator, classes: int, share: float, rounds: int) -> None:
-        self._share = share
-        self._labels = DrawsInTurn(generator, lambda drawn, size: drawn.integers(0, classes, size=size), rounds)
+    def change(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        drawn, chances = draws.next(len(labels))
+        return np.where(chances.random(len(labels)) < share, drawn, labels)
 
-    def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the labels of the next rounds with noise."""
-        drawn, chances = self._labels.next(len(labels))
-        return np.where(chances.random(len(labels)) < self._share, drawn, labels)
+    return change
 
 
 @dataclass(frozen=True)
@@ -108,23 +108,21 @@ class Drift:
         return cls(begin, end)
 
 
-class Renaming:
-    """The labels of a drifting stream, for consecutive rounds; every class gets another name."""
+def rename_labels(drift: Drift, classes: int, rounds: int, seed: int) -> LabelChange:
+    """Return a function that renames the labels of a drifting stream of so many rounds; every class gets another name."""
+    generator, done = np.random.default_rng([_DRIFT, seed]), 0
+    around = generator.permutation(classes)
+    other = np.empty(classes, dtype=np.int64)
+    other[around] = np.roll(around, 1)  # one cycle through all classes, so that none keeps its name
 
-    def __init__(self, drift: Drift, classes: int, rounds: int, seed: int) -> None:
-        self._drift, self._rounds, self._done = drift, rounds, 0
-        self._generator = np.random.default_rng([_DRIFT, seed])
-        around = self._generator.permutation(classes)
-        self._other = np.empty(classes, dtype=np.int64)
-        self._other[around] = np.roll(around, 1)  # one cycle through all classes, so that none keeps its name
+    def change(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+        nonlocal done
+        place = (np.arange(done, done + len(labels)) + 0.5) / rounds
+        share = (place - drift.begin) / max(drift.end - drift.begin, 1e-12)
+        done += len(labels)
+        return np.where(generator.random(len(labels)) < share, other[labels], labels)
 
-    def on(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the labels of the next rounds with drift."""
-        begin, end = self._drift.begin, self._drift.end
-        place = (np.arange(self._done, self._done + len(labels)) + 0.5) / self._rounds
-        share = (place - begin) / max(end - begin, 1e-12)
-        self._done += len(labels)
-        return np.where(self._generator.random(len(labels)) < share, self._other[labels], labels)
+    return change
 
 
 @dataclass(frozen=True)
@@ -211,62 +209,57 @@ def draw_answer_rounds(delay: Delay | None, missing: float, rounds: int, seed: i
     return answers
 
 
-class LateParts:
-    """The schedules of parts of a stream, each beginning with earlier rounds that wait for feedback.
+class Piece(NamedTuple):
+    """Consecutive rounds of a stream; without `order`, `data` has the rows of these rounds only, in order."""
+
+    data: Dataset
+    order: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    sets: CandidateSets | None
+
+
+def prompt_parts(pieces: Iterable[Piece], rounds: int) -> Iterator[tuple[Dataset, Schedule]]:
+    """Yield the rows and the schedule of each piece of a stream with immediate feedback."""
+    first = 0
+    for data, order, labels, sets in pieces:
+        part = StreamPart(first, last=first + len(labels) == rounds, own_rows=not len(order))
+        yield data, Schedule(labels, order, part=part, among=NOTHING if sets is None else sets.packed)
+        first += len(labels)
+
+
+def late_parts(pieces: Iterable[Piece], rounds: int, draw: AnswerRounds) -> Iterator[tuple[Dataset, Schedule]]:
+    """Yield the rows and schedules of parts of a stream, each beginning with earlier rounds that wait for feedback.
 
     Waiting rounds are copied from part to part. A part is therefore no shorter than a fixed share of them, so that the
     cost of copying stays proportional to the number of rounds.
     """
-
-    def __init__(self, rounds: int, draw: AnswerRounds) -> None:
-        self._rounds, self._draw, self._first = rounds, draw, 0
-        self._numbers = self._answers = NOTHING
-        self._X: list[NDArray[np.float32]] = []  # rows of waiting rounds and of new ones
-        self._labels, self._order = [NOTHING], [NOTHING]
-        self._sets: list[CandidateSets] = []
-        self._come = 0
-
-    def add(
-        self,
-        data: Dataset,
-        labels: NDArray[np.int64],
-        order: NDArray[np.int64],
-        sets: CandidateSets | None = None,
-    ) -> tuple[Dataset, Schedule] | None:
-        """Add the next rounds; return the rows and the schedule of a part once there are enough for one.
-
-        If `order` is empty, `data` has the rows of these rounds only, and the part includes the rows of waiting rounds.
-        """
-        own_rows = not len(order)
-        self._labels.append(labels)
-        self._order.append(order)
-        if sets is not None:
-            self._sets.append(sets)
-        if own_rows:
-            self._X.append(data.X)
-        self._come += len(labels)
-        if PROPORTION * self._come < len(self._numbers) and self._first + self._come < self._rounds:
-            return None
-        return self._part(data, own_rows)
-
-    def _part(self, data: Dataset, own_rows: bool) -> tuple[Dataset, Schedule]:
-        waiting, first, end = self._numbers, self._first, self._first + self._come
+    first = end = 0
+    waiting = answers = NOTHING
+    X: list[NDArray[np.float32]] = []  # rows of waiting rounds and of new ones, if they are drawn in order
+    labels, order = [NOTHING], [NOTHING]  # the same of labels and row numbers
+    sets: list[CandidateSets] = []
+    for piece in pieces:
+        data, own_rows = piece.data, not len(piece.order)
+        labels.append(piece.labels)
+        order.append(piece.order)
+        sets += [] if piece.sets is None else [piece.sets]
+        X += [data.X] if own_rows else []
+        end += len(piece.labels)
+        if PROPORTION * (end - first) < len(waiting) and end < rounds:
+            continue
         numbers = np.concatenate([waiting, np.arange(first, end)])
-        answers = np.concatenate([self._answers, self._draw(self._come)])
-        labels, order = np.concatenate(self._labels), np.concatenate(self._order)
+        answers = np.concatenate([answers, draw(end - first)])
+        all_labels, all_order = np.concatenate(labels), np.concatenate(order)
         if own_rows:
-            data = replace(data, X=np.concatenate(self._X), y=labels)
-            order = np.arange(len(labels))
-        comes = (answers >= numbers) & (answers < self._rounds)
-        answered = numbers[len(waiting) :][comes[len(waiting) :]]
-        part = StreamPart(first, waiting, answered, end == self._rounds, own_rows)
+            data, all_order = replace(data, X=np.concatenate(X), y=all_labels), np.arange(len(all_labels))
+        comes = (answers >= numbers) & (answers < rounds)
+        part = StreamPart(first, waiting, numbers[len(waiting) :][comes[len(waiting) :]], end == rounds, own_rows)
+        events, among = events_of(answers, numbers, len(waiting)), NOTHING
         later = np.flatnonzero(comes & (answers >= end))
-        self._first, self._come = end, 0
-        self._numbers, self._answers = numbers[later], answers[later]
-        self._labels, self._order = [labels[later]], [NOTHING if own_rows else order[later]]
-        self._X = [data.X[later]] if own_rows else []
-        among = NOTHING
-        if self._sets:
-            sets = CandidateSets.concatenate(self._sets)
-            among, self._sets = sets.packed, [sets.taken(later)]
-        return data, Schedule(labels, order, events_of(answers, numbers, len(waiting)), part, among)
+        if sets:
+            all_sets = CandidateSets.concatenate(sets)
+            among, sets = all_sets.packed, [all_sets.taken(later)]
+        first, waiting, answers = end, numbers[later], answers[later]
+        labels, order = [all_labels[later]], [NOTHING if own_rows else all_order[later]]
+        X = [data.X[later]] if own_rows else []
+        yield data, Schedule(all_labels, all_order, events, part, among)

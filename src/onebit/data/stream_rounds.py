@@ -13,7 +13,7 @@ from onebit.contract.draws import REVEALING, Draws, seed_key, uniform
 from onebit.contract.validation import ClassName
 from onebit.data.dataset import Dataset
 from onebit.engine.schedule import Schedule
-from onebit.features.rows import is_sparse
+from onebit.features.rows import is_sparse, slice_sparse
 from onebit.spaces.sparse import SparseRows
 
 
@@ -93,17 +93,14 @@ def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> Stre
     return StreamFeedback(label, among_of(data, schedule, number), rewards, corrected)
 
 
-def table_of(X: Any) -> Any:
-    """Return rows in a form that can be indexed by row: CSR, an array, or a list."""
-    if is_sparse(X) and getattr(X, "format", "csr") != "csr":
-        return X.tocsr()
-    return X.to_numpy() if hasattr(X, "to_numpy") else X
-
-
-def row_of(X: Any, row: int) -> Any:
-    """Return one row."""
+def indexable_rows(X: Any) -> Any:
+    """Return the rows of a data set as something that `row_of` can index."""
     if not is_sparse(X):
-        return X[row]
-    a, b = int(X.indptr[row]), int(X.indptr[row + 1])
-    values, columns = np.asarray(X.data[a:b]), np.asarray(X.indices[a:b], dtype=np.int32)
-    return SparseRows(values, columns, np.array([0, b - a]), int(X.shape[1]))
+        return X
+    columns = np.asarray(X.indices, dtype=np.int32)
+    return SparseRows(np.asarray(X.data), columns, np.asarray(X.indptr), int(X.shape[1]))
+
+
+def row_of(rows: Any, row: int) -> Any:
+    """Return one of the rows that `indexable_rows` returned."""
+    return slice_sparse(rows, row) if isinstance(rows, SparseRows) else rows[row]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,22 @@ from numpy.typing import NDArray
 from onebit.contract.memory import require_memory
 from onebit.contract.parameters import named_parameters, require_known
 from onebit.contract.validation import checked_count, checked_seed
-from onebit.data.candidate_sets import CandidateDraws, CandidateSets, check_size
+from onebit.data.candidate_sets import CandidateDraws, check_size
 from onebit.data.dataset import Dataset, describe_long_runs, describe_rows
 from onebit.data.sources import LABEL_BYTES, Source, source_of
-from onebit.data.stream_changes import Delay, Drift, LateParts, Renaming, UniformNoise, draw_answer_rounds
-from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, row_of, table_of
-from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule, StreamPart, events_of
+from onebit.data.stream_changes import (
+    Delay,
+    Drift,
+    LabelChange,
+    Piece,
+    add_noise,
+    draw_answer_rounds,
+    late_parts,
+    prompt_parts,
+    rename_labels,
+)
+from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, indexable_rows, row_of
+from onebit.engine.schedule import NO_REWARDS, NOTHING, WHOLE, Schedule
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
 
@@ -38,11 +48,6 @@ PIECE_ROUNDS = 1 << 16  # rounds in a piece of a schedule
 ROUND_BYTES = 16  # the label of a round and its row number
 MEMBER_BYTES = 16  # a candidate, in a set and in the packed array
 LATE_BYTES = 256  # at most, for a round whose feedback may come late or never
-
-# Returns the candidates of the next rounds, given their data, row numbers and labels; None if there are none.
-RoundCandidates = Callable[[Dataset, NDArray[np.int64], NDArray[np.int64]], CandidateSets | None]
-# Returns the changed labels of the next rounds.
-LabelChanges = Callable[[NDArray[np.int64]], NDArray[np.int64]]
 
 # Numbers of the random generators seeded by a run, one for each use.
 _ORDER, _NOISE = 15, 16  # drift, delays and missing feedback have the next ones
@@ -179,17 +184,10 @@ class Stream:
             f"the schedule of {self.rounds:,} rounds, all of them at once,",
             "take fewer rounds",
         )
-        order = NOTHING if self.order == "file" else np.concatenate(list(self._orders(data.rows, seed)))
-        labels = data.y[order] if len(order) else data.y if self.rounds == data.rows else np.resize(data.y, self.rounds)
-        labels = self._changes(len(data.classes), seed)(labels)
-        sets = self._candidates(len(data.classes), seed)(data, order, labels)
-        events = NOTHING
-        if self.late:
-            order = order if len(order) else np.arange(self.rounds) % data.rows
-            events = events_of(draw_answer_rounds(self.delay, self.missing, self.rounds, seed)(self.rounds))
-        return self._with_feedback(
-            data, Schedule(labels, order, events, among=NOTHING if sets is None else sets.packed)
-        )
+        order = np.concatenate(list(self._orders(data.rows, seed)))
+        _, schedule = next(self._parts([(data, order)], seed))
+        in_order = self.order == "file" and not self.late
+        return schedule._replace(part=WHOLE, order=NOTHING if in_order else schedule.order)
 
     def pieces(self, seed: int, held: Dataset | None = None) -> Iterator[tuple[Dataset, Schedule]]:
         """Yield the rows and the schedule of the run with this seed in pieces; rounds count from 0 in each.
@@ -197,39 +195,47 @@ class Stream:
         Rows drawn for consecutive rounds are released, except those whose feedback is still to come. Rows that are
         fixed, or come in another order, are kept; pass them as `held` if they are already in memory.
         """
-        changes, candidates, first = None, None, 0
-        answers = draw_answer_rounds(self.delay, self.missing, self.rounds, seed)
-        late = LateParts(self.rounds, answers) if self.late else None
-        for data, order in self._parts(seed, held):
-            changes = changes or self._changes(len(data.classes), seed)
-            candidates = candidates or self._candidates(len(data.classes), seed)
-            labels = changes(data.y[order] if len(order) else data.y)
-            sets = candidates(data, order, labels)
-            if late is not None:
-                late_part = late.add(data, labels, order, sets)
-                if late_part is not None:
-                    yield late_part[0], self._with_feedback(*late_part)
-            else:
-                part = StreamPart(first, last=first + len(labels) == self.rounds, own_rows=not len(order))
-                among = NOTHING if sets is None else sets.packed
-                yield data, self._with_feedback(data, Schedule(labels, order, part=part, among=among))
-            first += len(labels)
-
-    def _with_feedback(self, data: Dataset, schedule: Schedule) -> Schedule:
-        """Return the schedule with the rewards of these rows and the share of corrections."""
-        rewards = NO_REWARDS if data.rewards is None else data.rewards
-        return schedule._replace(rewards=rewards, corrections=self.corrected)
-
-    def _parts(self, seed: int, held: Dataset | None) -> Iterator[tuple[Dataset, NDArray[np.int64]]]:
-        """Yield rows and the row numbers of the next rounds; an empty array means all rows in order."""
         if self.drawn_in_order:
             assert self.source.pieces is not None
-            for piece in self.source.pieces(self.rounds, seed):
-                yield piece, NOTHING
-            return
+            return self._parts(((piece, NOTHING) for piece in self.source.pieces(self.rounds, seed)), seed)
         data = held or self.data(seed)
-        for order in self._orders(data.rows, seed):
-            yield data, order
+        return self._parts(((data, order) for order in self._orders(data.rows, seed)), seed)
+
+    def _parts(
+        self, rows: Iterable[tuple[Dataset, NDArray[np.int64]]], seed: int
+    ) -> Iterator[tuple[Dataset, Schedule]]:
+        """Yield the rows and schedules of the parts of a run.
+
+        `rows` has the rows of consecutive rounds with their numbers; no numbers mean all rows in order.
+        """
+        pieces = self._pieces(rows, seed)
+        if self.late:
+            parts = late_parts(pieces, self.rounds, draw_answer_rounds(self.delay, self.missing, self.rounds, seed))
+        else:
+            parts = prompt_parts(pieces, self.rounds)
+        for data, schedule in parts:
+            rewards = NO_REWARDS if data.rewards is None else data.rewards
+            yield data, schedule._replace(rewards=rewards, corrections=self.corrected)
+
+    def _pieces(self, rows: Iterable[tuple[Dataset, NDArray[np.int64]]], seed: int) -> Iterator[Piece]:
+        """Yield consecutive rounds with their labels, after noise and drift, and their candidates."""
+        changes: list[LabelChange] = []
+        draws: CandidateDraws | None = None
+        for number, (data, order) in enumerate(rows):
+            classes = len(data.classes)
+            if number == 0 and self.noise:
+                changes.append(add_noise(np.random.default_rng([_NOISE, seed]), classes, self.noise, self.rounds))
+            if number == 0 and self.drift is not None:
+                changes.append(rename_labels(self.drift, classes, self.rounds, seed))
+            if number == 0 and self.candidates:
+                draws = CandidateDraws(self.candidates, classes, seed)
+            labels = data.y[order] if len(order) else data.y
+            for change in changes:
+                labels = change(labels)
+            sets = None if data.candidates is None else data.candidates.taken(order)
+            yield Piece(
+                data, order, np.ascontiguousarray(labels, dtype=np.int64), draws.next(labels) if draws else sets
+            )
 
     def _orders(self, rows: int, seed: int) -> Iterator[NDArray[np.int64]]:
         """Yield the row number of each round, in pieces."""
@@ -246,31 +252,6 @@ class Stream:
                 yield waiting[:size]
                 waiting = waiting[size:]
             first += size
-
-    def _changes(self, classes: int, seed: int) -> LabelChanges:
-        """Return a function that applies noise and drift to the labels of consecutive rounds."""
-        changes: list[UniformNoise | Renaming] = []
-        if self.noise:
-            generator = np.random.default_rng([_NOISE, seed])
-            changes.append(UniformNoise(generator, classes, self.noise, self.rounds))
-        if self.drift is not None:
-            changes.append(Renaming(self.drift, classes, self.rounds, seed))
-        return lambda labels: np.ascontiguousarray(
-            reduce(lambda labels, change: change.on(labels), changes, labels), dtype=np.int64
-        )
-
-    def _candidates(self, classes: int, seed: int) -> RoundCandidates:
-        """Return a function that returns the candidates of consecutive rounds."""
-        draws = CandidateDraws(self.candidates, classes, seed) if self.candidates else None
-
-        def candidates(data: Dataset, order: NDArray[np.int64], labels: NDArray[np.int64]) -> CandidateSets | None:
-            if draws is not None:
-                return draws.next(labels)
-            if data.candidates is None:
-                return None
-            return data.candidates.taken(order if len(order) else np.arange(len(labels)) % data.rows)
-
-        return candidates
 
     # --- iteration over rounds, for any learner -----------------------------------------------------------------------
 
@@ -299,7 +280,7 @@ class Stream:
         held = None
         for data, schedule in self.pieces(self.seed):
             if data is not held:
-                held, rows = data, table_of(data.X)
+                held, rows = data, indexable_rows(data.X)
             for step in range(schedule.steps):
                 event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
                 number = event // EVENT

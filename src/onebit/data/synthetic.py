@@ -7,23 +7,20 @@ for all rounds and then another, each has a generator of its own, which starts w
 from __future__ import annotations
 
 import copy
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import update_wrapper
 from typing import Concatenate, Generic, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.stream_changes import UniformNoise
+from onebit.data.stream_changes import add_noise
 
 Labelled = tuple[NDArray[np.float32], NDArray[np.int64]]
 P = ParamSpec("P")
 
 NOISE = 0.05  # share of the labels that are replaced by one drawn uniformly
 PIECE_VALUES = 1 << 19  # values in the rows of a piece
-AHEAD = 2  # pieces that threads draw ahead
 
 
 class Drawn(Generic[P]):
@@ -61,9 +58,9 @@ def synnonsep10(rounds: int, seed: int) -> Iterator[Labelled]:
 
     The lowest possible error is 4.5 %.
     """
-    noise = UniformNoise(np.random.default_rng([11, seed]), 10, NOISE, rounds)
+    noise = add_noise(np.random.default_rng([11, seed]), 10, NOISE, rounds)
     for x, y in synsep10.pieces(rounds, seed):
-        yield x, noise.on(y)
+        yield x, noise(y)
 
 
 @Drawn
@@ -80,9 +77,9 @@ def synsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
 @Drawn
 def synnonsep10_released(rounds: int, seed: int) -> Iterator[Labelled]:
     """SynNonSep as released: `synsep10_released` with 5 % of the labels redrawn from ten classes."""
-    noise = UniformNoise(np.random.default_rng([13, seed]), 10, NOISE, rounds)
+    noise = add_noise(np.random.default_rng([13, seed]), 10, NOISE, rounds)
     for x, y in synsep10_released.pieces(rounds, seed):
-        yield x, noise.on(y)
+        yield x, noise(y)
 
 
 @Drawn
@@ -122,40 +119,25 @@ def synnonsep9(rounds: int, seed: int) -> Iterator[Labelled]:
 
     The lowest possible error is 4.4 %.
     """
-    noise = UniformNoise(np.random.default_rng([14, seed]), 9, NOISE, rounds)
+    noise = add_noise(np.random.default_rng([14, seed]), 9, NOISE, rounds)
     for x, y in synsep9.pieces(rounds, seed):
-        yield x, noise.on(y)
+        yield x, noise(y)
 
 
 def _cube_pieces(rounds: int, seed: list[int]) -> Iterator[Labelled]:
     """Yield rows uniform on [-1, 1)^100, labelled with the class whose coordinates have the lowest sum.
 
-    Every tenth coordinate belongs to one class, and ties go to the first class. Threads draw ahead: each piece has a
-    generator of its own, which starts where the previous piece ends.
+    Every tenth coordinate belongs to one class, and ties go to the first class.
     """
-
-    def draw(first: int, size: int) -> Labelled:
-        generator = np.random.default_rng(seed)
-        _skip(generator, first * 50)  # a row takes 50 words of 64 bits each
+    generator = np.random.default_rng(seed)
+    for size in _sizes(rounds, 100):
         x = generator.random((size, 100), dtype=np.float32)
         x *= 2.0
         x -= 1.0
         sums = x[:, :10].astype(np.float64)
         for begin in range(10, 100, 10):  # the values are multiples of 2^-23, so no sum is rounded
             sums += x[:, begin : begin + 10]
-        return x, sums.argmin(axis=1).astype(np.int64)
-
-    pool, coming, first = ThreadPoolExecutor(AHEAD), deque[Future[Labelled]](), 0
-    try:
-        for size in _sizes(rounds, 100):
-            coming.append(pool.submit(draw, first, size))
-            first += size
-            if len(coming) > AHEAD:
-                yield coming.popleft().result()
-        while coming:
-            yield coming.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+        yield x, sums.argmin(axis=1).astype(np.int64)
 
 
 def _sizes(rounds: int, columns: int) -> Iterator[int]:

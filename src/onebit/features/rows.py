@@ -34,43 +34,42 @@ def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRows:
 
 
 def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
-    """Read the rows of a CSR matrix by its attributes; SciPy is not needed."""
-    matrix = X if getattr(X, "format", "csr") == "csr" else X.tocsr()
-    shape = tuple(int(size) for size in matrix.shape)
-    values = np.asarray(matrix.data)
-    starts = np.asarray(matrix.indptr) if len(shape) == 2 else np.array([0, len(values)])
-    return checked_csr(values, np.asarray(matrix.indices), starts, shape, dtype)
+    """Read the rows of a CSR matrix in the dtypes of the loop; raise InputError for a value that is not finite."""
+    rows = checked_csr(X)
+    cast = cast_to(rows.values, dtype, copy=False)
+    for first in range(0, len(cast), _BLOCK):  # in blocks: a matrix may be larger than memory
+        _refuse_bad_values(rows, cast, first)
+    return SparseRows(
+        cast, np.ascontiguousarray(rows.columns, dtype=np.int32), rows.starts.astype(np.int64), rows.width
+    )
 
 
-def checked_csr(
-    values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any], shape: Sequence[int], dtype: np.dtype[Any]
-) -> SparseRows:
-    """Validate the parts of a CSR matrix and cast them to the dtypes of the loop.
+def checked_csr(X: Any) -> SparseRows:
+    """Return the parts of a CSR matrix, known by its attributes, in their own dtypes.
 
     Errors give the position. If the columns of a row are not in ascending order, as SciPy leaves them in `A @ B`, they
     are sorted and values of equal columns are summed.
     """
-    rows, width = (1, shape[0]) if len(shape) == 1 else shape
+    matrix = to_csr(X)
+    values, columns = np.asarray(matrix.data), np.asarray(matrix.indices)
+    is_row = len(matrix.shape) == 1
+    starts = np.array([0, len(values)]) if is_row else np.asarray(matrix.indptr)
+    rows, width = (int(size) for size in ((1, *matrix.shape) if is_row else matrix.shape))
+    for name, part, kinds in (("data", values, "fiub"), ("indices", columns, "iu"), ("indptr", starts, "iu")):
+        if part.dtype.kind not in kinds:
+            must_be = "numbers" if name == "data" else "whole numbers"
+            raise InputError(f"{name} of a sparse matrix has dtype {part.dtype}, but must be {must_be}")
     fits = len(starts) == rows + 1 and starts[0] == 0 and starts[-1] == len(values) == len(columns)
     if not fits or np.any(starts[1:] < starts[:-1]):
         raise InputError(f"indptr does not cut {len(values)} values into {rows} rows: it must rise from 0 to that")
-    if values.dtype.kind not in "fiub":
-        raise InputError(f"the values have dtype {values.dtype}, but must be numbers")
-    for name, part in (("indices", columns), ("indptr", starts)):
-        if part.dtype.kind not in "iu":
-            raise InputError(f"{name} has dtype {part.dtype}, but must be whole numbers")
-    starts = starts.astype(np.int64)
-    for first in range(0, len(columns), _BLOCK):  # in blocks: a matrix may be larger than memory
+    for first in range(0, len(columns), _BLOCK):
         _refuse_bad_columns(columns, starts, width, first)
     if not columns_ascend(columns, starts):
         values, columns, starts = sort_columns(values, columns, starts)
-    cast = cast_to(values, dtype, copy=False)
-    for first in range(0, len(columns), _BLOCK):
-        _refuse_bad_values(values, columns, starts, cast, first)
-    return SparseRows(cast, np.ascontiguousarray(columns, dtype=np.int32), starts, width)
+    return SparseRows(values, columns, starts, width)
 
 
-def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[np.int64], width: int, first: int) -> None:
+def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[Any], width: int, first: int) -> None:
     """Raise InputError for a column index out of range in the block that starts at `first`."""
     part = columns[first : first + _BLOCK]
     outside = np.flatnonzero((part < 0) | (part >= width))
@@ -81,15 +80,13 @@ def _refuse_bad_columns(columns: NDArray[Any], starts: NDArray[np.int64], width:
         )
 
 
-def _refuse_bad_values(
-    values: NDArray[Any], columns: NDArray[Any], starts: NDArray[np.int64], cast: NDArray[Any], first: int
-) -> None:
+def _refuse_bad_values(rows: SparseRows, cast: NDArray[Any], first: int) -> None:
     """Raise InputError for a value that is not finite in the block that starts at `first`."""
     wrong = np.flatnonzero(~np.isfinite(cast[first : first + _BLOCK]))
     if len(wrong):
         entry = first + int(wrong[0])
-        where = f"row {_row_of(entry, starts)}, column {columns[entry]}"
-        raise InputError(f"{where} {not_finite(values[entry], cast.dtype)}")
+        where = f"row {_row_of(entry, rows.starts)}, column {rows.columns[entry]}"
+        raise InputError(f"{where} {not_finite(rows.values[entry], cast.dtype)}")
 
 
 def columns_ascend(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
@@ -133,7 +130,7 @@ def build_csr(
     return values, columns[new], np.concatenate([[0], ends]).astype(np.int64)
 
 
-def _row_of(entry: int, starts: NDArray[np.int64]) -> int:
+def _row_of(entry: int, starts: NDArray[Any]) -> int:
     """Return the row that a stored value belongs to."""
     return int(np.searchsorted(starts, entry, side="right")) - 1
 
@@ -228,6 +225,11 @@ def filled_cells(rows: Rows, row: int) -> int:
 def is_sparse(x: Any) -> bool:
     """Return True if x has the attributes of a sparse matrix."""
     return hasattr(x, "indptr") or (hasattr(x, "tocsr") and hasattr(x, "shape"))
+
+
+def to_csr(X: Any) -> Any:
+    """Return a sparse matrix of any format as CSR."""
+    return X if getattr(X, "format", "csr") == "csr" else X.tocsr()
 
 
 def to_numbers(x: Any, dtype: np.dtype[Any], copy: bool = True) -> NDArray[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from onebit.contract.validation import ID_LIMIT, ClassName, checked_id, is_whole_number
 from onebit.errors import InputError, brief
 from onebit.features.features import Kept
-from onebit.features.rows import checked_csr, columns_ascend
+from onebit.features.rows import columns_ascend
 from onebit.spaces.sparse import SparseRows
 
 
@@ -216,8 +216,11 @@ def _x(value: Any) -> Kept:
         values.flags.writeable = False
         return values
     columns = np.array([_whole(column) for column in value["columns"]], dtype=np.int64)
-    _require(columns_ascend(columns, np.array([0, len(columns)])))
-    return checked_csr(values, columns, np.array([0, len(values)]), (1, _whole(value["size"])), values.dtype)
+    _require(len(columns) == len(values))
+    ends = np.array([0, len(columns)])
+    size = _whole(value["size"])
+    _require(columns_ascend(columns, ends) and not np.any(columns >= size))
+    return SparseRows(values, columns.astype(np.int32), ends, size)
 
 
 # The parser of each field, and a description of what it accepts.
