@@ -88,7 +88,7 @@ class Delimited(Columns):
         try:
             batch = self._file.first_batch()
         except READ_ERRORS as error:
-            raise self._explained(error, 0) from None
+            raise self._located(error, 0) from None
         for name, kind in zip(self.names, batch.schema.types, strict=True) if batch is not None else ():
             is_date = arrow.types.is_temporal(kind) and self._declared.get(name) is Kind.NUMBER
             if is_date or arrow.types.is_boolean(kind):
@@ -108,12 +108,7 @@ class Delimited(Columns):
                 yield batch, done
                 rows += batch.num_rows
         except READ_ERRORS as error:
-            raise self._explained(error, rows) from None
-
-    def _explained(self, error: Exception, rows: int) -> InputError:
-        """Return the error for a failure after so many rows, located by Python's reader if possible."""
-        self._explain(rows)
-        return unreadable(self.path, error)
+            raise self._located(error, rows) from None
 
     def place(self, row: int) -> str:
         for number, (line, _) in enumerate(self._records()):
@@ -132,8 +127,8 @@ class Delimited(Columns):
         except csv.Error as error:
             raise unreadable(Path(f"line {reader.line_num} of {path}"), error) from None
 
-    def _explain(self, rows: int) -> None:
-        """Raise InputError for the first fault after the rows already read, if Python's reader finds one."""
+    def _located(self, error: Exception, rows: int) -> InputError:
+        """Raise InputError for the first fault after the rows already read; return `error` as one if there is none."""
         from pyarrow.csv import ConvertOptions
 
         missing = set(ConvertOptions().null_values)
@@ -154,6 +149,7 @@ class Delimited(Columns):
                     raise self._no_number(name, _place(row, line), cell)
         if number == 0:  # a header without a line end
             raise InputError(f"{self.path} has no rows")
+        return unreadable(self.path, error)
 
     def _is_number(self, name: str, text: str) -> bool:
         if name in self._types:  # Arrow explains what is wrong with a date

@@ -181,6 +181,22 @@ class FileReader(ABC):
     def place(self, row: int) -> str:
         """Return the location of a row, given from 0, as users count it, for messages."""
 
+    def sparse_block(
+        self, data: NDArray[Any], indices: NDArray[Any], ends: NDArray[Any], labels: Any, row: int, stored: int
+    ) -> ArrayBlock:
+        """Return a block of sparse rows.
+
+        `ends` has 0 and then the number of values up to the end of each row; `stored` values in `row` rows precede.
+        """
+        distinct, which = np.unique(labels, return_inverse=True)
+        starts = np.asarray(ends, dtype=np.int64) + stored
+        return {
+            "data": data,
+            "indices": indices.astype(np.int32),
+            "indptr": starts[1:] if row else starts,
+            "y": self.labels.number(distinct.tolist(), which, row),
+        }
+
     def finish_labels(self, store: ArrayStore, names: Sequence[Any], what: str) -> tuple[ClassName, ...]:
         """Convert label codes to class indices and return the classes; `names` are the labels by code."""
         classes, mapping = named_classes(self.labels, names, self.classes, what, self.place)
@@ -193,7 +209,10 @@ class FileReader(ABC):
 def fill_store(
     store: ArrayStore, reader: FileReader, what: str, progress: FileProgress | None
 ) -> tuple[tuple[ClassName, ...], int]:
-    """Read a whole file into a store; return the classes and the number of features."""
+    """Read a whole file into a store; return the classes and the number of features.
+
+    After an error the store is empty.
+    """
     total = 0 if progress is None else reader.path.stat().st_size
     while True:
         rows = 0
@@ -203,12 +222,21 @@ def fill_store(
                 rows += len(block["y"])
                 if progress is not None:
                     progress(what, min(done, total), total)
+            if rows == 0:
+                raise InputError(f"{reader.path} has no rows")
+            return reader.finish(store)
         except Again:
             store.clear()
-            continue
-        if rows == 0:
-            raise InputError(f"{reader.path} has no rows")
-        return reader.finish(store)
+        except BaseException:
+            store.clear()
+            raise
+
+
+def read_into_memory(reader: FileReader, what: str, progress: FileProgress | None = None) -> Dataset:
+    """Return the data set of a whole file; `what` says in the calls of `progress` what is done."""
+    store = MemoryStore()
+    classes, width = fill_store(store, reader, what, progress)
+    return assemble_dataset(store.finish(), classes, width, reader.columns)
 
 
 def assemble_dataset(

@@ -1,8 +1,8 @@
 """Large files: converted once, block by block, to arrays in the cache, which are then memory-mapped.
 
-A conversion is written to a temporary folder, which is renamed when it is complete. The name is made from the file's
-path, its size and time, and the options it is read with. A file that has changed is converted again, and conversions of
-its former versions are removed. A process that needs a file that another is converting waits for it.
+The name of a conversion's folder is made from the file's path, its size and time, and the options it is read with. A
+folder is complete once it has facts.json, which is written last. A file that has changed is converted again, and
+conversions of its former versions are removed. A process that needs a file that another is converting waits for it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.data.dataset import Csr, Dataset
 from onebit.data.file_blocks import FileProgress, FileReader, FileStore, assemble_dataset, fill_store, no_space
@@ -28,6 +29,7 @@ from onebit.errors import InputError, brief
 LARGE = 256 << 20  # bytes above which a text file is not held in memory
 LARGE_COMPRESSED = 64 << 20  # the same for a compressed file
 LARGE_PARQUET = 128 << 20
+FACTS = "facts.json"
 _FORMAT = 2  # version of the files written below; a new one makes all files be converted again
 
 
@@ -55,49 +57,56 @@ def convert_file(
     the file is then converted again, and the result replaces the cached one.
     """
     folder = _folder(path, how)
-    if anew or not folder.is_dir():
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with lock_conversion(folder):
-                if anew:
-                    for former in folder.parent.glob(f"{folder.name}*"):  # including the prepared rows beside it
-                        shutil.rmtree(former)
-                if not folder.is_dir():
-                    _convert(reader(), folder, progress)
-        except OSError as error:
-            if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise no_space(cached_data(), f"to convert {path}") from None
-            raise InputError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
-    facts = json.loads((folder / "facts.json").read_text())
+
+    def convert() -> dict[str, Any]:
+        store, rows = FileStore(folder, f"to convert {path}"), reader()
+        classes, width = fill_store(store, rows, f"converting {path.name}", progress)
+        store.finish()
+        same_file, version, _ = folder.name.split("-")
+        for other in folder.parent.glob(f"{same_file}-*"):  # of former versions, or left by a process that was killed
+            if other.name.split("-")[1] != version or not (other == folder or (other / FACTS).exists()):
+                shutil.rmtree(other, ignore_errors=True)
+        return {"file": str(path), "classes": classes, "width": width, "columns": rows.columns, "note": rows.note}
+
+    try:
+        arrays, facts = _cached_arrays(folder, convert, anew)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise no_space(cached_data(), f"to convert {path}") from None
+        raise InputError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
     columns = None if facts["columns"] is None else tuple(facts["columns"])
-    arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}
     return assemble_dataset(arrays, tuple(facts["classes"]), facts["width"], columns), facts["note"]
 
 
-def _convert(reader: FileReader, folder: Path, progress: FileProgress | None) -> None:
-    same_file = folder.name.split("-")[0]
-    for leftover in folder.parent.glob(f"{same_file}-*.part"):
-        shutil.rmtree(leftover, ignore_errors=True)
-    part = folder.with_name(folder.name + ".part")
-    part.mkdir()
-    store = FileStore(part, f"to convert {reader.path}")
-    try:
-        classes, width = fill_store(store, reader, f"converting {reader.path.name}", progress)
-        store.finish()
-        facts = {"file": str(reader.path), "classes": classes, "width": width}
-        (part / "facts.json").write_text(json.dumps({**facts, "columns": reader.columns, "note": reader.note}))
-        part.rename(folder)
-    except BaseException:
-        store.clear()
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-    for former in folder.parent.glob(f"{same_file}-*"):
-        if former.name.split("-")[1] != folder.name.split("-")[1]:
-            shutil.rmtree(former, ignore_errors=True)
+def _cached_arrays(
+    folder: Path, write: Callable[[], dict[str, Any]], anew: bool = False
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Return the arrays in a folder of the cache, memory-mapped, and the facts about them.
+
+    Unless the folder is complete, `write` first writes the arrays into it and returns the facts. With `anew` it always
+    does, and folders whose name starts like this one's are removed.
+    """
+    complete = folder / FACTS
+    if anew or not complete.exists():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _lock_conversion(folder):
+            if anew or not complete.exists():
+                for former in folder.parent.glob(f"{folder.name}*"):
+                    shutil.rmtree(former)
+                try:
+                    folder.mkdir()
+                    facts = json.dumps(write())
+                    complete.with_suffix(".part").write_text(facts)
+                    complete.with_suffix(".part").replace(complete)
+                except BaseException:
+                    shutil.rmtree(folder, ignore_errors=True)
+                    raise
+    arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}
+    return arrays, json.loads(complete.read_text())
 
 
 @contextmanager
-def lock_conversion(folder: Path) -> Iterator[None]:
+def _lock_conversion(folder: Path) -> Iterator[None]:
     """Wait until no other process converts this file; go on at once where the system has no file locks."""
     try:
         import fcntl
@@ -124,12 +133,9 @@ def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
     # Kept beside the conversion under a name that starts like it: when the file changes, both are removed.
     mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
     folder = home.with_name(f"{home.name}-{mark}")
-    facts = folder / "facts.json"
-    with lock_conversion(folder):
-        if not facts.exists():  # written last, so a folder that has it is complete
-            shape = prepared(X, steps, folder).shape
-            facts.write_text(json.dumps({"steps": steps, "shape": [int(size) for size in shape]}))
-    arrays = {file.stem: np.load(file, mmap_mode="r") for file in folder.glob("*.npy")}
-    if "X" in arrays:
-        return arrays["X"]
-    return Csr(**arrays, shape=tuple(json.loads(facts.read_text())["shape"]))
+
+    def write() -> dict[str, Any]:
+        return {"steps": steps, "shape": [int(size) for size in prepared(X, steps, folder).shape]}
+
+    arrays, facts = _cached_arrays(folder, write)
+    return arrays["X"] if "X" in arrays else Csr(**arrays, shape=tuple(facts["shape"]))

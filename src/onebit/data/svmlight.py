@@ -44,17 +44,7 @@ class Svmlight(FileReader):
             if len(X.indices):
                 self._lowest = min(self._lowest, int(X.indices.min()))
                 self._highest = max(self._highest, int(X.indices.max()))
-            distinct, which = np.unique(labels, return_inverse=True)
-            ends = X.indptr.astype(np.int64) + stored
-            yield (
-                {
-                    "data": X.data,
-                    "indices": X.indices.astype(np.int32),
-                    "indptr": ends if rows == 0 else ends[1:],
-                    "y": self.labels.number(distinct.tolist(), which, rows),
-                },
-                done,
-            )
+            yield self.sparse_block(X.data, X.indices, X.indptr, labels, rows, stored), done
             rows, stored = rows + len(labels), stored + len(X.data)
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:

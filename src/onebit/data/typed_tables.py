@@ -6,8 +6,7 @@ import json
 import math
 import warnings
 import zipfile
-from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime, time
 from itertools import islice
@@ -17,7 +16,7 @@ from typing import Any
 from onebit.contract.validation import ClassName
 from onebit.data.columns import BATCH, TEXTS, Columns
 from onebit.data.dataset import Dataset
-from onebit.data.file_blocks import MemoryStore, assemble_dataset, fill_store, numbered_lines, unreadable
+from onebit.data.file_blocks import numbered_lines, read_into_memory, unreadable
 from onebit.data.labels import encode_labels
 from onebit.data.reading import Kind, Reading, inner_type, is_number_type, is_text_type
 from onebit.errors import InputError, OnebitWarning, brief
@@ -25,11 +24,24 @@ from onebit.features.frames import narwhals_frame
 
 
 class ArrowTable(Columns):
-    """A table whose columns have Arrow types."""
+    """A table whose columns have Arrow types.
 
-    def __init__(self, path: Path, schema: Any, reading: Reading, classes: Iterable[ClassName] | None) -> None:
+    `parts` yields record batches of at most so many rows, each with the number of bytes read so far. `names` are the
+    labels by code if the label column holds codes.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        schema: Any,
+        parts: Callable[[int], Iterator[tuple[Any, int]]],
+        reading: Reading,
+        classes: Iterable[ClassName] | None,
+        names: Sequence[ClassName] | None = None,
+    ) -> None:
         from pyarrow import types
 
+        self._parts, self._label_names = parts, names
         super().__init__(path, schema.names, reading, classes)
         for name, kind in zip(schema.names, map(inner_type, schema.types), strict=True):
             if name == self.label and (types.is_boolean(kind) or not (is_number_type(kind) or is_text_type(kind))):
@@ -40,10 +52,6 @@ class ArrowTable(Columns):
                 raise InputError(
                     f"the column {brief(name)} of {path} is of the type {kind}, but categories and texts are single values"
                 )
-
-    @abstractmethod
-    def _parts(self, rows: int) -> Iterator[tuple[Any, int]]:
-        """Yield record batches of at most `rows` rows, each with the number of bytes read so far."""
 
     def sample(self) -> Any:
         rows = max(1, min(TEXTS, BATCH // len(self.names)))
@@ -56,29 +64,29 @@ class ArrowTable(Columns):
         return f"row {row + 1}"
 
     def label_names(self) -> list[Any]:
-        return self.labels.values
+        values = self.labels.values
+        return values if self._label_names is None else [self._label_names[code] for code in values]
 
 
-class Parquet(ArrowTable):
-    """A reader of Parquet files."""
+def parquet_table(path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> ArrowTable:
+    """Return a reader of a Parquet file."""
+    import pyarrow as arrow
+    from pyarrow import parquet
 
-    def __init__(self, path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> None:
-        import pyarrow as arrow
-        from pyarrow import parquet
+    try:
+        with parquet.ParquetFile(path) as file:
+            schema = file.schema_arrow
+            row_bytes = path.stat().st_size / max(1, file.metadata.num_rows)
+    except (arrow.ArrowException, OSError) as error:
+        raise unreadable(path, error, " as Parquet") from None
 
-        try:
-            with parquet.ParquetFile(path) as file:
-                schema = file.schema_arrow
-                self._row_bytes = path.stat().st_size / max(1, file.metadata.num_rows)
-        except (arrow.ArrowException, OSError) as error:
-            raise unreadable(path, error, " as Parquet") from None
-        super().__init__(path, schema, reading, classes)
-
-    def _parts(self, rows: int) -> Iterator[tuple[Any, int]]:
+    def parts(rows: int) -> Iterator[tuple[Any, int]]:
         done = 0
-        for batch in parquet_batches(self.path, rows):
+        for batch in parquet_batches(path, rows):
             done += batch.num_rows
-            yield batch, int(done * self._row_bytes)
+            yield batch, int(done * row_bytes)
+
+    return ArrowTable(path, schema, parts, reading, classes)
 
 
 def parquet_batches(path: Path, rows: int, names: list[str] | None = None) -> Iterator[Any]:
@@ -94,73 +102,58 @@ def parquet_batches(path: Path, rows: int, names: list[str] | None = None) -> It
         raise unreadable(path, error, " as Parquet") from None
 
 
-class FrameTable(ArrowTable):
-    """A reader of frames of pandas, polars or Arrow."""
-
-    def __init__(self, frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName] | None) -> None:
-        import pyarrow as arrow
-
-        self.path = Path("the frame")
-        names = list(narwhals_frame(frame).columns)
-        for name in names:
-            if not isinstance(name, str):
-                raise InputError(
-                    f"a column of the frame is called {brief(name)}, but to be read by name all must be strings"
-                )
-        try:
-            table = narwhals_frame(frame).to_arrow().select(names)
-        except (arrow.ArrowException, OverflowError) as error:
-            raise unreadable(self.path, error) from None
-        self._beside: tuple[ClassName, ...] | None = None
-        if y is not None:
-            codes, self._beside = encode_labels(y, classes)
-            if len(codes) != table.num_rows:
-                raise InputError(f"there are {table.num_rows} rows and {len(codes)} labels")
-            label = "y"
-            while label in names:
-                label += "_"
-            table, classes = table.append_column(label, arrow.array(codes)), self._beside
-            reading = replace(reading, label=label)
-        self._table = table
-        super().__init__(self.path, table.schema, reading, classes)
-
-    def _parts(self, rows: int) -> Iterator[tuple[Any, int]]:
-        for batch in self._table.to_batches(max_chunksize=rows):
-            yield batch, 0
-
-    def label_names(self) -> list[Any]:
-        values = self.labels.values
-        return values if self._beside is None else [self._beside[code] for code in values]
-
-
 def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName] | None) -> Dataset:
-    """Return the data set of a frame; its labels are one of its columns, or `y`."""
+    """Return the data set of a frame of pandas, polars or Arrow; its labels are one of its columns, or `y`."""
+    import pyarrow as arrow
+
     if y is not None and reading.label is not None:
         raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
-    store, table = MemoryStore(), FrameTable(frame, y, reading, classes)
-    known, width = fill_store(store, table, "reading the frame", None)
-    if table.note:
-        warnings.warn(table.note, OnebitWarning, stacklevel=2)
-    return assemble_dataset(store.finish(), known, width, table.columns)
+    path, wrapped, known = Path("the frame"), narwhals_frame(frame), None
+    names = list(wrapped.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(
+                f"a column of the frame is called {brief(name)}, but to be read by name all must be strings"
+            )
+    try:
+        table = wrapped.to_arrow().select(names)
+    except (arrow.ArrowException, OverflowError) as error:
+        raise unreadable(path, error) from None
+    if y is not None:
+        codes, known = encode_labels(y, classes)
+        if len(codes) != table.num_rows:
+            raise InputError(f"there are {table.num_rows} rows and {len(codes)} labels")
+        label = "y"
+        while label in names:
+            label += "_"
+        table, classes, reading = table.append_column(label, arrow.array(codes)), known, replace(reading, label=label)
+
+    def parts(rows: int) -> Iterator[tuple[Any, int]]:
+        return ((batch, 0) for batch in table.to_batches(max_chunksize=rows))
+
+    reader = ArrowTable(path, table.schema, parts, reading, classes, known)
+    data = read_into_memory(reader, "reading the frame")
+    if reader.note:
+        warnings.warn(reader.note, OnebitWarning, stacklevel=2)
+    return data
 
 
 Record = tuple[int, Sequence[Any], int]  # its line number, its cells in the order of the names, the bytes read so far
 
 
 class RowTable(Columns):
-    """A table whose cells are Python values."""
+    """A table whose cells are Python values; `rows` goes through its rows in order, from the start at each call."""
 
-    def __init__(self, path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> None:
-        self.path = path
-        super().__init__(path, self._header(), reading, classes)
-
-    @abstractmethod
-    def _header(self) -> list[str]:
-        """Return the names of the columns."""
-
-    @abstractmethod
-    def _rows(self) -> Iterator[Record]:
-        """Yield the rows in order."""
+    def __init__(
+        self,
+        path: Path,
+        names: Sequence[str],
+        rows: Callable[[], Iterator[Record]],
+        reading: Reading,
+        classes: Iterable[ClassName] | None,
+    ) -> None:
+        self._rows = rows
+        super().__init__(path, names, reading, classes)
 
     def sample(self) -> Any:
         import pyarrow as arrow
@@ -212,76 +205,69 @@ class RowTable(Columns):
         raise self._no_number(name, self.place(row), cell)
 
 
-class JsonLines(RowTable):
-    """A file with a JSON object on each line; keys that a line lacks are missing values."""
+def json_table(path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> RowTable:
+    """Return a reader of a file with a JSON object on each line; keys that a line lacks are missing values."""
+    names: dict[str, None] = {}
+    for _, record, _ in islice(_json_objects(path), TEXTS):
+        names.update(dict.fromkeys(record))
+    if not names:
+        raise InputError(f"{path} is empty, but must have a JSON object on each line")
 
-    def _header(self) -> list[str]:
-        names: dict[str, None] = {}
-        for _, record, _ in islice(self._objects(), TEXTS):
-            names.update(dict.fromkeys(record))
-        if not names:
-            raise InputError(f"{self.path} is empty, but must have a JSON object on each line")
-        return list(names)
-
-    def _rows(self) -> Iterator[Record]:
-        known = set(self.names)
-        for line, record, done in self._objects():
+    def rows() -> Iterator[Record]:
+        for line, record, done in _json_objects(path):
             for name, value in record.items():
-                if name not in known:
+                if name not in names:
                     raise InputError(
-                        f"line {line} of {self.path} has {brief(name)}, which none of the first {TEXTS:,} lines has"
+                        f"line {line} of {path} has {brief(name)}, which none of the first {TEXTS:,} lines has"
                     )
-                if isinstance(value, list | dict) and not (isinstance(value, list) and name == self.candidates):
+                if isinstance(value, list | dict) and not (isinstance(value, list) and name == reading.candidates):
                     raise InputError(
-                        f"{brief(name)} in line {line} of {self.path} is {brief(value)}, but must be a single value"
+                        f"{brief(name)} in line {line} of {path} is {brief(value)}, but must be a single value"
                     )
-            yield line, [record.get(name) for name in self.names], done
+            yield line, [record.get(name) for name in names], done
 
-    def _objects(self) -> Iterator[tuple[int, dict[str, Any], int]]:
-        for number, line, done in numbered_lines(self.path):
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise InputError(f"line {number} of {self.path} is not JSON: {error}") from None
-            if not isinstance(record, dict):
-                raise InputError(f"line {number} of {self.path} is {brief(record)}, but must be a JSON object")
-            yield number, record, done
+    return RowTable(path, list(names), rows, reading, classes)
 
 
-class Sheet(RowTable):
-    """The first sheet of an Excel file, with the column names in its first row."""
-
-    def _header(self) -> list[str]:
-        cells = next((cells for _, cells in self._lines()), None)
-        if cells is None:
-            raise InputError(f"{self.path} is empty, but must have a header with the names of the columns")
-        return [_text(cell) or "" for cell in cells]
-
-    def _rows(self) -> Iterator[Record]:
-        size = self.path.stat().st_size
-        for line, cells in islice(self._lines(), 1, None):
-            yield line, cells, size
-
-    def _lines(self) -> Iterator[tuple[int, list[Any]]]:
-        """Yield the non-empty rows with their numbers in the sheet, cut or padded to the width of the header."""
-        import openpyxl
-
+def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
+    """Yield the object on each line with the line's number and the bytes read so far."""
+    for number, line, done in numbered_lines(path):
         try:
-            book = openpyxl.load_workbook(self.path, read_only=True, data_only=True)
-        except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
-            raise unreadable(self.path, error, " as an Excel file") from None
-        try:
-            width: int | None = None
-            for number, cells in enumerate(book.worksheets[0].iter_rows(values_only=True), 1):
-                if any(cell is not None for cell in cells):
-                    width = width or max(at for at, cell in enumerate(cells, 1) if cell is not None)
-                    if any(cell is not None for cell in cells[width:]):
-                        raise InputError(
-                            f"line {number} of {self.path} has {len(cells)} cells, but the header has {width}"
-                        )
-                    yield number, [*cells[:width], *[None] * (width - len(cells))]
-        finally:
-            book.close()
+            record = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"line {number} of {path} is not JSON: {error}") from None
+        if not isinstance(record, dict):
+            raise InputError(f"line {number} of {path} is {brief(record)}, but must be a JSON object")
+        yield number, record, done
+
+
+def excel_table(path: Path, reading: Reading, classes: Iterable[ClassName] | None) -> RowTable:
+    """Return a reader of the first sheet of an Excel file, with the column names in its first row."""
+    header = next((cells for _, cells, _ in _sheet_rows(path)), None)
+    if header is None:
+        raise InputError(f"{path} is empty, but must have a header with the names of the columns")
+    names = [_text(cell) or "" for cell in header]
+    return RowTable(path, names, lambda: islice(_sheet_rows(path), 1, None), reading, classes)
+
+
+def _sheet_rows(path: Path) -> Iterator[Record]:
+    """Yield the non-empty rows with their numbers in the sheet, cut or padded to the width of the header."""
+    import openpyxl
+
+    try:
+        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
+        raise unreadable(path, error, " as an Excel file") from None
+    try:
+        width, size = 0, path.stat().st_size
+        for number, cells in enumerate(book.worksheets[0].iter_rows(values_only=True), 1):
+            if any(cell is not None for cell in cells):
+                width = width or max(at for at, cell in enumerate(cells, 1) if cell is not None)
+                if any(cell is not None for cell in cells[width:]):
+                    raise InputError(f"line {number} of {path} has {len(cells)} cells, but the header has {width}")
+                yield number, [*cells[:width], *[None] * (width - len(cells))], size
+    finally:
+        book.close()
 
 
 def _text(cell: Any) -> str | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.dataset import Csr, Dataset, label_rows, make_dataset, reward_rows
-from onebit.data.file_blocks import FileProgress, FileReader, MemoryStore, assemble_dataset, fill_store
+from onebit.data.file_blocks import FileProgress, FileReader, read_into_memory
 from onebit.data.large import convert_file, is_large
 from onebit.data.reading import Reading
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
@@ -69,9 +69,8 @@ def read_file(
             anew = reading.vectorizer is not None
             data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress, anew)
         else:
-            store, reader = MemoryStore(), _reader(path, reading, classes)
-            known, width = fill_store(store, reader, f"reading {path.name}", progress)
-            data, note = assemble_dataset(store.finish(), known, width, reader.columns), reader.note
+            reader = _reader(path, reading, classes)
+            data, note = read_into_memory(reader, f"reading {path.name}", progress), reader.note
     except PermissionError:
         raise InputError(f"{path} may not be read: its owner has not allowed it") from None
     if note:
@@ -91,20 +90,17 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
 
         return VwText(path, classes)
     require("pyarrow", str(path))
+    from onebit.data import typed_tables
+    from onebit.data.delimited import Delimited
+
     if name.endswith(".xlsx"):
         require("openpyxl", str(path), "excel")
-        from onebit.data.typed_tables import Sheet
-
-        return Sheet(path, reading, classes)
+        return typed_tables.excel_table(path, reading, classes)
     if name.endswith(JSON_LINES):
-        from onebit.data.typed_tables import JsonLines
-
-        return JsonLines(path, reading, classes)
-    from onebit.data.delimited import Delimited
-    from onebit.data.typed_tables import Parquet
-
-    kind = Parquet if path.suffix.lower() == ".parquet" else Delimited
-    return kind(path, reading, classes)
+        return typed_tables.json_table(path, reading, classes)
+    if name.endswith(".parquet"):
+        return typed_tables.parquet_table(path, reading, classes)
+    return Delimited(path, reading, classes)
 
 
 def require(module: str, what: str, extra: str = "experiments") -> None:

@@ -130,7 +130,7 @@ class VwText(FileReader):
         while chunk := list(islice(lines, LINES)):
             indices: list[int] = []
             values: list[float] = []
-            ends, labels = [], []
+            ends, labels = [0], []
             for number, line, _ in chunk:
                 try:
                     example = parse_line(line)
@@ -140,18 +140,11 @@ class VwText(FileReader):
                 row = sorted((self._column(name), value) for name, value in example.features.items())
                 indices += [column for column, _ in row]
                 values += [value for _, value in row]
-                ends.append(stored + len(indices))
-            distinct, which = np.unique(np.array(labels, dtype=object), return_inverse=True)
-            yield (
-                {
-                    "data": np.array(values, dtype=np.float32),
-                    "indices": np.array(indices, dtype=np.int32),
-                    "indptr": np.array(ends if rows else [0, *ends], dtype=np.int64),
-                    "y": self.labels.number(distinct.tolist(), which, rows),
-                },
-                chunk[-1][2],
-            )
-            rows, stored = rows + len(chunk), ends[-1]
+                ends.append(len(indices))
+            data, columns = np.array(values, dtype=np.float32), np.array(indices, dtype=np.int32)
+            names = np.array(labels, dtype=object)
+            yield self.sparse_block(data, columns, np.array(ends), names, rows, stored), chunk[-1][2]
+            rows, stored = rows + len(chunk), stored + len(indices)
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         names = as_classes(self.labels.values, self.classes)
