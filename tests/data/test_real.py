@@ -190,7 +190,7 @@ def test_what_is_shipped_is_read_as_scikit_learn_reads_it_without_importing_it(
         assert np.array_equal(data.X, X.astype(data.X.dtype))
         assert np.array_equal(data.y, y)
     # As where scikit-learn has its tables elsewhere.
-    monkeypatch.setattr("onebit.data.real._shipped", lambda file, header=0: None)
+    monkeypatch.setattr("onebit.data.real.find_spec", lambda name: None)
     for name, data in read.items():
         again = load(name)
         assert again.X.dtype == data.X.dtype

@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -45,32 +46,18 @@ TOPICS = ("CCAT", "ECAT", "GCAT", "MCAT")
 
 def get_iris(home: Path) -> Parts:
     """Return Fisher's iris flowers, which scikit-learn ships."""
-    table = _shipped("iris.csv", header=1)
-    if table is None:
-        require("sklearn", "iris")
-        from sklearn.datasets import load_iris
-
-        X, y = load_iris(return_X_y=True)
-    else:
-        X, y = table[:, :-1], table[:, -1]
+    X, y = _shipped("iris", "iris.csv", header=1)
     return {"X": X.astype(np.float32), "y": y.astype(np.int64), "classes": np.array(IRISES)}
 
 
 def get_digits(home: Path) -> Parts:
     """Return the handwritten digits that scikit-learn ships."""
-    table = _shipped("digits.csv.gz")
-    if table is None:
-        require("sklearn", "digits")
-        from sklearn.datasets import load_digits
-
-        X, y = load_digits(return_X_y=True)
-    else:
-        X, y = table[:, :-1], table[:, -1]
+    X, y = _shipped("digits", "digits.csv.gz")
     return {"X": X.astype(np.uint8), "y": y.astype(np.int64), "classes": np.array(DIGITS)}
 
 
-def _shipped(file: str, header: int = 0) -> NDArray[np.float64] | None:
-    """Return a table from scikit-learn's folder; None if it is not there.
+def _shipped(name: str, file: str, header: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows and labels of a table in scikit-learn's folder, or else as scikit-learn returns them.
 
     Importing scikit-learn would take longer than a run over its data.
     """
@@ -79,8 +66,12 @@ def _shipped(file: str, header: int = 0) -> NDArray[np.float64] | None:
         path = Path(folder) / "datasets" / "data" / file
         if path.is_file():
             with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as lines:
-                return np.loadtxt(lines, delimiter=",", skiprows=header)
-    return None
+                table = np.loadtxt(lines, delimiter=",", skiprows=header)
+            return table[:, :-1], table[:, -1]
+    require("sklearn", name)
+    from sklearn import datasets
+
+    return getattr(datasets, f"load_{name}")(return_X_y=True)  # type: ignore[no-any-return]
 
 
 def _openml(identity: int, home: Path) -> Any:
@@ -91,10 +82,20 @@ def _openml(identity: int, home: Path) -> Any:
     return fetch_openml(data_id=identity, as_frame=False, parser="auto", data_home=str(home))
 
 
-def get_ecoli(home: Path) -> Parts:
-    """Return the protein sites of E. coli, data set 39 of openml.org."""
-    bunch = _openml(39, home)
-    return _indexed(bunch.data.astype(np.float32), [str(label) for label in bunch.target], SITES)
+def get_openml(
+    identity: int, dtype: type, classes: tuple[str, ...], class_of: Callable[[Any], str], home: Path
+) -> Parts:
+    """Return a data set of openml.org; `class_of` gives the class of a label there."""
+    bunch = _openml(identity, home)
+    y = np.array([classes.index(class_of(label)) for label in bunch.target], dtype=np.int16)
+    return {"X": bunch.data.astype(dtype), "y": y, "classes": np.array(classes)}
+
+
+get_ecoli = partial(get_openml, 39, np.float32, SITES, str)
+get_satimage = partial(get_openml, 182, np.uint8, tuple(SOILS.values()), lambda label: SOILS[int(float(label))])
+# Its digits 0 to 9 are called 1 to 10 there.
+get_usps = partial(get_openml, 41082, np.float32, DIGITS, lambda label: str(int(float(label)) - 1))
+get_mnist = partial(get_openml, 554, np.uint8, DIGITS, str)  # the training part, then the test part
 
 
 def get_abalone(home: Path) -> Parts:
@@ -115,25 +116,6 @@ def get_abalone(home: Path) -> Parts:
         "classes": np.array([str(value) for value in values]),
         "rings": rings,
     }
-
-
-def get_satimage(home: Path) -> Parts:
-    """Return the Landsat satellite image, data set 182 of openml.org."""
-    bunch = _openml(182, home)
-    soils = [SOILS[int(float(label))] for label in bunch.target]
-    return _indexed(bunch.data.astype(np.uint8), soils, tuple(SOILS.values()))
-
-
-def get_usps(home: Path) -> Parts:
-    """Return the digits of US post codes, data set 41082 of openml.org."""
-    bunch = _openml(41082, home)  # where the digits 0 to 9 are called 1 to 10
-    return _indexed(bunch.data.astype(np.float32), [str(int(float(label)) - 1) for label in bunch.target], DIGITS)
-
-
-def get_mnist(home: Path) -> Parts:
-    """Return MNIST, data set 554 of openml.org: the training part, then the test part."""
-    bunch = _openml(554, home)
-    return _indexed(bunch.data.astype(np.uint8), [str(label) for label in bunch.target], DIGITS)
 
 
 def get_newsgroups(home: Path) -> Parts:
@@ -170,11 +152,6 @@ def get_rcv1(home: Path) -> Parts:
         "classes": np.array(TOPICS),
         "doc_id": np.asarray(bunch.sample_id)[single].astype(np.int32),
     }
-
-
-def _indexed(X: NDArray[Any], labels: list[str], classes: tuple[str, ...]) -> Parts:
-    y = np.array([classes.index(label) for label in labels], dtype=np.int16)
-    return {"X": X, "y": y, "classes": np.array(classes)}
 
 
 def _csr(matrix: Any, dtype: type) -> Parts:
@@ -253,13 +230,8 @@ def load(name: str, progress: FileProgress | None = None) -> Dataset:
     >>> load("digits").classes[:3] if whereabouts("digits") == "scikit-learn" else ("0", "1", "2")
     ('0', '1', '2')
     """
-    real = named(name)
-    path = _found(name)
-    if path is None and real.shipped:
-        return _checked(name, real.get(Path()), None)
-    if path is None:
-        path = _obtained(name, progress)
-    return _checked(name, arrays_of(path), path)
+    real, path = named(name), fetch(name, progress)
+    return _checked(name, real.get(Path()) if path is None else arrays_of(path), path)
 
 
 def fetch(name: str, progress: FileProgress | None = None) -> Path | None:

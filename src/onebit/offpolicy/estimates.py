@@ -21,8 +21,8 @@ is known. Labels that are not candidates in a round cannot be played there by th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,18 +84,6 @@ class Weights(NamedTuple):
         return cls(effective_rounds(scores.weight), largest, share_of_largest, mean, missing)
 
 
-class RoundScores(NamedTuple):
-    """One round of a `RoundBlock`."""
-
-    target: list[float]
-    model: list[float]
-    logged: PerRound
-    label: int
-    reward: float
-    propensity: float
-    offered: NDArray[np.bool_]
-
-
 class RoundBlock(NamedTuple):
     """Consecutive rounds as arrays."""
 
@@ -147,9 +135,12 @@ def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
     return np.where(unknown[:, None], guess, block.logged), ~unknown | (block.propensity >= 1.0)
 
 
-def join_scores(parts: list[Scores]) -> Scores:
-    """Concatenate the scores of several blocks."""
-    return Scores(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+Rounds = TypeVar("Rounds", Scores, RoundBlock)
+
+
+def join_rounds(parts: Sequence[Rounds]) -> Rounds:
+    """Concatenate the arrays of several blocks of rounds."""
+    return type(parts[0])(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 class Trust:

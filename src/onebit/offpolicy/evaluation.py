@@ -18,14 +18,13 @@ from onebit.offpolicy.estimates import (
     Estimate,
     Replay,
     RoundBlock,
-    RoundScores,
     Scores,
     Trust,
     Weights,
     doubly_robust,
     estimate_mean,
     ips,
-    join_scores,
+    join_rounds,
     score_block,
     snips,
 )
@@ -265,7 +264,7 @@ class _Walk:
         self._replay = Replay(replaying, learning, own_seed)
         self._learning, self._classes = learning, len(learner.classes)
         self._block_rounds = max(1, min(REPORT, LARGEST_BLOCK // self._classes))
-        self._block: list[RoundScores] = []  # empty if the log has no propensities
+        self._block: list[RoundBlock] = []  # of one round each; empty if the log has no propensities
         self._waiting = 0  # rounds in the block
         self._parts: list[Scores] = []
         self._trust = Trust()
@@ -289,16 +288,17 @@ class _Walk:
             modelled = shown if shown.complete else shown._replace(among=None)
             offered = np.zeros(self._classes, dtype=np.bool_)
             offered[checked.candidates] = True
-            scores = RoundScores(
-                list(self._follower.probabilities(shown.x, among=shown.among).values()),
-                list(self._model.probabilities(shown.x, among=modelled.among).values()),
-                np.full(self._classes, np.nan) if checked.logged is None else checked.logged,
-                checked.place,
-                checked.reward,
-                propensity,
-                offered,
+            logged = np.full(self._classes, np.nan) if checked.logged is None else checked.logged
+            block = RoundBlock(
+                np.array([*self._follower.probabilities(shown.x, among=shown.among).values()])[None],
+                np.array([*self._model.probabilities(shown.x, among=modelled.among).values()])[None],
+                logged[None],
+                np.array([checked.place]),
+                np.array([checked.reward]),
+                np.array([propensity]),
+                offered[None],
             )
-            self._block.append(scores)
+            self._block.append(block)
             learn_round(self._model, modelled, propensity, checked.number)
             if self._learning:
                 self._learnt += learn_round(self._follower, shown, propensity, checked.number)
@@ -313,8 +313,7 @@ class _Walk:
     def close_block(self) -> int:
         """Score the rounds of the current block and return their number."""
         if self._block:
-            columns = zip(*self._block, strict=True)
-            self._parts.append(score_block(RoundBlock(*(np.array(column) for column in columns)), self._trust))
+            self._parts.append(score_block(join_rounds(self._block), self._trust))
             self._block.clear()
         count, self._waiting = self._waiting, 0
         return count
@@ -334,7 +333,7 @@ class _Walk:
         ]
         weights = None
         if self._has_propensities:
-            scores = join_scores(self._parts)
+            scores = join_rounds(self._parts)
             weights = Weights.of(scores)
             weighed = [ips(scores), snips(scores), doubly_robust(scores)]
             caveats += doubts.on_weights(scores, weights, certain)

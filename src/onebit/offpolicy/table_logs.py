@@ -97,7 +97,7 @@ def table_log(
             own, is_text = (), False
         if not own or not set(EXPORTED) <= set(table.schema.names):
             raise InputError(f"{path} says that `onebit export` wrote it, and is none of its tables: name the columns")
-        return Log(str(path), lambda with_x: _exported(table, own, with_x), own, is_text)
+        return Log(str(path), lambda with_x: _exported(table, len(own), with_x), own, is_text)
     columns = _columns(path, table.schema.names, given, costs, complete)
     kinds = {name: table.schema.field(name).type for name in columns.x}
     for name, kind in kinds.items():
@@ -311,8 +311,8 @@ def _xs(batch: Any, columns: LogColumns) -> list[Any]:
 
     first = batch.column(columns.x[0])
     if columns.is_text or arrow.types.is_nested(first.type):
-        rows = [dict(x) if x and isinstance(x[0], tuple) else x for x in first.to_pylist()]
-        return [InputError(f"{columns.x[0]} is missing") if x is None else x for x in rows]
+        missing = InputError(f"{columns.x[0]} is missing")
+        return [missing if x is None else _whole_x(x) for x in first.to_pylist()]
     parts = [batch.column(name) for name in columns.x]
     has_names = any(_is_string(part.type) for part in parts)
     xs: list[Any] = []
@@ -334,39 +334,28 @@ def _is_string(kind: Any) -> bool:
     return is_text_type(values) or bool(arrow.types.is_null(values))
 
 
-def _exported(table: _ParquetLog | _CsvLog, classes: Sequence[ClassName], with_x: bool) -> Iterator[Round | None]:
+def _whole_x(cell: Any) -> Any:
+    """Return the cell of a whole x: a list, a text, or a dict if it is a map."""
+    return dict(cell) if cell and isinstance(cell[0], tuple) else cell
+
+
+def _exported(table: _ParquetLog | _CsvLog, classes: int, with_x: bool) -> Iterator[Round | None]:
     """Yield the rounds of a table written by `onebit export`, None for one without a timely answer.
 
     In shadow mode, the label is the one that the caller showed.
     """
-    names = {str(name): name for name in classes}
     for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
         for row in batch.to_pylist():
             if row["right"] is None or row["late"]:
                 yield None
                 continue
-            label, propensity = row["label"], row["propensity"]
-            chances: list[float] | None = [*row["probabilities"], *[0.0] * (len(classes) - len(row["probabilities"]))]
+            label, propensity, among, reward = row["label"], row["propensity"], row["among"], row["reward"]
+            chances: list[float] | None = [*row["probabilities"], *[0.0] * (classes - len(row["probabilities"]))]
             if row["shown"] is not None:
                 label, chances = row["shown"], None
                 propensity = 1.0 if row["shown_propensity"] is None else row["shown_propensity"]
-            x = row.get("x")
-            x = dict(x) if isinstance(x, list) and x and isinstance(x[0], tuple) else x
-            among, truth, reward = row["among"], row["truth"], row["reward"]
             if among is not None and label not in among:  # the caller showed something else
                 among = None
-            for name in (label, *(among or ()), *(() if truth is None else (truth,))):
-                if str(name) not in names:
-                    raise InputError(f"{table.path} has the label {brief(name)}, which is none of its classes")
-            yield Round(
-                row["id"],
-                x,
-                names[str(label)],
-                row["right"] if reward is None else None,
-                propensity,
-                chances,
-                None if among is None else [names[str(name)] for name in among],
-                bool(row["complete"]),
-                reward,
-                None if truth is None else names[str(truth)],
-            )
+            right, complete = row["right"] if reward is None else None, bool(row["complete"])
+            x = _whole_x(row.get("x"))
+            yield Round(row["id"], x, label, right, propensity, chances, among, complete, reward, row["truth"])
