@@ -121,10 +121,13 @@ class Columns(FileReader):
         for batch, done in self.batches():
             for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
                 part = batch.slice(start, TEXTS) if self._encoder else batch
-                cells = {name: _decoded(part.column(place[name])) for name in [*self.features, *self._answering]}
+                cells = {name: part.column(place[name]) for name in [*self.features, *self._answering]}
+                for name, column in cells.items():
+                    if hasattr(column, "dictionary"):
+                        cells[name] = column.dictionary_decode()
                 answers = self._read_answers(cells, part.num_rows, row)
                 if self._encoder is None:
-                    yield {"X": self._dense(cells, part.num_rows, row), **answers}, done
+                    yield {"X": self._dense(self.features, cells, part.num_rows, row), **answers}, done
                 else:
                     values, columns, starts = self._sparse(self._encoder, cells, part.num_rows, row)
                     ends = starts + stored
@@ -245,9 +248,10 @@ class Columns(FileReader):
         return np.asarray(column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False))
 
     @np.errstate(over="ignore")  # values that are too large are rejected below, with their location
-    def _dense(self, cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
-        X = np.empty((rows, len(self.features)), dtype=np.float32)
-        for index, name in enumerate(self.features):
+    def _dense(self, names: Sequence[str], cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
+        """Return columns of a block as a matrix of numbers, categories as codes."""
+        X = np.empty((rows, len(names)), dtype=np.float32)
+        for index, name in enumerate(names):
             if name in self.categories:
                 try:
                     X[:, index] = self._codes(self.categories[name], cells[name], name, row)
@@ -257,18 +261,22 @@ class Columns(FileReader):
                     raise Again from None
             else:
                 X[:, index] = self._numbers(name, cells[name], row)
-        self._refuse_what_is_not_finite(X, self.features, row)
+        finite = np.isfinite(X)
+        if not finite.all():
+            at, index = np.argwhere(~finite)[0].tolist()
+            if np.isnan(X[at, index]):
+                self._missing(names[index], row + at)
+            raise InputError(
+                f"the column {brief(names[index])} of {self.path} is infinite, or too large for 32 bits, "
+                f"in {self.place(row + at)}"
+            )
         return X
 
-    @np.errstate(over="ignore")
     def _sparse(
         self, encoder: Encoder, cells: dict[str, Any], rows: int, row: int
     ) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-        numbers = self._features_of(Kind.NUMBER)
-        X = np.empty((rows, len(numbers)), dtype=np.float32)
-        for index, name in enumerate(numbers):
-            X[:, index] = self._numbers(name, cells[name], row)
-        self._refuse_what_is_not_finite(X, numbers, row)
+        """Return a block as the parts of a CSR matrix: the numbers, then encoded categories and texts."""
+        X = self._dense(self._features_of(Kind.NUMBER), cells, rows, row)
         at, column = np.nonzero(X)
         entries: list[Entries] = [(at, column, X[at, column].astype(np.float64))]
         for name in self._features_of(Kind.CATEGORY):
@@ -353,23 +361,6 @@ class Columns(FileReader):
         return InputError(
             f"{about} features must be numbers, or true and false: name the column as text or categorical, or drop it"
         )
-
-    def _refuse_what_is_not_finite(self, X: NDArray[np.float32], names: Sequence[str], row: int) -> None:
-        finite = np.isfinite(X)
-        if finite.all():
-            return
-        at, index = np.argwhere(~finite)[0].tolist()
-        if np.isnan(X[at, index]):
-            self._missing(names[index], row + at)
-        raise InputError(
-            f"the column {brief(names[index])} of {self.path} is infinite, or too large for 32 bits, "
-            f"in {self.place(row + at)}"
-        )
-
-
-def _decoded(column: Any) -> Any:
-    """Return the values of an Arrow column, decoded if it is dictionary-encoded."""
-    return column.dictionary_decode() if hasattr(column, "dictionary") else column
 
 
 def _rank(value: object) -> tuple[bool, float, str]:

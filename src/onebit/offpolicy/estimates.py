@@ -210,7 +210,7 @@ def effective_rounds(weight: PerRound) -> float:
 
 def ips(scores: Scores) -> Estimate:
     """Estimate by inverse propensity scoring."""
-    value, low, high = _interval(_ips, scores)
+    value, low, high = _interval(lambda rounds, counts: _mean(rounds.weight * rounds.reward, counts), scores)
     return _estimate("ips", value, low, high + float(scores.missing.mean()), scores)
 
 
@@ -222,7 +222,11 @@ def snips(scores: Scores) -> Estimate:
 
 def doubly_robust(scores: Scores) -> Estimate:
     """Estimate by the model's predictions, corrected by the logged feedback."""
-    value, low, high = _interval(_doubly_robust, scores)
+
+    def mean(rounds: Scores, counts: PerRound) -> tuple[float, float]:
+        return _mean(rounds.expected + rounds.weight * (rounds.reward - rounds.predicted), counts)
+
+    value, low, high = _interval(mean, scores)
     missing, expected = float(scores.missing.mean()), float(scores.missing_expected.mean())
     return _estimate("doubly_robust", value, low - expected, high + missing - expected, scores)
 
@@ -242,14 +246,6 @@ def estimate_mean(name: str, rewards: float, squares: float, total: int, missing
     value, low, high = share(rewards, total, squares)
     low, high = widen_interval(low, high, missing)
     return Estimate(name, value, min(low, value), max(high, value), float(total), total)
-
-
-def _ips(scores: Scores, counts: PerRound) -> tuple[float, float]:
-    return _mean(scores.weight * scores.reward, counts)
-
-
-def _doubly_robust(scores: Scores, counts: PerRound) -> tuple[float, float]:
-    return _mean(scores.expected + scores.weight * (scores.reward - scores.predicted), counts)
 
 
 def _snips(scores: Scores, counts: PerRound) -> tuple[float, float]:

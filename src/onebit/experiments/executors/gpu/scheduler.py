@@ -184,7 +184,7 @@ class StreamScheduler:
         """Return how many bytes the rows of a seed take on the GPU."""
         height = len(of.tables.data.y)
         if of.features.space == "sparse":
-            return DeviceSparseRows.nbytes(int(of.tables.data.X.nnz), height, bias)
+            return DeviceSparseRows.nbytes(len(of.tables.data.X.data), height, bias)
         return 4 * height * (self._strides[bias] + 1)
 
     # --- trials ------------------------------------------------------------------------------------------------------
