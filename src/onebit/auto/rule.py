@@ -26,7 +26,7 @@ from onebit.contract.candidates import Labels, Narrowing, fewer_classes
 from onebit.contract.choices import fill, greedy_label, share_greedy
 from onebit.contract.description import ExplorationReport
 from onebit.contract.rule import LEARNT, OWN, Choice, Composite, Contrast, Matrix, Rule, RuleInput, Vector
-from onebit.spaces.layout import SpaceLayout
+from onebit.spaces.choose import Blueprint, Form
 
 # Positions in the memory.
 EXPLORED = OWN  # rounds in which another class was played than the one with the highest belief
@@ -181,12 +181,12 @@ def describe(params: Auto, memory: Vector, space: Any) -> Mapping[str, Any]:
     }
 
 
-def planned_space(params: Auto, form: Any, heads: int, planned: int, seed: int) -> tuple[partial[Any], SpaceLayout]:
-    """Return a function that creates the space for rows of this form, and the layout of its arrays."""
+def plan_space(params: Auto, form: Form, heads: int, planned: int, seed: int) -> Blueprint:
+    """Return the blueprint of the space for rows of this form."""
     rows = (heads, form.columns, form.dtype)
     if form.dense:
-        return partial(AutoDense.planned, *rows, seed, planned), AutoDense.layout(*rows, planned)
-    return partial(AutoSparse.planned, *rows), AutoSparse.layout(*rows)
+        return Blueprint(partial(AutoDense.empty, *rows, seed, planned), AutoDense.layout(*rows, planned))
+    return Blueprint.of(AutoSparse, *rows)
 
 
 RULE = Rule(
@@ -200,7 +200,7 @@ RULE = Rule(
     teach=teach,
     prepare=prepare,
     composite=Composite(
-        planned_space,
+        plan_space,
         describe,
         counts=((EXPLORED, LEARNT), (EXPLORED_RIGHT, EXPLORED), (RESTARTS, LEARNT)),
     ),

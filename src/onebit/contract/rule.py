@@ -110,7 +110,7 @@ class Composite(NamedTuple):
     Such a rule learns over all classes if the right one is not known to be a candidate, or if there is only one candidate.
     """
 
-    # Creates the space of all members from the record, the form of the rows, the heads, the planned heads and the seed.
+    # Returns the blueprint of the space of all members, from the record, the form of the rows, the heads, the planned heads and the seed.
     space: Callable[..., Any]
     # Returns further fields of a `Description` for `learner.describe()`, from the record, the memory and the space.
     describe: Callable[[Any, Vector, Any], Mapping[str, Any]]

@@ -60,6 +60,15 @@ class EPABF(NamedTuple):
     )
 
 
+class Played(NamedTuple):
+    """The played label, as the search for support classes needs it."""
+
+    label: int
+    loss: float
+    a: float  # 1/P
+    damping: float  # of PA-II, else 0
+
+
 def learn(params: EPABF, given: RuleInput, choice: Choice, revealed: int, step: Vector) -> float:
     """Take the step of the chosen update."""
     if revealed != choice.label:
@@ -89,13 +98,13 @@ def printed_step(params: EPABF, given: RuleInput, label: int, a: float, step: Ve
     for head in range(params.classes):
         losses[head] = max(0.0, 1.0 - a * scores[label] + scores[head])
         labels[head] = head
-    own_loss = losses[label]
-    sort_descending(losses, labels, params.classes)
     damping = 0.5 / (params.aggressiveness * sq_norm) if params.variant == Variant.PA_II else 0.0
+    played = Played(label, losses[label], a, damping)
+    sort_descending(losses, labels, params.classes)
     if params.variant == Variant.PA_I:
-        mark_by_sweeps(params, losses, labels, label, own_loss, a, step)
+        mark_by_sweeps(params, played, losses, labels, step)
     else:
-        mark_by_walking(params, losses, labels, label, own_loss, a, damping, step)
+        mark_by_walking(params, played, losses, labels, step)
 
     support, total, own = 0, 0.0, False
     for rank in range(params.classes):
@@ -103,7 +112,7 @@ def printed_step(params: EPABF, given: RuleInput, label: int, a: float, step: Ve
             support += 1
             total += losses[rank]
             own = own or int(labels[rank]) == label
-    numerator, divisor = printed_shift(support, total, own, own_loss, a, damping)
+    numerator, divisor = printed_shift(played, support, total, own)
     shift = numerator / divisor
     moved = 0.0
     for rank in range(params.classes):
@@ -117,35 +126,25 @@ def printed_step(params: EPABF, given: RuleInput, label: int, a: float, step: Ve
     step[label] += a * moved
 
 
-def printed_shift(
-    support: int, total: float, own: bool, own_loss: float, a: float, damping: float
-) -> tuple[float, float]:
+def printed_shift(played: Played, support: int, total: float, own: bool) -> tuple[float, float]:
     """Return the paper's q, by which the loss of each support class is lowered, as a fraction.
 
-    The result is numerator and divisor; the divisor is positive.
+    The result is numerator and divisor; the divisor is positive. `own`: the played label is a support class.
     """
-    divisor = 1.0 + support * a * a + damping
+    a = played.a
+    divisor = 1.0 + support * a * a + played.damping
     if own:
-        return a * own_loss - a * a * total, divisor - a
+        return a * played.loss - a * a * total, divisor - a
     return -a * a * total, divisor
 
 
-def stays_above(loss: float, support: int, total: float, own: bool, own_loss: float, a: float, damping: float) -> bool:
+def stays_above(played: Played, loss: float, support: int, total: float, own: bool) -> bool:
     """Return True if a loss stays above 0 when it is lowered by the shift; computed without dividing."""
-    numerator, divisor = printed_shift(support, total, own, own_loss, a, damping)
+    numerator, divisor = printed_shift(played, support, total, own)
     return loss * divisor + numerator > 0.0
 
 
-def mark_by_walking(
-    params: EPABF,
-    losses: Vector,
-    labels: Vector,
-    label: int,
-    own_loss: float,
-    a: float,
-    damping: float,
-    marks: Vector,
-) -> None:
+def mark_by_walking(params: EPABF, played: Played, losses: Vector, labels: Vector, marks: Vector) -> None:
     """Mark support classes by SCA or SCA-II.
 
     Classes are taken in descending order of loss while the next one stays above the shift.
@@ -153,22 +152,14 @@ def mark_by_walking(
     fill(marks, params.classes, 0.0)
     total, own = 0.0, False
     for rank in range(params.classes):
-        if losses[rank] <= 0.0 or not stays_above(losses[rank], rank, total, own, own_loss, a, damping):
+        if losses[rank] <= 0.0 or not stays_above(played, losses[rank], rank, total, own):
             return
         marks[int(labels[rank])] = 1.0
         total += losses[rank]
-        own = own or int(labels[rank]) == label
+        own = own or int(labels[rank]) == played.label
 
 
-def mark_by_sweeps(
-    params: EPABF,
-    losses: Vector,
-    labels: Vector,
-    label: int,
-    own_loss: float,
-    a: float,
-    marks: Vector,
-) -> None:
+def mark_by_sweeps(params: EPABF, played: Played, losses: Vector, labels: Vector, marks: Vector) -> None:
     """Mark support classes by SCA-I: sweep over the classes until the support no longer changes."""
     fill(marks, params.classes, 0.0)
     support, total, own = 0, 0.0, False
@@ -176,13 +167,13 @@ def mark_by_sweeps(
         settled = True
         for rank in range(params.classes):
             head = int(labels[rank])
-            entering = stays_above(losses[rank], support, total, own, own_loss, a, 0.0)
+            entering = stays_above(played, losses[rank], support, total, own)
             if entering != (marks[head] == 1.0):
                 settled = False
                 marks[head] = 1.0 if entering else 0.0
                 support += 1 if entering else -1
                 total += losses[rank] if entering else -losses[rank]
-                if head == label:
+                if head == played.label:
                     own = entering
         if settled:
             return

@@ -11,6 +11,7 @@ replay and a copy elsewhere make the same one.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -61,8 +62,13 @@ class Form(NamedTuple):
 class Blueprint(NamedTuple):
     """A space before anything is allocated: a function that creates it, and the layout of its arrays."""
 
-    make: partial[Any]
+    make: Callable[[], Any]
     layout: SpaceLayout
+
+    @classmethod
+    def of(cls, kind: Any, *given: Any) -> Blueprint:
+        """Return the blueprint of a kind of space, whose `empty` and `layout` take the same arguments."""
+        return cls(partial(kind.empty, *given), kind.layout(*given))
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,7 @@ class SpaceChoice:
         space.
         """
         kind = Dense if form.dense else Sparse
-        given = (heads, form.columns, self.bias, form.dtype)
-        return Blueprint(partial(kind.empty, *given), kind.layout(*given))
+        return Blueprint.of(kind, heads, form.columns, self.bias, form.dtype)
 
     def stored_bytes(self, params: Any, form: Form, heads: int, rows: int) -> int:
         """Return the bytes needed to store this many rows if all may be stored without limit; else 0."""
@@ -134,8 +139,7 @@ class CovarianceChoice(SpaceChoice):
         assert self.rule.second_order is not None
         order = self.rule.second_order(params)
         kind = self._kind(params.matrix, order, form, planned)
-        given = (heads, form.columns, self.bias, form.dtype, order)
-        return Blueprint(partial(kind.ordered, *given), kind.layout(*given))
+        return Blueprint.of(kind, heads, form.columns, self.bias, form.dtype, order)
 
     def _kind(self, wanted: int, order: Order, form: Form, heads: int) -> Any:
         size = form.columns + self.bias
@@ -183,8 +187,7 @@ class KernelChoice(SpaceChoice):
         # The gamma of an rbf may depend on the number of features, which is known now.
         plan = self.plan._replace(kernel=Kernel.read(self.text, form.columns))
         kind = KernelDense if form.dense else KernelSparse
-        make = partial(kind.planned, heads, form.columns, self.bias, form.dtype, plan)
-        return Blueprint(make, kind.layout(heads, form.columns, form.dtype, plan))
+        return Blueprint.of(kind, heads, form.columns, self.bias, form.dtype, plan)
 
     def stored_bytes(self, params: Any, form: Form, heads: int, rows: int) -> int:
         """Return the bytes that a budget of this many rows would take; 0 if there is a budget already."""
@@ -222,8 +225,8 @@ class CompositeChoice(SpaceChoice):
     def blueprint(self, params: Any, form: Form, heads: int, planned: int) -> Blueprint:
         """Return the blueprint of the rule's space for this form of rows."""
         assert self.rule.composite is not None
-        make, layout = self.rule.composite.space(params, form, heads, planned, self.seed)
-        return Blueprint(make, layout)
+        blueprint: Blueprint = self.rule.composite.space(params, form, heads, planned, self.seed)
+        return blueprint
 
     @property
     def routes(self) -> bool:

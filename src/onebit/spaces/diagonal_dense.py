@@ -39,7 +39,7 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
     SAVED = ("weights", "variances", "scale")
 
     @classmethod
-    def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalDense:
+    def empty(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalDense:
         weights = np.zeros((heads, features + bias), dtype=dtype)
         variances = np.full((1 if order.shared else heads, features + bias), order.start, dtype=dtype)
         ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
@@ -47,7 +47,7 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
 
     def fresh(self, heads: int, features: int) -> DiagonalDense:
         order = Order(self.start, bool(self.sums), not self.own, root=bool(self.root), radius=self.radius)
-        return DiagonalDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
+        return DiagonalDense.empty(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:

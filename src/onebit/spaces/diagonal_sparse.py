@@ -40,7 +40,7 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
     __slots__ = ()
 
     @classmethod
-    def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalSparse:
+    def empty(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> DiagonalSparse:
         cells = np.zeros((bias + features, heads + (1 if order.shared else heads)), dtype=dtype)
         cells[:, heads:] = order.start
         ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))

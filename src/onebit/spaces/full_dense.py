@@ -47,7 +47,7 @@ class FullDense(FullDenseArrays, DenseSpace):
     SAVED = ("weights", "triangles", "repairs")
 
     @classmethod
-    def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> FullDense:
+    def empty(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> FullDense:
         arrays = allocate(cls.layout(heads, features, bias, dtype, order).arrays)
         diagonal = np.arange(1, features + bias + 1)
         arrays["triangles"][:, diagonal * (diagonal + 1) // 2 - 1] = order.start
@@ -56,7 +56,7 @@ class FullDense(FullDenseArrays, DenseSpace):
 
     def fresh(self, heads: int, features: int) -> FullDense:
         order = Order(self.start, bool(self.sums), not self.own)
-        return FullDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
+        return FullDense.empty(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:

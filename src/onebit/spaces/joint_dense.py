@@ -47,7 +47,7 @@ class JointDense(JointDenseArrays, DenseSpace):
     SAVED = ("weights", "inverse", "precision", "sums", "repairs")
 
     @classmethod
-    def ordered(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> JointDense:
+    def empty(cls, heads: int, features: int, bias: bool, dtype: Any, order: Order) -> JointDense:
         arrays = allocate(cls.layout(heads, features, bias, dtype, order).arrays)
         np.fill_diagonal(arrays["inverse"], order.start)
         np.fill_diagonal(arrays["precision"], 1.0 / order.start)
@@ -55,7 +55,7 @@ class JointDense(JointDenseArrays, DenseSpace):
 
     def fresh(self, heads: int, features: int) -> JointDense:
         order = Order(self.start, radius=self.radius)
-        return JointDense.ordered(heads, features, bool(self.bias), self.weights.dtype, order)
+        return JointDense.empty(heads, features, bool(self.bias), self.weights.dtype, order)
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:

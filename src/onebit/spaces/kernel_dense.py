@@ -71,7 +71,7 @@ class KernelDense(KernelDenseArrays, KernelSpace):
         return {"supports": rows[: self.counts[STORED]].copy()}
 
     @staticmethod
-    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> SpaceLayout:
+    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:  # noqa: ARG004 - as `empty`
         own = {"supports": ArraySpec((slots_for(plan) // LANES, features, LANES), dtype)}
         return kernel_layout(heads, dtype, plan, own, {"support_supports": ArraySpec((ANY, features), dtype)})
 

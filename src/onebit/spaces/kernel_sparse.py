@@ -104,7 +104,7 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         }
 
     @staticmethod
-    def layout(heads: int, features: int, dtype: Any, plan: Plan) -> SpaceLayout:
+    def layout(heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> SpaceLayout:  # noqa: ARG004 - as `empty`
         slots = slots_for(plan)
         size = max(ENTRIES, 2 * plan.budget * min(features, USUAL_VALUES))
         own = {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from onebit.errors import InputError, brief
 from onebit.spaces.kernel import GONE, LANES, STORED, Plan
 from onebit.spaces.layout import ANY, MOST_COUNTED, NUMBERS, SCALE, ArraySpec, SpaceLayout, allocate
+from onebit.spaces.space import Space
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,16 +70,16 @@ NO_WEIGHTS = (
 )
 
 
-class KernelSpace:
+class KernelSpace(Space):
     """The Python side of both kernel spaces: stored rows and coefficients (blocks, heads, lanes)."""
 
     __slots__ = ()
     KEEPS_ROWS = True
 
     @classmethod
-    def planned(cls: Any, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> Any:
+    def empty(cls: Any, heads: int, features: int, bias: bool, dtype: Any, plan: Plan) -> Any:
         """Return a space in which nothing is stored, with room for one block."""
-        arrays = allocate(cls.layout(heads, features, dtype, plan._replace(budget=0)).arrays)
+        arrays = allocate(cls.layout(heads, features, bias, dtype, plan._replace(budget=0)).arrays)
         return cls(
             **arrays,
             bias=int(bias),
@@ -135,17 +136,6 @@ class KernelSpace:
         )
         rows = {name.removeprefix("support_"): part for name, part in arrays.items() if name.startswith("support_")}
         return filled.with_rows(rows)
-
-    def kept_of(self: Any, rows: Any) -> Any:
-        """Return a copy of the state that learning may change, for `restored`.
-
-        This is all arrays except `spread`, which is 0 between steps and may be long.
-        """
-        arrays = {name: part for name, part in self._asdict().items() if isinstance(part, np.ndarray)}
-        return self._replace(**{name: array.copy() for name, array in arrays.items() if name != "spread"})
-
-    def restored(self, kept: Any) -> Any:
-        return kept
 
     def more_blocks(self: Any) -> dict[str, Any]:
         """Return the parts common to both kernel spaces with room for twice the rows, or up to the budget."""

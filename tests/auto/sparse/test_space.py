@@ -64,7 +64,7 @@ streams = st.builds(Stream, st.integers(0, 2**32 - 1), st.integers(2, 6))
 
 def walked(stream: Stream, rows: SparseRows | None = None, places: Array | None = None) -> tuple[AutoSparse, Array]:
     """The space after all rounds, and what it had said of every row before it learnt from it."""
-    space = AutoSparse.planned(stream.classes, FEATURES, np.float64)
+    space = AutoSparse.empty(stream.classes, FEATURES, np.float64)
     said = np.zeros((ROUNDS, 3 * stream.classes))
     places = np.arange(stream.classes) if places is None else places
     for row in range(ROUNDS):
@@ -138,7 +138,7 @@ def test_what_is_forgotten_is_as_in_the_beginning_and_features_and_background_ar
     space, _ = walked(stream)
     features, background = space.features.copy(), space.facts[[scoring.LENGTHS, scoring.ROWS]]
     forget(space)
-    fresh = AutoSparse.planned(stream.classes, FEATURES, np.float64)
+    fresh = AutoSparse.empty(stream.classes, FEATURES, np.float64)
     assert np.array_equal(space.features, features)
     assert np.array_equal(space.facts[[scoring.LENGTHS, scoring.ROWS]], background)
     fresh.facts[[scoring.LENGTHS, scoring.ROWS]] = background

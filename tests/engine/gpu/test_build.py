@@ -258,7 +258,6 @@ def test_what_does_not_compile_is_tried_once_and_said_once(monkeypatch: pytest.M
     monkeypatch.setattr(build, "compute_capability", lambda: (9, 0))
     monkeypatch.setattr(build, "cuda", lambda: SimpleNamespace(jit=jit))
     monkeypatch.setattr(build, "_kernels", {})
-    monkeypatch.setattr(build, "_lasting", {True: {}, False: {}})
     monkeypatch.setattr(build, "signature", lambda shape: ())
     shape, layout = shape_of("banditron", 3, 4), Layout(1, "registers", 64)
     with heard("onebit.engine") as messages:
@@ -408,9 +407,7 @@ def test_a_numba_cuda_that_cannot_be_imported_is_trouble(monkeypatch: pytest.Mon
 
 
 def test_names_of_a_kernel_are_not_those_of_a_rule() -> None:
-    """A rule's own FACTOR stays, whatever is bound in the kernel; and what lasts is wrapped once for all kernels."""
-    lasting: dict[Any, Any] = {}
-    first = Binding({"elsewhere": {"FACTOR": 10}}, {}, lambda function: function, lasting, "elsewhere")
-    assert first.called(doubled)(1) == 2
-    second = Binding({"elsewhere": {"FACTOR": 20}}, {}, lambda function: function, lasting, "elsewhere")
-    assert second.called(doubled) is first.called(doubled)
+    """A rule's own FACTOR stays, whatever is bound in the kernel."""
+    binding = Binding({"elsewhere": {"FACTOR": 10}}, {}, lambda function: function)
+    assert binding.called(doubled)(1) == 2
+    assert binding.called(doubled) is binding.called(doubled), "it is wrapped once"

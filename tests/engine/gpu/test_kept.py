@@ -123,7 +123,6 @@ def test_the_build_asks_for_a_kernel_before_it_compiles_one(monkeypatch: pytest.
     monkeypatch.setattr(build, "cuda", lambda: SimpleNamespace(jit=jit))
     monkeypatch.setattr(build, "compute_capability", lambda: (9, 0))
     monkeypatch.setattr(build, "signature", lambda shape: ())
-    monkeypatch.setattr(build, "_lasting", {True: {}, False: {}})
     shape = shape_of("banditron", 3, 5)
     build._built(shape, LAYOUT)
     (cache,) = asked

@@ -15,7 +15,7 @@ from onebit.contract.steps import Variant, step_size
 from onebit.data import plane
 from onebit.errors import OnebitError
 from onebit.rules.conservative_ova import RULE as OVA
-from onebit.rules.epabf import EPABF, mark_by_walking
+from onebit.rules.epabf import EPABF, Played, mark_by_walking
 from onebit.rules.gaptron import Gaptron, Loss, bandit_constants
 from onebit.theory.theorems import arora2020, chen2009, hoeven2020, passive_aggressive, prompak2017
 from onebit.theory.theorems.perceptron import banditron_bound, general_bound
@@ -168,7 +168,8 @@ def test_theorems_1_and_2_give_the_support_that_the_rule_takes(variant: Variant)
         losses = np.maximum(0.0, 1.0 - a * scores[label] + scores)
         order = np.argsort(-losses, kind="stable")
         marks = np.zeros(classes)
-        mark_by_walking(params, losses[order], order.astype(float), label, losses[label], a, damping, marks)
+        played = Played(label, losses[label], a, damping)
+        mark_by_walking(params, played, losses[order], order.astype(float), marks)
         own = int(np.flatnonzero(order == label)[0])
         size = support_size(losses[order].tolist(), own, a, damping)
         assert marks[order].tolist() == [1.0] * size + [0.0] * (classes - size)

@@ -62,7 +62,7 @@ class AutoDense(AutoDenseArrays, Space):
     example_rows = staticmethod(DenseSpace.example_rows)
 
     @classmethod
-    def planned(cls, heads: int, features: int, dtype: Any, seed: int, classes: int) -> AutoDense:
+    def empty(cls, heads: int, features: int, dtype: Any, seed: int, classes: int) -> AutoDense:
         plan, generator = MembersPlan.of(features, classes), np.random.default_rng(seed)
         linear, components = LinearMembers.empty(heads, plan.views, dtype), components_of(features)
         own = allocate(_own_arrays(heads, features, dtype, plan))

@@ -85,14 +85,14 @@ class AutoSparse(AutoSparseArrays, Space):
     example_rows = staticmethod(SparseSpace.example_rows)
 
     @classmethod
-    def planned(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
+    def empty(cls, heads: int, features: int, dtype: Any) -> AutoSparse:
         arrays = allocate(cls.layout(heads, features, dtype).arrays)
         made = cls(**arrays, heads=heads, stride=stride_for(heads))
         begin(made)
         return made
 
     def grown(self, heads: int, features: int) -> AutoSparse:
-        made = AutoSparse.planned(heads, features, self.weights.dtype)
+        made = AutoSparse.empty(heads, features, self.weights.dtype)
         known = len(self.weights)
         for part in range(4):
             cells = self.weights[:, part * self.stride : part * self.stride + self.heads]

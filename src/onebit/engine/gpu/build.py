@@ -11,7 +11,7 @@ import logging
 import pickle
 import threading
 import types
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -44,17 +44,13 @@ OWN_MODULES = tuple(module.__name__ for module in _MODULES)
 
 _lock = threading.Lock()
 _kernels: dict[tuple[Shape, Layout], Any] = {}  # or the reason why there is none
-# Functions of rules, which all kernels share if they sort in the same way.
-_lasting: dict[bool, dict[Callable[..., Any], Any]] = {True: {}, False: {}}
 
 
 class Binding:
     """Binds the global names and closure variables of functions and of all that they call, each once.
 
     `names` maps the name of a module to the names that are bound in its functions; functions of other modules keep
-    theirs. `instead` maps functions to their replacements, except where these are bound by name. Functions of modules
-    other than `own` are cached in `lasting` and shared with other bindings: nothing in them differs from kernel to
-    kernel, so they need not be compiled again.
+    theirs. `instead` maps functions to their replacements, except where these are bound by name.
     """
 
     def __init__(
@@ -62,12 +58,8 @@ class Binding:
         names: Mapping[str, Mapping[str, Any]],
         instead: Mapping[Callable[..., Any], Callable[..., Any]],
         wrap: Callable[[Callable[..., Any]], Any],
-        lasting: dict[Callable[..., Any], Any] | None = None,
-        own: Container[str] = (),
     ) -> None:
         self.names, self.instead, self.wrap = names, instead, wrap
-        self._lasting = {} if lasting is None else lasting
-        self._own = own
         self._bound: dict[Callable[..., Any], Any] = {}
 
     def called(self, function: Callable[..., Any]) -> Any:
@@ -75,10 +67,9 @@ class Binding:
         return self._wrapped(self.instead.get(function, function))
 
     def _wrapped(self, function: Callable[..., Any]) -> Any:
-        kept = self._bound if function.__module__ in self._own else self._lasting
-        if function not in kept:
-            kept[function] = self.wrap(self.plain(function))
-        return kept[function]
+        if function not in self._bound:
+            self._bound[function] = self.wrap(self.plain(function))
+        return self._bound[function]
 
     def plain(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a copy of the function with its names bound, not wrapped."""
@@ -131,7 +122,7 @@ def kernel_for(shape: Shape, layout: Layout) -> Any:
 
 def _built(shape: Shape, layout: Layout) -> Any:
     module = cuda()
-    written = bound(shape, layout, module, _device_function, _lasting[_ranked(shape)]).plain(loop_of(shape))
+    written = bound(shape, layout, module, _device_function).plain(loop_of(shape))
     kept = kept_for(shape, layout)
     if kept is None or not kept.is_there:
         size = f"{shape.classes} classes, {shape.features} features"
@@ -187,17 +178,7 @@ def _device_function(function: Callable[..., Any]) -> Any:
     return cuda().jit(device=True, forceinline=True)(function)
 
 
-def _ranked(shape: Shape) -> bool:
-    return shape.classes <= round_module.MOST_RANKED
-
-
-def bound(
-    shape: Shape,
-    layout: Layout,
-    module: Any,
-    wrap: Callable[[Callable[..., Any]], Any],
-    lasting: dict[Callable[..., Any], Any] | None = None,
-) -> Binding:
+def bound(shape: Shape, layout: Layout, module: Any, wrap: Callable[[Callable[..., Any]], Any]) -> Binding:
     """Bind the kernel's functions for this shape and layout; `module` is numba.cuda or a stand-in for it."""
     variances = shape.variances
     names = {
@@ -226,10 +207,10 @@ def bound(
     }
     if shape.rule.weigh is not None:
         instead[shape.rule.weigh] = round_module.skip_weighing
-    if _ranked(shape):
+    if shape.classes <= round_module.MOST_RANKED:
         instead[sort_descending] = round_module.sort_by_rank
         instead[highest] = round_module.highest_of_few
-    return Binding(dict.fromkeys(OWN_MODULES, names), instead, wrap, lasting, OWN_MODULES)
+    return Binding(dict.fromkeys(OWN_MODULES, names), instead, wrap)
 
 
 def _sparse_names(shape: Shape) -> dict[str, Any]:

@@ -130,13 +130,8 @@ def _joined(parts: Sequence[NDArray[Any]], kind: Any) -> NDArray[Any]:
 
 def repeats_a_feature(table: SparseRows) -> bool:
     """Return True if a row has a feature twice: two lanes would then update the same weight."""
-    columns = table.columns[: table.starts[-1]]
-    falls = np.diff(columns) <= 0
-    ends = table.starts[1:-1]
-    falls[ends[(ends > 0) & (ends < len(columns))] - 1] = False  # columns may fall where the next row begins
-    if not falls.any():
-        return False
-    return len(np.unique(_rows_of(table) * table.width + columns)) < len(columns)
+    cells = _rows_of(table) * table.width + table.columns[: table.starts[-1]]
+    return len(np.unique(cells)) < len(cells)
 
 
 class DeviceSchedules:
