@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import onebit
 from onebit.checks.examples import refused, rows
-from onebit.experiments.drawing import sweep_pictures
+from onebit.experiments.drawing import draw_sweep
 from onebit.experiments.grid import MOST_SETTINGS, Grid, parse_axis, parse_value
 from onebit.experiments.report import Curves, HeatMap
 from onebit.experiments.report.html import page_html
@@ -257,7 +257,7 @@ def test_a_choice_on_the_edge_is_said_to_be_one() -> None:
 
 def test_one_parameter_has_a_sensitivity_curve() -> None:
     found = swept(grid={"aggressiveness": [1.0, 0.001, 0.1]})
-    (picture,) = sweep_pictures(found)
+    picture = draw_sweep(found)
     assert isinstance(picture, Curves)
     assert list(picture.x) == [0.001, 0.1, 1.0], "in order, however they were given"
     assert picture.logarithmic
@@ -269,14 +269,14 @@ def test_one_parameter_has_a_sensitivity_curve() -> None:
         assert played.mean[position] == pytest.approx(100 * one.error.mean)
         assert played.low is not None
         assert played.low[position] == pytest.approx(max(0.0, 100 * one.error.low))
-    narrow = sweep_pictures(swept(grid={"exploration": [0.1, 0.2, 0.3]}))[0]
+    narrow = draw_sweep(swept(grid={"exploration": [0.1, 0.2, 0.3]}))
     assert isinstance(narrow, Curves)
     assert not narrow.logarithmic
 
 
 def test_two_parameters_have_a_heat_map() -> None:
     found = swept(grid={"exploration": [0.01, 0.1], "aggressiveness": [0.001, 0.1, 1.0]})
-    (picture,) = sweep_pictures(found)
+    picture = draw_sweep(found)
     assert isinstance(picture, HeatMap)
     assert (picture.y_name, picture.x_name) == ("exploration", "aggressiveness")
     assert (list(picture.y_values), list(picture.x_values)) == ([0.01, 0.1], [0.001, 0.1, 1.0])
@@ -293,10 +293,10 @@ def test_two_parameters_have_a_heat_map() -> None:
 
 def test_words_have_an_axis_too() -> None:
     found = swept(grid={"variant": ["PA", "PA-I", "PA-II"]})
-    (picture,) = sweep_pictures(found)
+    picture = draw_sweep(found)
     assert isinstance(picture, HeatMap)
     assert list(picture.y_values) == ["PA", "PA-I", "PA-II"]
-    both = sweep_pictures(swept(grid={"variant": ["PA", "PA-II"], "aggressiveness": [0.1, 1.0, 2.0]}))[0]
+    both = draw_sweep(swept(grid={"variant": ["PA", "PA-II"], "aggressiveness": [0.1, 1.0, 2.0]}))
     assert isinstance(both, HeatMap)
     assert (list(both.y_values), list(both.x_values)) == (["PA", "PA-II"], [0.1, 1.0, 2.0])
     assert "PA-II" in page_html(found.page())
@@ -304,7 +304,7 @@ def test_words_have_an_axis_too() -> None:
 
 def test_of_three_parameters_the_third_is_as_chosen() -> None:
     found = swept(grid={"variant": ["PA-I"], "exploration": [0.01, 0.1, 0.5], "aggressiveness": [0.01, 1.0]})
-    (picture,) = sweep_pictures(found)
+    picture = draw_sweep(found)
     assert isinstance(picture, HeatMap)
     assert {picture.x_name, picture.y_name} == {"exploration", "aggressiveness"}
     assert "variant=PA-I as chosen" in picture.note

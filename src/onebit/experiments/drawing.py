@@ -123,19 +123,18 @@ def failure_table(failed: Iterable[Record]) -> Table:
     )
 
 
-def sweep_pictures(found: Sweep) -> list[Curves | HeatMap]:
-    """Return the figures of a sweep: a sensitivity curve, or heat maps for several parameters.
+def draw_sweep(found: Sweep) -> Curves | HeatMap:
+    """Return the figure of a sweep: a sensitivity curve, or a heat map for several parameters.
 
     A heat map shows the two parameters with the most values; the other parameters have their chosen values.
     """
     assert found.best is not None
     names = sorted(found.grid.axes, key=lambda name: -len(found.grid.axes[name]))
     if len(names) > 1 and len(found.grid.axes[names[1]]) > 1:
-        return [_heat_map(found, *sorted(names[:2], key=list(found.grid.axes).index))]
-    values = found.grid.axes[names[0]]
-    if not is_numeric(values):
-        return [_heat_map(found, names[0], None)]
-    return [_sensitivity(found, names[0])]
+        return _heat_map(found, *sorted(names[:2], key=list(found.grid.axes).index))
+    if not is_numeric(found.grid.axes[names[0]]):
+        return _heat_map(found, names[0], None)
+    return _sensitivity(found, names[0])
 
 
 def _sensitivity(found: Sweep, name: str) -> Curves:
@@ -148,9 +147,7 @@ def _sensitivity(found: Sweep, name: str) -> Curves:
     series = Series(
         found.grid.rule.name,
         {
-            shown_as: _joined(
-                [band(np.array([[getattr(record, measure)] for record in one.records]), whole) for _, one in kept]
-            )
+            shown_as: band(np.array([[getattr(record, measure) for record in one.records] for _, one in kept]).T, whole)
             for shown_as, measure in zip(MEASURES, measures, strict=True)
         },
     )
@@ -206,11 +203,3 @@ def _short_loss(one: Summary) -> str:
 
 def _axis(values: Sequence[Any]) -> list[float | str]:
     return [value if isinstance(value, float | int) else str(value) for value in values]
-
-
-def _joined(bands: Sequence[Band]) -> Band:
-    """Concatenate bands of single points into one band."""
-    mean = [one.mean[0] for one in bands]
-    if not bands or bands[0].low is None:
-        return Band(mean)
-    return Band(mean, [one.low[0] for one in bands if one.low], [one.high[0] for one in bands if one.high])

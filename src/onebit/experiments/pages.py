@@ -15,10 +15,10 @@ from onebit.experiments.compare import Comparison, DataResult
 from onebit.experiments.drawing import (
     describe_score,
     draw_curves,
+    draw_sweep,
     failure_table,
     format_estimate,
     number,
-    sweep_pictures,
 )
 from onebit.experiments.executors.threads import processor
 from onebit.experiments.grid import is_numeric
@@ -224,7 +224,7 @@ def sweep_page(found: Sweep) -> Page:
     """Build the page of a sweep: the chosen setting's result on fresh streams, figures, all settings."""
     parts: list[Part] = [Text([*describe_outcome("", found.failures), *describe_sweep(found)])]
     if found.chosen is not None:
-        parts += sweep_pictures(found)
+        parts.append(draw_sweep(found))
     if found.fresh is not None and found.stream.source.rewards:
         parts.append(
             draw_curves("The mean reward of the setting chosen, on fresh streams", [found.fresh], rewarded=True)

@@ -121,10 +121,10 @@ class Sweep:
 
     def plot(self) -> Figure:
         """Plot the sensitivity curve of one parameter, or the heat map of two, with matplotlib."""
-        from onebit.experiments.drawing import sweep_pictures
+        from onebit.experiments.drawing import draw_sweep
         from onebit.experiments.report.figures import figure
 
-        return figure(sweep_pictures(self)[0])
+        return figure(draw_sweep(self))
 
     def page(self) -> Page:
         """Build the result page: the chosen setting's result on fresh streams, figures, all settings."""

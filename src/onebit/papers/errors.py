@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from itertools import combinations
 
@@ -168,7 +167,6 @@ class ClaimsPlan(ErrorsPlan):
         return ItemResult(self.item, self.runs, verdicts, [])
 
 
-def points(found: MeanEstimate) -> str:
+def points(difference: MeanEstimate) -> str:
     """Format a difference of errors in percentage points, with its interval."""
-    half = "" if math.isnan(found.low) else f" ± {100 * (found.high - found.mean):.2f}"
-    return f"{100 * found.mean:+.2f}{half} points"
+    return f"{format_estimate(difference, signed=True)} points"

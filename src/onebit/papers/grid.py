@@ -9,7 +9,7 @@ from typing import Any
 
 from onebit.data.streams import Stream
 from onebit.errors import OnebitError
-from onebit.experiments.drawing import format_estimate, sweep_pictures
+from onebit.experiments.drawing import draw_sweep, format_estimate
 from onebit.experiments.grid import Grid, parse_axis
 from onebit.experiments.report import Curves, HeatMap, Part, Section
 from onebit.experiments.runner import TrialCollector
@@ -59,7 +59,7 @@ class GridPlan(ItemPlan):
                 verdicts.append(verdict)
                 if found is not None:
                     of = data.name if len(self.item.learners) == 1 else learner.name
-                    pictures += [self._retitle(picture, of, verdict) for picture in sweep_pictures(found)]
+                    pictures.append(self._retitle(draw_sweep(found), of, verdict))
             several = len(self.item.learners) > 1 and pictures
             parts += [Section(data.name, pictures)] if several else pictures
         return ItemResult(self.item, self.runs, verdicts, parts)

@@ -150,11 +150,6 @@ def power_law(values: Sequence[float], times: NDArray[np.float64]) -> tuple[Mean
     (2.0, 3.0)
     """
     x = np.tile(np.log(values), len(times))
-    y = np.log(np.maximum(times, 1e-9)).ravel()
-    centred = x - x.mean()
-    slope = float(centred @ y / (centred @ centred))
-    intercept = float(y.mean() - slope * x.mean())
-    free = len(x) - 2
-    rest = y - intercept - slope * x
-    half = student_quantile(free) * math.sqrt(float(rest @ rest) / free / float(centred @ centred))
-    return MeanEstimate(slope, slope - half, slope + half), math.exp(intercept)
+    (slope, intercept), covariance = np.polyfit(x, np.log(np.maximum(times, 1e-9)).ravel(), 1, cov=True)
+    half = student_quantile(len(x) - 2) * math.sqrt(covariance[0, 0])
+    return MeanEstimate(float(slope), float(slope - half), float(slope + half)), math.exp(intercept)

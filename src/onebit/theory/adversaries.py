@@ -164,16 +164,9 @@ class Adversary:
 
     # --- adaptive: answers what is played ----------------------------------------------------------------------------------
 
-    def fits(self, learner: Learner) -> bool:
-        """Return True if the lower bound applies to this learner.
-
-        The bound for bandit feedback does not apply to a learner that needs the class revealed.
-        """
-        return self.feedback == "full" or not learner.runtime.needs_labels
-
     def play(self, learner: Learner) -> Game:
         """Play adaptively against a learner with the classes 0, 1, ... that has learnt nothing."""
-        if not self.fits(learner):
+        if self.feedback == "bandit" and learner.runtime.needs_labels:
             raise InputError(
                 f"{learner.runtime.rule.name} has full information, and this adversary is for learners with bandit feedback"
             )

@@ -40,27 +40,35 @@ def import_extra(module: str) -> Any:
         raise MissingExtraError(f"margins need {module.partition('.')[0]}: {install_command('theory')}") from None
 
 
+def append_ones(table: Any) -> Any:
+    """Return a table, dense or a SciPy CSR matrix, with a column of ones added."""
+    ones = np.ones((table.shape[0], 1))
+    if isinstance(table, np.ndarray):
+        return np.hstack([table, ones])
+    sparse = import_extra("scipy.sparse")
+    return sparse.csr_array(sparse.hstack([table, ones]))
+
+
 @dataclass(frozen=True)
 class MarginRows:
-    """A table in float64, dense or a SciPy CSR matrix; with a bias every row is read as (x, 1)."""
+    """A table in float64, dense or a SciPy CSR matrix."""
 
     values: Any
-    bias: bool
     longest: float  # length of the longest row
 
     @classmethod
-    def read(cls, X: Any, bias: bool) -> MarginRows:
+    def read(cls, X: Any) -> MarginRows:
         """Convert user input; raise InputError unless it is a table of finite numbers."""
         features = Features(Options(dtype="float64"))
         features.settle(X)
         table = features.table(X)
-        longest = float(np.sqrt(squared_lengths(table).max() + bias))
+        longest = float(np.sqrt(squared_lengths(table).max()))
         if not longest < 1e100:
             raise InputError(f"the longest row has length {longest:g}, which is too long to be squared; scale the rows")
         if not isinstance(table, SparseRows):
-            return cls(table.values, bias, longest)
+            return cls(table.values, longest)
         parts, shape = (table.values, table.columns, table.starts), (table.height, table.width)
-        return cls(import_extra("scipy.sparse").csr_matrix(parts, shape=shape), bias, longest)
+        return cls(import_extra("scipy.sparse").csr_matrix(parts, shape=shape), longest)
 
     @property
     def height(self) -> int:
@@ -68,29 +76,29 @@ class MarginRows:
 
     @property
     def width(self) -> int:
-        """The number of columns of a vector."""
-        return int(self.values.shape[1]) + self.bias
+        return int(self.values.shape[1])
+
+    def with_constant(self) -> MarginRows:
+        """Return every x as (x, 1)."""
+        return MarginRows(append_ones(self.values), float(np.sqrt(self.longest**2 + 1.0)))
 
     def only(self, numbers: NDArray[Any]) -> MarginRows:
         """Return some of the rows, with the same `longest`, which margins are measured by."""
-        return MarginRows(self.values[numbers], self.bias, self.longest)
+        return MarginRows(self.values[numbers], self.longest)
 
     def scores(self, vectors: Numbers) -> Numbers:
         """Return <x, v> for every row and every vector."""
-        if not self.bias:
-            return np.asarray(self.values @ vectors.T)
-        return np.asarray(self.values @ vectors[:, :-1].T) + vectors[:, -1]
+        return np.asarray(self.values @ vectors.T)
 
     def gram(self, numbers: Labels) -> Numbers:
         """Return the Gram matrix of these rows."""
         some = self.values[numbers]
         product = some @ some.T
-        return np.asarray(product if isinstance(product, np.ndarray) else product.toarray()) + float(self.bias)
+        return np.asarray(product if isinstance(product, np.ndarray) else product.toarray())
 
     def combined(self, numbers: Labels, weights: Numbers) -> Numbers:
         """Return sums of these rows weighted by `weights` (rows, vectors), one vector per column."""
-        vectors = np.asarray((self.values[numbers].T @ weights).T)
-        return np.column_stack([vectors, weights.sum(axis=0)]) if self.bias else vectors
+        return np.asarray((self.values[numbers].T @ weights).T)
 
 
 @dataclass(frozen=True)
@@ -110,10 +118,10 @@ class LabelledRows:
     @classmethod
     def read(cls, X: Any, labels: Labels, classes: int, bias: bool, kernel: str | None) -> LabelledRows:
         """Convert user input; raise InputError if it is no table or is not valid for this kernel."""
-        rows = MarginRows.read(X, bias)
-        chosen = None if kernel is None else Kernel.read(kernel, int(rows.values.shape[1]))
+        rows = MarginRows.read(X)
+        chosen = None if kernel is None else Kernel.read(kernel, rows.width)
         if chosen is None or chosen.code == LINEAR:
-            return cls(rows, labels, classes)
+            return cls(rows.with_constant() if bias else rows, labels, classes)
         if rows.height > MOST_KERNEL_ROWS:
             raise InputError(
                 f"there are {rows.height:,} rows, and a kernel's space takes {MOST_KERNEL_ROWS:,} at most: "
@@ -128,7 +136,7 @@ class LabelledRows:
         kept = values > len(matrix) * np.finfo(np.float64).eps * values[-1]
         coordinates = np.ascontiguousarray(vectors[:, kept] * np.sqrt(values[kept]))
         longest = float(np.sqrt(matrix.diagonal().max()))
-        return cls(MarginRows(coordinates, False, longest), labels, classes, str(chosen), matrix)
+        return cls(MarginRows(coordinates, longest), labels, classes, str(chosen), matrix)
 
     def vectors(self, solutions: Sequence[Solution | None], scales: Sequence[float]) -> Numbers:
         """Return the vectors of the solutions, each times its scale, stacked.
@@ -137,15 +145,12 @@ class LabelledRows:
         """
         found = []
         for solution, scale in zip(solutions, scales, strict=True):
-            heads = 1 if solution is None else len(solution.vectors)
-            if self.matrix is None:
-                vectors = np.zeros((heads, self.rows.width))
-                if solution is not None:
-                    vectors = scale * solution.vectors
-            else:
-                vectors = np.zeros((heads, self.rows.height))
-                if solution is not None:
-                    np.add.at(vectors.T, solution.rows, scale * solution.weights)
+            width = self.rows.width if self.matrix is None else self.rows.height
+            vectors = np.zeros((1 if solution is None else len(solution.vectors), width))
+            if solution is not None and self.matrix is None:
+                vectors = scale * solution.vectors
+            elif solution is not None:
+                np.add.at(vectors.T, solution.rows, scale * solution.weights)
             found.append(vectors)
         return np.vstack(found)
 

@@ -6,34 +6,50 @@ most, for all rows x of class y:
 - strong: <x, w_y> >= margin / 2, and <x, w_i> <= -margin / 2 for every other class i;
 - weak: <x, w_y> >= <x, w_i> + margin for every other class i;
 - group: x's group leads all others by the margin along the vectors `between`, and along the vector `within` of its group x keeps a
-  distance of margin from the thresholds between the classes of the group (`onebit.theory.groups` says why thresholds).
+  distance of margin from the thresholds between the classes of the group.
+
+Why thresholds: within a group Prompak asks for a difference of 2 margin between any two rows of different classes, and goes on (Lemma 3)
+as if every class lay in an interval of its own. The definition alone lets classes interleave (A at 0 and 2, B at 1), which the lemma, and
+all that rests on it, forbids. So here the classes lie one after the other; the best order is found by trying all of them.
 
 Classes without rows count: the definitions ask for a vector of each.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName, checked_count, checked_seed, join_names
-from onebit.data.dataset import Csr
 from onebit.data.sources import source_of
 from onebit.errors import InputError, brief, nearest
-from onebit.theory.constraints import Against, LabelledRows, Leading, Numbers
-from onebit.theory.groups import LARGEST_GROUP, Partition, Programs, shared_margin
-from onebit.theory.programs import NOTHING, Told, largest_margin, leading_margin, softly
+from onebit.theory.constraints import (
+    Against,
+    LabelledRows,
+    Labels,
+    Leading,
+    MarginRows,
+    Numbers,
+    Ordered,
+    import_extra,
+)
+from onebit.theory.programs import NOTHING, Solution, Told, largest_margin, leading_margin, softly
 
 KINDS = ("strong", "weak", "group")
 WORST = 10  # rows reported if there is no margin
+LARGEST_GROUP = 5  # classes in a group; all their orders are tried, 60 for five classes
 EXACT = 1e-6  # largest relative gap between margin and upper bound to call them certified
 
 _SAMPLE = 23  # stream of random numbers for sampling rows
+
+Group = tuple[int, ...]  # ordered classes
+Partition = tuple[Group, ...]
 
 
 @dataclass(frozen=True)
@@ -118,12 +134,8 @@ def _sample_rows(X: Any, height: int, rounds: int | None, seed: int) -> tuple[An
         return X, np.arange(height)
     numbers = np.sort(np.random.default_rng([_SAMPLE, seed]).choice(height, size=rounds, replace=False))
     if hasattr(X, "indptr"):
-        starts, sizes = np.asarray(X.indptr)[numbers].astype(np.int64), np.diff(X.indptr)[numbers]
-        cuts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        positions = np.repeat(starts - cuts[:-1], sizes) + np.arange(cuts[-1])
-        return Csr(
-            np.asarray(X.data)[positions], np.asarray(X.indices)[positions], cuts, (rounds, int(X.shape[1]))
-        ), numbers
+        table = import_extra("scipy.sparse").csr_matrix((X.data, X.indices, X.indptr), shape=X.shape)
+        return table[numbers], numbers
     return [X[number] for number in numbers] if isinstance(X, list | tuple) else X[numbers], numbers
 
 
@@ -160,7 +172,7 @@ def _partition(groups: Sequence[Iterable[ClassName]], classes: tuple[ClassName, 
 
 
 def _make_margin(
-    found: Found, kind: str, table: LabelledRows, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]
+    found: Separation, kind: str, table: LabelledRows, numbers: NDArray[np.int64], classes: tuple[ClassName, ...]
 ) -> Margin:
     """Build the `Margin` in terms of the given rows and classes."""
     separable = found.lower > 0.0
@@ -173,11 +185,10 @@ def _make_margin(
     if found.slacks is not None:
         lowest = np.argsort(found.slacks, kind="stable")[:WORST]
         worst = [(int(numbers[row]), float(found.slacks[row])) for row in lowest if found.slacks[row] < -1e-6]
-    vectors = {name: getattr(found, name) for name in ("vectors", "between", "within")}
-    support = None
+    vectors, support = found.vectors, None
     if table.matrix is not None and separable:
-        used = np.any([np.any(one != 0.0, axis=0) for one in vectors.values() if one is not None], axis=0)
-        vectors = {name: None if one is None else one[:, used] for name, one in vectors.items()}
+        used = np.any([np.any(one != 0.0, axis=0) for one in vectors.values()], axis=0)
+        vectors = {name: one[:, used] for name, one in vectors.items()}
         support = numbers[used]
     return Margin(
         kind=kind,
@@ -202,7 +213,7 @@ def _make_margin(
 
 
 @dataclass(frozen=True)
-class Found:
+class Separation:
     """The largest margin lies between `lower` and `upper`; there is none if `lower` is 0.
 
     In that case `slacks` says how far each row is from its margin. `slack` and `length` are recomputed: the smallest excess of a constraint over
@@ -213,15 +224,26 @@ class Found:
     upper: float
     slack: float = 0.0
     length: float = 0.0
-    vectors: Numbers | None = None
-    between: Numbers | None = None
-    within: Numbers | None = None
+    vectors: Mapping[str, Numbers] = field(default_factory=dict)  # by the field of `Margin`
     thresholds: tuple[Numbers, ...] = ()
     groups: Partition = ()
     slacks: Numbers | None = None
 
 
-def strong(table: LabelledRows, told: Told | None) -> Found:
+def shared_margin(margins: list[float]) -> float:
+    """Return the common margin of several vectors whose squared lengths sum to one.
+
+    `margins` are those that each vector would have with length one.
+
+    >>> round(shared_margin([3.0, 4.0]), 12), shared_margin([1.0, 0.0]), shared_margin([])
+    (2.4, 0.0, inf)
+    """
+    if not margins:
+        return math.inf
+    return 0.0 if min(margins) <= 0.0 else float(np.square(1.0 / np.array(margins)).sum() ** -0.5)
+
+
+def strong(table: LabelledRows, told: Told | None) -> Separation:
     """Solve for strong separability: one program per class against all others.
 
     Each vector gets its share of the length.
@@ -231,62 +253,134 @@ def strong(table: LabelledRows, told: Told | None) -> Found:
     lower, upper = (2.0 * shared_margin([getattr(one, end) for one in solutions]) for end in ("lower", "upper"))
     if lower <= 0.0:
         bad = [softly(table.rows, one)[0] for one, found in zip(against, solutions, strict=True) if not found.separable]
-        return Found(0.0, upper, slacks=np.minimum.reduce(bad))
+        return Separation(0.0, upper, slacks=np.minimum.reduce(bad))
     vectors = table.vectors(solutions, [0.5 * lower / one.lower for one in solutions])
     scores, length = table.scores(vectors)
     own = np.arange(table.classes) == table.labels[:, None]
     slack = float(np.where(own, scores, -scores).min()) - 0.5 * lower
-    return Found(lower, upper, slack, length, vectors)
+    return Separation(lower, upper, slack, length, {"vectors": vectors})
 
 
-def weak(table: LabelledRows, told: Told | None) -> Found:
+def weak(table: LabelledRows, told: Told | None) -> Separation:
     """Solve for weak separability: one program for all classes."""
     leading = Leading(table.labels, table.classes)
     solution = leading_margin(table.rows, leading, told)
     if not solution.separable:
-        return Found(0.0, solution.upper, slacks=softly(table.rows, leading)[0])
+        return Separation(0.0, solution.upper, slacks=softly(table.rows, leading)[0])
     vectors = table.vectors([solution], [1.0])
     scores, length = table.scores(vectors)
     slack = float(leading.values(scores, np.zeros(0)).min()) - solution.lower
-    return Found(solution.lower, solution.upper, slack, length, vectors)
+    return Separation(solution.lower, solution.upper, slack, length, {"vectors": vectors})
 
 
-def by_groups(table: LabelledRows, told: Told | None, partition: Partition) -> Found:
+def by_groups(table: LabelledRows, told: Told | None, partition: Partition) -> Separation:
     """Solve for group weak separability: one program between groups, and one within each group.
 
     The classes of a group take their best order.
     """
-    programs = Programs(table.rows, table.labels, table.classes, told)
-    grouped = programs.under(partition)
-    lower = min(grouped.lower)
+    programs = GroupPrograms(table.rows, table.labels, table.classes, told)
+    ordered = [programs.within(group) for group in partition]
+    groups, solutions = tuple(order for order, _ in ordered), [solution for _, solution in ordered]
+    outer = programs.between(groups)
+    inner, inner_upper = (
+        shared_margin([getattr(one, end) for one in solutions if one is not None]) for end in ("lower", "upper")
+    )
+    lower = min(inner, math.inf if outer is None else outer.lower)
+    upper = min(inner_upper, math.inf if outer is None else outer.upper)
     if lower == math.inf:
         raise InputError("all rows are of one class and all classes in one group: there is nothing to tell apart")
     if lower <= 0.0:
-        slacks = programs.slacks(grouped)
-        return Found(0.0, grouped.upper, groups=grouped.groups, slacks=slacks)
+        return Separation(0.0, upper, groups=groups, slacks=programs.slacks(groups, outer, solutions))
 
-    inner = grouped.lower[1]
-    within = table.vectors(grouped.within, [1.0 if one is None else inner / one.lower for one in grouped.within])
+    within = table.vectors(solutions, [1.0 if one is None else inner / one.lower for one in solutions])
     scores, length = table.scores(within)
     slack, thresholds = math.inf, []
-    for number, order in enumerate(grouped.groups):
-        mine, ordered = programs.in_order(order)
+    for number, order in enumerate(groups):
+        mine, constraints = programs.in_order(order)
         along = scores[mine, number][:, None]
-        thresholds.append(ordered.middles(along))
-        slack = min(slack, float(ordered.values(along, thresholds[-1]).min(initial=np.inf)) - lower)
-    between = None
-    if grouped.between is not None:
-        between = table.vectors([grouped.between], [1.0])
-        scores, other = table.scores(between)
-        slack = min(slack, float(programs.leading(grouped.groups).values(scores, np.zeros(0)).min()) - lower)
+        thresholds.append(constraints.middles(along))
+        slack = min(slack, float(constraints.values(along, thresholds[-1]).min(initial=np.inf)) - lower)
+    vectors = {"within": within}
+    if outer is not None:
+        vectors["between"] = table.vectors([outer], [1.0])
+        scores, other = table.scores(vectors["between"])
+        slack = min(slack, float(programs.leading(groups).values(scores, np.zeros(0)).min()) - lower)
         length = max(length, other)
-    return Found(
-        lower,
-        grouped.upper,
-        slack,
-        length,
-        between=between,
-        within=within,
-        thresholds=tuple(thresholds),
-        groups=grouped.groups,
-    )
+    return Separation(lower, upper, slack, length, vectors, tuple(thresholds), groups)
+
+
+# --- programs between and within groups ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class GroupPrograms:
+    """The margin programs of one table between groups of classes, and within each."""
+
+    rows: MarginRows
+    labels: Labels
+    classes: int
+    told: Told | None = None
+
+    def between(self, groups: Partition) -> Solution | None:
+        """Return the vectors along which each group leads the others; None for one group."""
+        return leading_margin(self.rows, self.leading(groups), self.told) if len(groups) > 1 else None
+
+    def leading(self, groups: Partition) -> Leading:
+        position = np.zeros(self.classes, dtype=np.int64)
+        for number, group in enumerate(groups):
+            position[list(group)] = number
+        return Leading(position[self.labels], len(groups))
+
+    def within(self, group: Group) -> tuple[Group, Solution | None]:
+        """Return the classes of a group in their best order, and the vector that separates them.
+
+        Classes without rows come last; one class needs no vector. If no order has a margin, the returned solution has none either.
+        """
+        here = self._with_rows(group)
+        absent = tuple(one for one in group if one not in here)
+        if len(here) < 2:
+            return here + absent, None
+        if len(here) > 2:  # pairs are quick to solve, and if two classes have no margin, all have none
+            for pair in itertools.combinations(here, 2):
+                found = self._ordered(pair)
+                if not found.separable:
+                    return here + absent, found
+        solutions = {order: self._ordered(order) for order in _orders(here)}
+        best = max(solutions, key=lambda order: solutions[order].lower)
+        return (best if solutions[best].separable else here) + absent, solutions[best]
+
+    def _ordered(self, order: Group) -> Solution:
+        """Return the vector along which classes come in this order."""
+        mine, constraints = self.in_order(order)
+        found = largest_margin(self.rows.only(mine), constraints, self.told)
+        return replace(found, rows=mine[found.rows])
+
+    def in_order(self, order: Group) -> tuple[Labels, Ordered]:
+        """Return the rows that have one of these classes, and their constraints for this order."""
+        here = self._with_rows(order)
+        mine = np.flatnonzero(np.isin(self.labels, here))
+        position = np.zeros(self.classes, dtype=np.int64)
+        position[list(here)] = np.arange(len(here))
+        return mine, Ordered(position[self.labels[mine]], len(here))
+
+    def slacks(self, groups: Partition, between: Solution | None, within: list[Solution | None]) -> Numbers:
+        """Return each row's slack, in margins, in those programs that have no margin (see `softly`)."""
+        slacks = np.zeros(self.rows.height)
+        if between is not None and not between.separable:
+            slacks = np.minimum(slacks, softly(self.rows, self.leading(groups))[0])
+        for group, solution in zip(groups, within, strict=True):
+            if solution is not None and not solution.separable:
+                tried = [self.in_order(order) for order in _orders(self._with_rows(group))]
+                found = [softly(self.rows.only(mine), constraints) for mine, constraints in tried]
+                mine, least = tried[0][0], min(found, key=lambda one: one[1])[0]
+                slacks[mine] = np.minimum(slacks[mine], least)
+        return slacks
+
+    def _with_rows(self, group: Group) -> Group:
+        """Return the classes of the group that have rows; others need no position in an order."""
+        return tuple(one for one in group if (self.labels == one).any())
+
+
+def _orders(classes: Group) -> list[Group]:
+    """Return the orders of some classes; of an order and its reverse, which are alike, only one."""
+    return [order for order in itertools.permutations(classes) if order[0] < order[-1]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -15,7 +15,7 @@ from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.errors import InputError
 from onebit.features.rows import is_sparse
-from onebit.theory.constraints import MarginRows, import_extra
+from onebit.theory.constraints import MarginRows, append_ones
 
 
 @dataclass(frozen=True)
@@ -60,11 +60,7 @@ class Rounds:
 
     def with_constant(self) -> Rounds:
         """Return the rounds with a constant feature added, as a learner with a bias sees them."""
-        ones = np.ones((self.count, 1))
-        if is_sparse(self.X):
-            sparse = import_extra("scipy.sparse")
-            return Rounds(sparse.csr_array(sparse.hstack([self.X, ones])), self.y, self.classes, self.name)
-        return Rounds(np.hstack([self.X, ones]), self.y, self.classes, self.name)
+        return replace(self, X=append_ones(self.X))
 
 
 @dataclass(frozen=True)
@@ -128,7 +124,7 @@ def read_rounds(X: Any, y: Any, seed: int, settings: dict[str, Any]) -> Rounds:
     schedule = given.schedule(data, seed)
     if isinstance(data.X, list | tuple):
         raise InputError("bounds are computed for rows of numbers, and these are dicts or texts")
-    rows = MarginRows.read(data.X, bias=False).values
+    rows = MarginRows.read(data.X).values
     order = schedule.order if len(schedule.order) else np.arange(given.rounds) % data.rows
     in_order = len(order) == data.rows and np.array_equal(order, np.arange(data.rows))
     return Rounds(rows if in_order else rows[order], schedule.labels, data.classes, given.name)

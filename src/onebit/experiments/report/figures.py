@@ -80,11 +80,11 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"the folder {folder} cannot be made: {error.strerror or error}") from error
-    found = style.figures_of(page.parts)
-    looks = style.looks((part for _, part in found if isinstance(part, Curves)), MOST_CURVES)
+    figures = [(above, part) for above, part in style.walk(page.parts) if isinstance(part, Figure)]
+    looks = style.looks((part for _, part in figures if isinstance(part, Curves)), MOST_CURVES)
     slugs = style.Slugs()
     paths = []
-    for above, part in found:
+    for above, part in figures:
         named = replace(part, title=": ".join((*above[-1:], part.title)))
         measures = part.measures if isinstance(part, Curves) else [""]
         for measure in measures:
@@ -174,10 +174,10 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
     for row in range(rows):
         for column in range(columns):
             value = numbers[row][column]
-            colour = style.HEAT[style.shade(value, lowest, highest)] if math.isfinite(value) else "#ffffff"
+            colour = style.text_colour(style.shade(value, lowest, highest) if math.isfinite(value) else 0)
             axes.text(
                 column + 0.5, row + 0.5, heat.text[row][column], ha="center", va="center", fontsize=8,
-                color=style.readable_on(colour), fontweight="bold" if heat.best == (row, column) else "normal",
+                color=colour, fontweight="bold" if heat.best == (row, column) else "normal",
             )  # fmt: skip
     if heat.best is not None:
         corner = (heat.best[1] + 0.02, heat.best[0] + 0.02)

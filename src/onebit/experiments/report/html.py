@@ -247,8 +247,7 @@ def _palette() -> str:
 
     classes = "".join(f".curve-{place}{{--curve:var(--curve-{place})}}" for place in range(len(style.LIGHT)))
     cells = "".join(
-        f".heat-{step}{{background:{colour};color:{style.readable_on(colour)}}}"
-        for step, colour in enumerate(style.HEAT)
+        f".heat-{step}{{background:{colour};color:{style.text_colour(step)}}}" for step, colour in enumerate(style.HEAT)
     )
     dark = f"@media screen and (prefers-color-scheme:dark){{:root:not([data-paper]){{{variables(style.DARK)}}}}}"
     return f":root{{{variables(style.LIGHT)}}}{dark}{classes}{cells}\n"

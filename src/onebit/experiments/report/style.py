@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onebit.experiments.report import FULL_INFORMATION, Band, Curves, Figure, Part, Section, Series
+from onebit.experiments.report import FULL_INFORMATION, Band, Curves, Part, Section, Series
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart. Their yellow is hard to see on white and their black on a
 # dark background, so each background has its own eight colours, in the same order of hues.
@@ -23,6 +23,7 @@ HEAT = (
     *("#fde725", "#d8e219", "#addc30", "#84d44b", "#5ec962", "#3fbc73", "#28ae80", "#1fa088", "#21918c"),
     *("#26828e", "#2c728e", "#33638d", "#3b528b", "#424086", "#472d7b", "#48186a", "#440154"),
 )
+DARK_FROM = 10  # steps from which white text is easier to read (relative luminance at most 0.18)
 
 
 @dataclass(frozen=True)
@@ -109,11 +110,6 @@ def walk(parts: Sequence[Part], above: tuple[str, ...] = ()) -> Iterator[tuple[t
             yield from walk(part.parts, (*above, part.title))
 
 
-def figures_of(parts: Sequence[Part]) -> list[tuple[tuple[str, ...], Figure]]:
-    """Return all parts that can be drawn, each with the titles of the sections that contain it."""
-    return [(above, part) for above, part in walk(parts) if isinstance(part, Figure)]
-
-
 LONGEST_SLUG = 80  # in characters
 
 
@@ -169,14 +165,6 @@ def shade(value: float, lowest: float, highest: float) -> int:
     return round((value - lowest) / (highest - lowest) * (len(HEAT) - 1)) if highest > lowest else 0
 
 
-def readable_on(colour: str) -> str:
-    """Return black or white, whichever is easier to read on a colour such as #440154.
-
-    >>> readable_on("#440154"), readable_on("#fde725")
-    ('#fff', '#111')
-    """
-    red, green, blue = (
-        (channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4)
-        for channel in (int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5))
-    )
-    return "#111" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.18 else "#fff"
+def text_colour(step: int) -> str:
+    """Return black or white, whichever is easier to read on a step of the heat scale."""
+    return "#111" if step < DARK_FROM else "#fff"

@@ -53,55 +53,50 @@ MISTAKES = (
 TRIVIAL = "it lets the greedy label be wrong in every round; a smaller C, more exploration or more rounds may say more"
 
 
+# The legible parts of Theorems 3-5: their statements, and why they cannot be read.
+PRINTED = {
+    Variant.PA: (
+        "Theorem 3",
+        "sum_t E sum_v l_v^2 <= R (... sum_v ||u_v||^2 ... + 4 sum_t E sum_v l*_v^2 ...), with a constant of K^3/2 + 1",
+        "signs, roots and the name of the constant are lost, and so is the supplement with the proof. Its ideal case (no loss of u) cannot "
+        "happen: a wrong answer asks u_r.x <= -1 of every class, a right one (a - 1) u_y.x >= 1",
+    ),
+    Variant.PA_I: (
+        "Theorem 4",
+        "... <= 1/2 sum_v ||u_v||^2 ... T K R^2 + T K^4 R^2 / 2 + T ...",
+        "signs and roots are lost. The right side has the terms T K R^2, T K^4 R^2/2 and T: unless a root stands over them, which the "
+        "text's remark O(sqrt T) suggests, it exceeds T for any data",
+    ),
+    Variant.PA_II: (
+        "Theorem 5",
+        "sum_t E sum_v l_v^2 <= M (sum_v ||u_v||^2 + 2 C R^2 sum_t E sum_v l*_v^2), M = (R^2 + 1/(2C)) / (2 K + 1/C)",
+        "read literally it is {value:,.0f} for u = 0, but that cannot be what is meant: with x scaled by c and C by 1/c^2 every run stays the "
+        "same, and this bound does not. Its ideal case (no loss of u) cannot happen",
+    ),
+}
+
+
 def epabf(setting: Setting) -> list[Bound]:
     """Return the bounds for EPABF: the legible parts of Theorems 3-5, and Theorems A and B."""
-    variant = int(setting.record.variant)
-    if variant == Variant.PA:
-        printed = _theorem3()
-    else:
-        printed = _theorem4() if variant == Variant.PA_I else _theorem5(setting)
-    return [printed, losses_of_a_run(setting), mistakes(setting)]
+    return [_printed(setting), losses_of_a_run(setting), mistakes(setting)]
 
 
-def _theorem3() -> Bound:
+def _printed(setting: Setting) -> Bound:
+    rounds, C, variant = setting.rounds, float(setting.record.aggressiveness), Variant(setting.record.variant)
+    name, statement, why = PRINTED[variant]
+    numbers: dict[str, float] = {}
+    if variant == Variant.PA_II:
+        why = why.format(value=theorem5_as_read(rounds.longest, C, rounds.kinds, rounds.count))
+        numbers = {"R": rounds.longest, "C": C, "K": float(rounds.kinds), "T": float(rounds.count)}
     return Bound(
-        "Theorem 3 (EPABF)",
+        f"{name} ({SUFFIX[variant]})",
         PAPER,
-        "sum_t E sum_v l_v^2 <= R (... sum_v ||u_v||^2 ... + 4 sum_t E sum_v l*_v^2 ...), with a constant of K^3/2 + 1",
+        statement,
         math.nan,
         holds="unread",
-        why="signs, roots and the name of the constant are lost, and so is the supplement with the proof. Its ideal case (no loss of u) cannot "
-        "happen: a wrong answer asks u_r.x <= -1 of every class, a right one (a - 1) u_y.x >= 1",
+        why=why,
         setting="in expectation",
-    )
-
-
-def _theorem4() -> Bound:
-    return Bound(
-        "Theorem 4 (EPABF-I)",
-        PAPER,
-        "... <= 1/2 sum_v ||u_v||^2 ... T K R^2 + T K^4 R^2 / 2 + T ...",
-        math.nan,
-        holds="unread",
-        why="signs and roots are lost. The right side has the terms T K R^2, T K^4 R^2/2 and T: unless a root stands over them, which the "
-        "text's remark O(sqrt T) suggests, it exceeds T for any data",
-        setting="in expectation",
-    )
-
-
-def _theorem5(setting: Setting) -> Bound:
-    rounds, C = setting.rounds, float(setting.record.aggressiveness)
-    value = theorem5_as_read(rounds.longest, C, rounds.kinds, rounds.count)
-    return Bound(
-        "Theorem 5 (EPABF-II)",
-        PAPER,
-        "sum_t E sum_v l_v^2 <= M (sum_v ||u_v||^2 + 2 C R^2 sum_t E sum_v l*_v^2), M = (R^2 + 1/(2C)) / (2 K + 1/C)",
-        math.nan,
-        holds="unread",
-        why=f"read literally it is {value:,.0f} for u = 0, but that cannot be what is meant: with x scaled by c and C by 1/c^2 every run stays the "
-        "same, and this bound does not. Its ideal case (no loss of u) cannot happen",
-        setting="in expectation",
-        assumptions={"R": rounds.longest, "C": C, "K": float(rounds.kinds), "T": float(rounds.count)},
+        assumptions=numbers,
     )
 
 

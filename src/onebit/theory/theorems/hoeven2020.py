@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onebit.experiments.report import Band, Curves, Series
-from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants
+from onebit.rules.gaptron import FeedbackSetting, Gaptron, Loss, bandit_constants, full_constants, gap, gradient, lead
 from onebit.theory.bound import LOOKED_AT, Bound
 from onebit.theory.comparators import Comparator, best, fit_in_ball, zero_comparator
 from onebit.theory.constraints import Numbers
@@ -199,62 +199,36 @@ def _numbers(params: Gaptron, chosen: Comparator, setting: Setting) -> dict[str,
 # --- the surrogate gap -------------------------------------------------------------------------------------------------------
 
 
-def gap_map(loss: int, scores: Numbers) -> Numbers:
-    """Return, for rows of scores, the exploration a that the loss pays for."""
-    ordered = np.sort(scores, axis=1)
-    lead = ordered[:, -1] - ordered[:, -2]
-    if loss == Loss.HINGE:
-        return np.where(lead <= 1.0 / scores.shape[1], np.maximum(0.0, 1.0 - lead), 0.0)
-    if loss == Loss.SMOOTH:
-        return np.square(1.0 - np.minimum(1.0, lead))
-    shares = _softmax(scores)
-    best = scores.argmax(axis=1)
-    top = shares[np.arange(len(scores)), best]
-    shares[np.arange(len(scores)), best] = 0.0
-    return np.where(top >= 0.5, shares.sum(axis=1), 1.0)  # 1 - top, without cancellation
+def surrogate_terms(
+    params: Gaptron, scores: Numbers, y: NDArray[np.int64], greedy: NDArray[np.int64]
+) -> tuple[Numbers, Numbers, Numbers]:
+    """Return per round the gap map, the surrogate loss at W, and its gradient's squared length.
 
-
-def surrogate_loss(
-    loss: int, scores: Numbers, y: NDArray[np.int64], greedy: NDArray[np.int64]
-) -> tuple[Numbers, Numbers]:
-    """Return the surrogate loss at W per round, and its gradient's squared length for rows of length 1."""
-    rows = np.arange(len(y))
-    if loss == Loss.LOGISTIC:
-        shares = _softmax(scores)
-        top = scores.max(axis=1, keepdims=True)
-        value = (np.log(np.exp(scores - top).sum(axis=1)) + top[:, 0] - scores[rows, y]) / math.log(2.0)
-        shares[rows, y] -= 1.0
-        return value, np.square(shares).sum(axis=1) / math.log(2.0) ** 2
-    others = scores.copy()
-    others[rows, y] = -np.inf
-    margin = scores[rows, y] - others.max(axis=1)
-    short = np.maximum(0.0, 1.0 - margin)
-    if loss == Loss.SMOOTH:
-        slope = 2.0 * np.minimum(1.0, short)
-        return np.where(margin <= 0.0, 1.0 - 2.0 * margin, short**2), 2.0 * slope**2
-    settled = (greedy == y) & (margin > 1.0 / scores.shape[1])
-    value = np.where(settled, 0.0, short)
-    return value, np.where(value > 0.0, 2.0, 0.0)
+    The length is that for rows of length 1. Gap map and gradient are the rule's own functions.
+    """
+    value = Comparator(scores, scores, y).losses(LOSSES[int(params.loss)])
+    explored, squared, work = np.zeros(len(y)), np.zeros(len(y)), np.zeros(params.classes)
+    for row, (label, best_label) in enumerate(zip(y.tolist(), greedy.tolist(), strict=True)):
+        ahead = lead(scores[row], params.classes, int(scores[row].argmax()))
+        explored[row] = gap(params, scores[row], ahead, work)
+        gradient(params, scores[row], label, best_label, ahead, 1.0, work)
+        squared[row] = work @ work
+    if params.loss == Loss.HINGE:  # settled where the learner is right and leads by more than 1/K
+        value = np.where(squared > 0.0, value, 0.0)
+    return explored, value, squared
 
 
 def surrogate_gap(
-    params: Gaptron, scores: Numbers, y: NDArray[np.int64], squared: Numbers, greedy: NDArray[np.int64] | None = None
+    params: Gaptron, scores: Numbers, y: NDArray[np.int64], squared: Numbers, greedy: NDArray[np.int64]
 ) -> Numbers:
     """Return the surrogate gap per round, with the gradient in expectation over the label played.
 
-    Without `greedy`, ties are resolved in the worst way.
-
     >>> params = Gaptron(3, setting=FeedbackSetting.FULL, loss=Loss.SMOOTH, rate=1 / 12, exploration=0.0)
-    >>> bool(abs(surrogate_gap(params, np.zeros((1, 3)), np.array([0]), np.ones(1))) < 1e-12)
+    >>> bool(abs(surrogate_gap(params, np.zeros((1, 3)), np.array([0]), np.ones(1), np.array([1]))) < 1e-12)
     True
     """
     kinds = scores.shape[1]
-    if greedy is None:
-        tried = scores.copy()
-        tried[np.arange(len(y)), y] -= 1e-15 * (1.0 + np.abs(scores).max(axis=1))
-        greedy = tried.argmax(axis=1)
-    explored = gap_map(int(params.loss), scores)
-    value, slope = surrogate_loss(int(params.loss), scores, y, greedy)
+    explored, value, slope = surrogate_terms(params, scores, y, greedy)
     wrong = greedy != y
     if params.setting == FeedbackSetting.BANDIT:
         mixed = np.maximum(explored, params.exploration)
@@ -287,13 +261,7 @@ def binary_curves(loss: int, z: Numbers, rate: float) -> tuple[Numbers, Numbers,
     scores = np.stack([z, np.zeros_like(z)], axis=1)
     label = np.zeros(len(z), dtype=np.int64)
     greedy = np.where(z > 0.0, 0, 1)
-    value, slope = surrogate_loss(loss, scores, label, greedy)
+    explored, value, slope = surrogate_terms(Gaptron(2, loss=loss), scores, label, greedy)
     gradient = 0.5 * rate * slope / 2.0  # one vector replaces two opposite ones
-    explored = gap_map(loss, scores)
     wrong = greedy != label
     return (1.0 - explored) * wrong + 0.5 * explored + gradient, wrong + gradient, value
-
-
-def _softmax(scores: Numbers) -> Numbers:
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
-    return np.asarray(shares / shares.sum(axis=1, keepdims=True))

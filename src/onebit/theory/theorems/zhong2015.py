@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ ROUNDS = 100  # of each sort: greedy label right, greedy label wrong
 DRAWS = 20_000  # in all rounds of a sort; more if the rule rarely explores,
 FOUND = 400  # so that each label is drawn at least about this often
 MOST_DRAWS = 400_000
-FALSE = "where the greedy label is right, l is 0 and U2 adds (1 - P)/P ||x||^2 rho^2/D^2 to the second moment"
 
 
 @dataclass(frozen=True)
@@ -84,10 +83,10 @@ class Measured:
 def measure_rounds(setting: Setting, rounds: NDArray[np.int64], draws: int) -> Measured:
     """Draw in every round this many times, with the scores that the first run had in it."""
     params, trace, key = setting.record, setting.traces[0], seed_key(setting.seed)
-    found: list[list[list[float]]] = [[[] for _ in range(draws)] for _ in range(5)]
+    found = np.empty((5, draws, len(rounds)))
     across = 0.0
     with np.errstate(over="ignore"):
-        for index in rounds.tolist():
+        for place, index in enumerate(rounds.tolist()):
             scores, truth = trace.scores[index], int(setting.rounds.y[index])
             squared = float(setting.rounds.squared[index])
             for number in range(draws):
@@ -97,12 +96,11 @@ def measure_rounds(setting: Setting, rounds: NDArray[np.int64], draws: int) -> M
                 product = float(one.first @ one.second) * D**2
                 added = 2.0 * product + float(one.second @ one.second) * D**2
                 missed = (1.0 - one.propensity) / one.propensity
-                values = (along, float(one.second.sum()) * D / weight, product / weight, added / weight**2)
-                for kept, value in zip(found, (*values, added / weight**2 / missed), strict=True):
-                    kept[number].append(value)
+                second, share = float(one.second.sum()) * D / weight, added / weight**2 / missed
+                found[:, number, place] = along, second, product / weight, added / weight**2, share
                 across = max(across, D * float(np.abs(one.first - along * one.aim).max()))
-    means = [[float(np.mean(values)) for values in kept] for kept in found]
-    return Measured(means[0], means[1], means[2], means[3], means[4], [across])
+    along, second, product, added, share = found.mean(axis=2).tolist()
+    return Measured(along, second, product, added, share, [across])
 
 
 def pab(setting: Setting) -> list[Bound]:
@@ -111,49 +109,54 @@ def pab(setting: Setting) -> list[Bound]:
     count = len(trace.greedy)
     there = setting.rounds.squared[:count] > 0.0
     wrong = trace.greedy != setting.rounds.y[:count]
-    missed = _Sort(setting, np.flatnonzero(there & wrong), "wrong")
-    met = _Sort(setting, np.flatnonzero(there & ~wrong), "right")
-    return [
-        missed.bound("Lemma 1", "along"),
-        missed.bound("Lemma 1 (across)", "across"),
-        met.bound("Lemma 2", "second"),
-        missed.bound("Lemma 2 (on mistakes)", "second"),
-        missed.bound("Lemma 3", "product"),
-        met.bound("Second moment", "share"),
-        met.bound("Conclusion", "added"),
-    ]
+    sorts = {
+        "wrong": _Sort(setting, np.flatnonzero(there & wrong), "wrong"),
+        "right": _Sort(setting, np.flatnonzero(there & ~wrong), "right"),
+    }
+    return [sorts[greedy].bound(stated, quantity) for greedy, quantity, stated in STATEMENTS]
 
 
-class Statement(NamedTuple):
-    """A statement, what is measured for it, and the value that it equals or is at most.
-
-    `equal` says which of the two.
-    """
-
-    says: str
-    of: str
-    value: float
-    equal: bool
+def _stated(name: str, says: str, of: str, value: float = 0.0, **fields: Any) -> Bound:
+    return Bound(name, PAPER, says, value, of=of, **{"setting": "in expectation", **fields})
 
 
-STATEMENTS = {
-    "Lemma 1": Statement("E U1 = the step of PA-II", "share of the PA-II step in U1", 1.0, True),
-    "Lemma 1 (across)": Statement(
-        "U1 is a multiple of the step of PA-II", "largest part of U1 across it, by D", 0.0, False
+SECOND_MOMENT = _stated(
+    "Second moment",
+    "E |U1 + U2|^2 - E |U1|^2 = (1 - P)/P ||x||^2/D^2 (rho^2 - 2 rho l)",
+    "what U2 adds, as a share of that, greedy label right",
+    1.0,
+    equal=True,
+)
+CONCLUSION = _stated(
+    "Conclusion",
+    "U2 lowers the variance",
+    "second moment that U2 adds, by rho^2/D^2, greedy label right",
+    holds="false",
+    why="where the greedy label is right, l is 0 and U2 adds (1 - P)/P ||x||^2 rho^2/D^2 to the second moment",
+)
+# Whether the greedy label is right or wrong in the rounds looked at, the quantity measured there, and what is stated of it.
+STATEMENTS = (
+    (
+        "wrong",
+        "along",
+        _stated("Lemma 1", "E U1 = the step of PA-II", "share of the PA-II step in U1", 1.0, equal=True),
     ),
-    "Lemma 2": Statement("E U2 = 0", "U2 by rho/D, greedy label right", 0.0, True),
-    "Lemma 2 (on mistakes)": Statement("E U2 = 0", "U2 by rho/D, greedy label wrong", 0.0, True),
-    "Lemma 3": Statement("E <U1, U2> <= 0", "<U1, U2> by rho/D^2, greedy label wrong", 0.0, False),
-    "Second moment": Statement(
-        "E |U1 + U2|^2 - E |U1|^2 = (1 - P)/P ||x||^2/D^2 (rho^2 - 2 rho l)",
-        "what U2 adds, as a share of that, greedy label right",
-        1.0,
-        True,
+    (
+        "wrong",
+        "across",
+        _stated(
+            "Lemma 1 (across)",
+            "U1 is a multiple of the step of PA-II",
+            "largest part of U1 across it, by D",
+            setting="every run",
+        ),
     ),
-    "Conclusion": Statement(
-        "U2 lowers the variance", "second moment that U2 adds, by rho^2/D^2, greedy label right", 0.0, False
-    ),
-}
+    ("right", "second", _stated("Lemma 2", "E U2 = 0", "U2 by rho/D, greedy label right", equal=True)),
+    ("wrong", "second", _stated("Lemma 2 (on mistakes)", "E U2 = 0", "U2 by rho/D, greedy label wrong", equal=True)),
+    ("wrong", "product", _stated("Lemma 3", "E <U1, U2> <= 0", "<U1, U2> by rho/D^2, greedy label wrong")),
+    ("right", "share", replace(SECOND_MOMENT, paper="onebit")),
+    ("right", "added", CONCLUSION),
+)
 
 
 @dataclass(frozen=True)
@@ -186,32 +189,16 @@ class _Sort:
     def measured(self) -> Measured:
         return measure_rounds(self.setting, self.rounds, self.draws)
 
-    def bound(self, name: str, kind: str) -> Bound:
-        """Return a statement with what was measured for it."""
-        if not self.setting.record.rho and not name.startswith("Lemma 1"):
-            return _unmeasured(name, "with rho = 0 there is no U2")
-        if not len(self.found):
-            return _unmeasured(name, f"in no round looked at was the greedy label {self.greedy}")
-        if self.wanted > MOST_DRAWS:
-            return _unmeasured(name, f"so little exploration takes {self.wanted:,} draws, more than {MOST_DRAWS:,}")
-        left = tuple(getattr(self.measured, kind))
-        return replace(_stated(name), left=left, assumptions={"rounds": len(self.rounds), "draws of each": self.draws})
-
-
-def _unmeasured(name: str, why: str) -> Bound:
-    return replace(_stated(name), left=(), applies=False, why=why)
-
-
-def _stated(name: str) -> Bound:
-    says, of, value, equal = STATEMENTS[name]
-    return Bound(
-        name,
-        "onebit" if name == "Second moment" else PAPER,
-        says,
-        value,
-        holds="false" if name == "Conclusion" else "proved",
-        why=FALSE if name == "Conclusion" else "",
-        setting="every run" if name == "Lemma 1 (across)" else "in expectation",
-        of=of,
-        equal=equal,
-    )
+    def bound(self, stated: Bound, quantity: str) -> Bound:
+        """Return a statement with what was measured for it, or with the reason why nothing was."""
+        why = ""
+        if not self.setting.record.rho and not stated.name.startswith("Lemma 1"):
+            why = "with rho = 0 there is no U2"
+        elif not len(self.found):
+            why = f"in no round looked at was the greedy label {self.greedy}"
+        elif self.wanted > MOST_DRAWS:
+            why = f"so little exploration takes {self.wanted:,} draws, more than {MOST_DRAWS:,}"
+        if why:
+            return replace(stated, left=(), applies=False, why=why)
+        left = tuple(getattr(self.measured, quantity))
+        return replace(stated, left=left, assumptions={"rounds": len(self.rounds), "draws of each": self.draws})

@@ -54,13 +54,7 @@ class _Seed(NamedTuple):
     tables: Tables
     features: Features
     schedule: Schedule
-
-
-class _Ready(NamedTuple):
-    """A `_Seed` together with its rows in the form that the GPU takes."""
-
-    seed: _Seed
-    values: NDArray[np.float32] | SparseRows
+    values: NDArray[np.float32] | SparseRows | None = None  # the rows in the form that the GPU takes, once prepared
 
 
 class _Case(NamedTuple):
@@ -141,13 +135,13 @@ class StreamScheduler:
             return None
         return None if features.named else _Seed(tables, features, schedule)
 
-    def _prepare_seed(self, seed: int, found: _Seed | None = None) -> _Ready | None:
+    def _prepare_seed(self, seed: int, found: _Seed | None = None) -> _Seed | None:
         """Return the rows of a seed in the form that the GPU takes, or None if they are rejected."""
         found = found or self._seed(seed)
         if found is None:
             return None
         values = _cast(found) if self._shared is None else self._shared
-        return None if values is None else _Ready(found, values)
+        return None if values is None else found._replace(values=values)
 
     def _seeds_that_fit(self, first: _Seed, cases: Sequence[_Case]) -> int:
         """Return how many seeds' rows fit on the GPU at once; 0 if not even one does."""
@@ -232,7 +226,7 @@ class StreamScheduler:
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
-    def _run_seeds(self, ready: Mapping[int, _Ready | None], progress: Progress) -> Iterator[Record]:
+    def _run_seeds(self, ready: Mapping[int, _Seed | None], progress: Progress) -> Iterator[Record]:
         """Run the trials of these seeds, kernel by kernel, and yield their records."""
         there = {seed: one for seed, one in ready.items() if one is not None}
         cases: list[_Case] = []
@@ -240,7 +234,7 @@ class StreamScheduler:
             if one is None:
                 self._leave(self._by_seed[seed], REFUSED)
                 continue
-            for case in self._cases(self._by_seed[seed], one.seed, self._leave):
+            for case in self._cases(self._by_seed[seed], one, self._leave):
                 if case.layout.padded(case.shape) <= self._strides.get(case.learner.runtime.options.bias, 0):
                     cases.append(case)
                 else:  # rejected for the first seed, from which strides were computed
@@ -298,20 +292,20 @@ class StreamScheduler:
             finally:
                 stopping.set()
 
-    def _schedules(self, bias: bool, ready: Sequence[_Ready]) -> DeviceSchedules:
+    def _schedules(self, bias: bool, ready: Sequence[_Seed]) -> DeviceSchedules:
         """Return the rows and schedules of these seeds on the GPU.
 
         Rows that all seeds share are sent only once; their schedules are sent each time.
         """
         if self._shared is None:
             device_rows = self._send_tables([one.values for one in ready], bias)
-            return DeviceSchedules(device_rows, [(table, one.seed.schedule) for table, one in enumerate(ready)])
+            return DeviceSchedules(device_rows, [(table, one.schedule) for table, one in enumerate(ready)])
         if bias not in self._device_rows:
             self._device_rows[bias] = self._send_tables([self._shared], bias)
-        return DeviceSchedules(self._device_rows[bias], [(0, one.seed.schedule) for one in ready])
+        return DeviceSchedules(self._device_rows[bias], [(0, one.schedule) for one in ready])
 
     def _send_tables(
-        self, tables: Sequence[NDArray[np.float32] | SparseRows], bias: bool
+        self, tables: Sequence[NDArray[np.float32] | SparseRows | None], bias: bool
     ) -> DeviceRows | DeviceSparseRows:
         """Send tables to the GPU; all must have the form of the first one."""
         sparse = [table for table in tables if isinstance(table, SparseRows)]
