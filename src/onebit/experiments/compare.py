@@ -37,10 +37,7 @@ MOST_NAMED = 4  # most learners named in a sentence
 
 @dataclass(frozen=True)
 class DataResult:
-    """The results of all learners on one stream, best first.
-
-    Sorted by lowest error, or by highest mean reward where the stream has rewards.
-    """
+    """The results of all learners on one stream, lowest error (or highest mean reward) first."""
 
     stream: Stream
     summaries: list[Summary]
@@ -276,11 +273,7 @@ def _stream(given: Any, settings: dict[str, Any]) -> Stream:
 
 
 def describe_finding(results: Sequence[DataResult]) -> str:
-    """Return sentences on the best learners, the ties, the constant baselines and the failures.
-
-    They say which learner is best on which stream, which ones cannot be distinguished from it, which baseline no learner beats, and which
-    learners failed on every stream.
-    """
+    """Return sentences on the best learners, the ties, the constant baselines and the failures."""
     decided = [(result, result.best) for result in results if result.best is not None]
     said = [_describe_best(*decided[0])] if len(results) == 1 and decided else _describe_wins(decided, len(results))
     for result, _ in decided:

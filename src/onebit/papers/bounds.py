@@ -29,10 +29,7 @@ from onebit.theory.theorems import Promises, check_theorems, compute_promises
 
 @dataclass(frozen=True)
 class BoundsMeasurement(Measurement):
-    """The bounds that theorems promise a learner on the rounds of its trial.
-
-    `runs` is the number of runs that the bounds are compared with.
-    """
+    """The bounds that theorems promise on the rounds of a trial, to be compared with `runs` runs."""
 
     kind = "bounds"
     what = "what theorems promise of it"

@@ -23,10 +23,7 @@ IDLE = 0.75  # share of a parameter's other values that do as well, from which o
 
 
 class GridPlan(ItemPlan):
-    """The plan of an item that searches settings per learner and data set.
-
-    It checks whether the published settings are among the good ones.
-    """
+    """The plan of an item that searches settings: whether the published ones are among the good ones."""
 
     def __init__(self, item: PaperItem, streams: PaperStreams, quick: bool) -> None:
         super().__init__(item, streams, quick)

@@ -121,10 +121,7 @@ class BoundaryMeasurement(Measurement):
     of: str
 
     def take(self, learner: Learner, trial: Trial) -> dict[str, Any]:
-        """Return the regions with new points drawn on top, and the share of misclassified points.
-
-        The share is that of the points of the class.
-        """
+        """Return the regions with fresh points, and the share of the class's points that are misclassified."""
         fresh = replace(trial.stream, rounds=POINTS).data(1)
         rows, labels = fresh.X[:POINTS], fresh.y[:POINTS]
         wrong = np.array([learner.best(x) for x in rows]) != np.array(fresh.classes)[labels]

@@ -101,10 +101,7 @@ def measured_here() -> str:
 
 
 def measured_with(folder: Path | None, ran: bool) -> list[str]:
-    """Return the versions and machines that the runs of a folder were measured with.
-
-    If some were run now (`ran`), the current versions and machine are added to the folder's list.
-    """
+    """Return what the runs of a folder were measured with, and note this machine if some `ran` now."""
     if folder is None:
         return [measured_here()]
     path = folder / MEASURED

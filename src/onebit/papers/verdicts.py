@@ -166,10 +166,7 @@ class Reproduction:
         return found
 
     def lacking(self) -> list[str]:
-        """Return sentences on what could not be measured; empty if everything was measured.
-
-        They say which data are missing and how to get them.
-        """
+        """Return sentences on what could not be measured, and how to get the missing data."""
         counts = {name: count for name, count in self.counts().items() if name in UNMEASURED}
         if not counts:
             return []
@@ -196,10 +193,7 @@ class Reproduction:
         }
 
     def page(self) -> Page:
-        """Build the page: what is missing, a section per item, and the list of the paper's statements.
-
-        In a section the verdicts come first, then the figures.
-        """
+        """Build the page: what is missing, a section per item, and the list of the paper's statements."""
         sections = []
         for result in self.results:
             parts: list[Part] = [Text([result.item.note])] if result.item.note else []

@@ -244,10 +244,7 @@ def shared_margin(margins: list[float]) -> float:
 
 
 def strong(table: LabelledRows, told: Told | None) -> Separation:
-    """Solve for strong separability: one program per class against all others.
-
-    Each vector gets its share of the length.
-    """
+    """Solve for strong separability: one program per class; the vectors share the length."""
     against = [Against((table.labels == one).astype(np.int64)) for one in range(table.classes)]
     solutions = [largest_margin(table.rows, one, told) for one in against]
     lower, upper = (2.0 * shared_margin([getattr(one, end) for one in solutions]) for end in ("lower", "upper"))
@@ -274,10 +271,7 @@ def weak(table: LabelledRows, told: Told | None) -> Separation:
 
 
 def by_groups(table: LabelledRows, told: Told | None, partition: Partition) -> Separation:
-    """Solve for group weak separability: one program between groups, and one within each group.
-
-    The classes of a group take their best order.
-    """
+    """Solve for group weak separability: one program between the groups, and one within each."""
     programs = GroupPrograms(table.rows, table.labels, table.classes, told)
     ordered = [programs.within(group) for group in partition]
     groups, solutions = tuple(order for order, _ in ordered), [solution for _, solution in ordered]

@@ -100,10 +100,7 @@ def fix_rounds(given: Stream, seed: int) -> Stream:
 
 
 def require_immediate_feedback(given: Stream) -> None:
-    """Raise InputError for delayed, missing or corrected feedback, candidates or rewards.
-
-    The theorems do not cover such streams.
-    """
+    """Raise InputError for delayed, missing or corrected feedback, candidates or rewards."""
     if given.delay is not None or given.missing:
         raise InputError("the theorems are about feedback that comes at once: leave out delay and missing")
     if given.restricted or given.source.rewards or given.corrected:

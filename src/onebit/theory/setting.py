@@ -95,10 +95,7 @@ class Setting:
         return self._margins[kind, kernel]
 
     def separators(self) -> list[Comparator]:
-        """Return the separator with the largest margin, scaled so that labels lead by at least one.
-
-        Empty if the rounds are not separable.
-        """
+        """Return the separator with the largest margin, so scaled that labels lead by one; or nothing."""
         found = self.margin("weak")
         if not found.separable:
             return []

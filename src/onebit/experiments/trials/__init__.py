@@ -83,10 +83,7 @@ class ComparisonEntry:
         return made
 
     def begin(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
-        """Return a new learner, planned if its rule plans.
-
-        A rule may plan with the number of rounds and the length of the longest row.
-        """
+        """Return a new learner, planned for the stream's rounds and longest row if its rule plans."""
         if isinstance(self.template, Learner):
             return copy_learner(self.template, seed)
         options = {"text": True, **self.options} if stream.source.text else self.options

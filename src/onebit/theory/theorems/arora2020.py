@@ -186,10 +186,7 @@ def allowed(params: EPABF, program: RunConstraints, U: Numbers, scores: Numbers)
 
 
 def losses_of_a_run(setting: Setting) -> Bound:
-    """Return Theorem A, the bound on the losses, for the first rounds of the first run.
-
-    The best of several U is used.
-    """
+    """Return Theorem A, the bound on the losses of the first run, with the best of several U."""
     params, trace = setting.record, setting.traces[0]
     count = len(trace.played)
     X, y, squared = setting.rounds.X[:count], setting.rounds.y[:count], setting.rounds.squared[:count]

@@ -188,10 +188,7 @@ SQUARES = ("Lemma 2", "Lemma 2, for any rows", "Lemma 3")
 
 
 def column_comparators(X: NDArray[np.float64], signs: Numbers, longest: float) -> list[Numbers]:
-    """Return u = 0 and, for some penalties, the best u of each column.
-
-    The best u minimises the column's squared hinge loss plus penalty/2 ||u||^2.
-    """
+    """Return u = 0 and the u of each column with the least penalised squared hinge loss."""
 
     def loss(U: Numbers) -> tuple[float, Numbers]:
         short = np.where(signs != 0.0, np.maximum(0.0, 1.0 - signs * np.asarray(X @ U.T)), 0.0)

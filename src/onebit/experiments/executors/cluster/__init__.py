@@ -53,10 +53,7 @@ class ClusterExecutor(ABC):
 
     @abstractmethod
     def _finished(self, futures: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        """Yield each finished future with its result or a `WorkerLostError`; wait at most `WAIT_S`.
-
-        Other errors are raised.
-        """
+        """Yield finished futures with their results, or a `WorkerLostError`; wait at most `WAIT_S`."""
 
     @abstractmethod
     def _end_run(self, run: str, futures: Sequence[Any]) -> None:

@@ -95,10 +95,7 @@ class GpuExecutor:
         return (Resource(device.name()), *threads) if self._used else threads
 
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
-        """Run the trials stream by stream on the GPU, then the remaining ones on threads.
-
-        Yields their records.
-        """
+        """Run the trials stream by stream on the GPU, the remaining ones on threads; yield their records."""
         self._left = []
         streams: dict[str, list[Trial]] = {}
         for trial in trials:
