@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import ListedCandidates
-from onebit.data.dataset import most_rewarded
+from onebit.data.dataset import REWARD, most_rewarded, refuse_out_of_range
 from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader
 from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, parse_number
 from onebit.data.reading import (
     LEFT_OUT,
     Kind,
     Reading,
-    RewardColumns,
     describe_kinds,
     is_number_type,
     kind_of,
     known_column,
     label_column,
     refuse_bad_header,
+    reward_columns,
     usual_labels,
 )
 from onebit.data.texts import Encoder, Entries, join_entries
@@ -33,6 +33,7 @@ from onebit.errors import InputError, brief, nearest
 
 MOST_CATEGORIES = 1000  # values of a column that get one 0/1 column each; with more, they are hashed
 BATCH = 1 << 20  # approximate number of cells in a batch
+REWARDS = "a reward"
 TEXTS = 1 << 12  # rows with texts that are encoded at a time
 
 
@@ -48,17 +49,18 @@ class Columns(FileReader):
 
     def __init__(self, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None) -> None:
         refuse_bad_header(path, names)
-        self.rewards = RewardColumns.of(path, names, reading, classes) if reading.rewards else None
+        self.rewards = reward_columns(path, names, reading, classes) if reading.rewards else None
         self.label = None if self.rewards else label_column(path, names, reading.label)
         too_many = f"the column {self.label!r} of {path} has more than {MOST_CLASSES:,} values: is it the label?"
         super().__init__(path, classes, too_many)
         self.candidates = None if reading.candidates is None else known_column(path, names, reading.candidates)
-        self._answering = [] if self.label is None else [self.label]  # read, but not as features
-        self._answering += self.rewards.columns if self.rewards else []
+        self._answering = dict.fromkeys(self.rewards.columns if self.rewards else [], REWARDS)  # read, but no features
+        if self.label is not None:
+            self._answering[self.label] = "the label"
         if self.candidates is not None:
             if self.candidates in self._answering:
                 self._refuse_as_well(self.candidates, "candidates")
-            self._answering.append(self.candidates)
+            self._answering[self.candidates] = "candidates"
         self._listed = self._no_candidates()
         self.reading = reading
         self.kinds: dict[str, Kind] = {}  # of the features, once determined
@@ -188,8 +190,7 @@ class Columns(FileReader):
 
     def _refuse_as_well(self, name: str, purpose: str) -> NoReturn:
         """Raise InputError because a label, reward or candidates column is also given another purpose."""
-        rewards = self.rewards.columns if self.rewards else []
-        is_what = "the label" if name == self.label else "a reward" if name in rewards else "candidates"
+        is_what = self._answering[name]
         raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {purpose} as well")
 
     def _refuse_leak(self) -> None:
@@ -214,9 +215,8 @@ class Columns(FileReader):
 
         These are all columns that are not numeric; until the kinds are known, all columns except rewards.
         """
-        if self.rewards is not None and name in self.rewards.columns:
-            return False
-        return not self.kinds or self.kinds.get(name) is not Kind.NUMBER
+        is_reward = self._answering.get(name) == REWARDS
+        return not is_reward and (not self.kinds or self.kinds.get(name) is not Kind.NUMBER)
 
     # --- blocks -------------------------------------------------------------------------------------------------------
 
@@ -226,8 +226,11 @@ class Columns(FileReader):
         if self.label is not None:
             answers["y"] = self._codes(self.labels, cells[self.label], self.label, row)
         if self.rewards is not None:
-            rewards = np.stack([self._numbers(name, cells[name], row) for name in self.rewards.columns], axis=1)
-            self.rewards.require_range(rewards, lambda at: self.place(row + at))
+            names = self.rewards.columns
+            rewards = np.stack([self._numbers(name, cells[name], row) for name in names], axis=1)
+            refuse_out_of_range(
+                rewards, lambda at, index: f"the column {brief(names[index])} of {self.path} in {self.place(row + at)}"
+            )
             answers["y"] = np.zeros(rows, dtype=np.int64)  # filled in once the candidates are known
             answers["rewards"] = rewards
         if self.candidates is not None:
@@ -357,7 +360,8 @@ class Columns(FileReader):
         """Return the error for a reward or feature that is not a number."""
         about = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
         if self.rewards is not None and name in self.rewards.columns:
-            return InputError(f"{about} {self.rewards.must_be(name)}")
+            rewarded = self.rewards.classes[self.rewards.columns.index(name)]
+            return InputError(f"{about} the reward of {brief(rewarded)} must be {REWARD}")
         return InputError(
             f"{about} features must be numbers, or true and false: name the column as text or categorical, or drop it"
         )

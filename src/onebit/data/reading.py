@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import Enum
 from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, NamedTuple
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.dataset import REWARD, refuse_out_of_range
 from onebit.data.labels import NUMBER, parse_number, to_whole
 from onebit.data.texts import Ngrams
 from onebit.errors import InputError, brief, closest
@@ -120,64 +116,48 @@ def known_column(path: Path, names: Sequence[str], name: str) -> str:
     return name
 
 
-@dataclass(frozen=True)
-class RewardColumns:
+class RewardColumns(NamedTuple):
     """The reward columns and their classes, in the same order."""
 
-    path: Path
     columns: list[str]
     classes: tuple[ClassName, ...]
 
-    @classmethod
-    def of(
-        cls, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None
-    ) -> RewardColumns:
-        """Find the reward columns named by `reading`.
 
-        Classes have the names of their columns; for a pattern such as `worth_*`, the part that the star matches. Raise
-        InputError if columns are missing or named twice, or do not match the given classes.
-        """
-        if reading.label is not None:
-            raise InputError(
-                f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, from which it follows"
-            )
-        class_names: dict[str, str] = {}  # from column to class
-        for pattern in reading.rewards:
-            if pattern.endswith("*") and pattern not in names:
-                matching = {name: name.removeprefix(pattern[:-1]) for name in names if name.startswith(pattern[:-1])}
-                if not matching:
-                    raise InputError(f"no column of {path} begins like {brief(pattern)} (columns: {join_names(names)})")
-            else:
-                matching = {known_column(path, names, pattern): pattern}
-            for column, name in matching.items():
-                if column in class_names:
-                    raise InputError(f"rewards name the column {brief(column)} of {path} twice")
-                class_names[column] = name
-        numbers = all(NUMBER.fullmatch(name) for name in class_names.values())
-        known = checked_classes([to_whole(parse_number(name)) if numbers else name for name in class_names.values()])
-        columns = dict(zip(known, class_names, strict=True))
-        if classes is not None:
-            given = checked_classes(classes)
-            if set(given) != set(known):
-                raise InputError(
-                    f"the rewards of {path} are those of {join_names(known)}, but the classes are {join_names(given)}"
-                )
-            known = given
-        return cls(path, [columns[name] for name in known], known)
+def reward_columns(
+    path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None
+) -> RewardColumns:
+    """Find the reward columns named by `reading`.
 
-    def must_be(self, column: str) -> str:
-        """Return what a cell of this reward column must be, for an error message."""
-        name = self.classes[self.columns.index(column)]
-        return f"the reward of {brief(name)} must be {REWARD}"
-
-    def require_range(self, rewards: NDArray[np.float64], place: Callable[[int], str]) -> None:
-        """Raise InputError for rewards of a block that are not from 0 to 1.
-
-        The block has one column per class; `place` locates one of its rows in messages.
-        """
-        refuse_out_of_range(
-            rewards, lambda row, column: f"the column {brief(self.columns[column])} of {self.path} in {place(row)}"
+    Classes have the names of their columns; for a pattern such as `worth_*`, the part that the star matches. Raise
+    InputError if columns are missing or named twice, or do not match the given classes.
+    """
+    if reading.label is not None:
+        raise InputError(
+            f"the label of {path} is given twice: as the column {brief(reading.label)}, and by rewards, from which it follows"
         )
+    class_names: dict[str, str] = {}  # from column to class
+    for pattern in reading.rewards:
+        if pattern.endswith("*") and pattern not in names:
+            matching = {name: name.removeprefix(pattern[:-1]) for name in names if name.startswith(pattern[:-1])}
+            if not matching:
+                raise InputError(f"no column of {path} begins like {brief(pattern)} (columns: {join_names(names)})")
+        else:
+            matching = {known_column(path, names, pattern): pattern}
+        for column, name in matching.items():
+            if column in class_names:
+                raise InputError(f"rewards name the column {brief(column)} of {path} twice")
+            class_names[column] = name
+    numbers = all(NUMBER.fullmatch(name) for name in class_names.values())
+    known = checked_classes([to_whole(parse_number(name)) if numbers else name for name in class_names.values()])
+    columns = dict(zip(known, class_names, strict=True))
+    if classes is not None:
+        given = checked_classes(classes)
+        if set(given) != set(known):
+            raise InputError(
+                f"the rewards of {path} are those of {join_names(known)}, but the classes are {join_names(given)}"
+            )
+        known = given
+    return RewardColumns([columns[name] for name in known], known)
 
 
 # --- guessing the kinds of columns ------------------------------------------------------------------------------------

@@ -236,11 +236,8 @@ def _round(number: int, row: LogRow, x: Any, columns: LogColumns) -> Round | Non
     names = columns.names
     if row.right is None and row.reward is None and row.truth is None:
         return None
-    right, reward = None, None
-    if row.reward is not None:
-        right, reward = _parse_answer(names.reward, row.reward, columns.costs)
-    elif row.right is not None:
-        right, reward = _parse_answer(names.right, row.right, columns.costs)
+    name, answer = (names.right, row.right) if row.reward is None else (names.reward, row.reward)
+    right, reward = (None, None) if answer is None else _parse_answer(name, answer, columns.costs)
     if row.action is None:
         raise InputError(f"{names.action} is missing")
     if names.propensity is not None and row.propensity is None:
