@@ -36,8 +36,7 @@ from onebit.service.requests import TaskName
 Scope = Literal["decide", "feedback", "read", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 PREFIX = "onebit"
-RETRY_S = 1.0  # until an unreadable file is tried again although it looks unchanged
-SAID_S = 60.0  # between two log lines about a problem
+LOGGED_S = 60.0  # between two log lines about a problem
 LOG = logging.getLogger("onebit.service")
 _NOBODY = hashlib.sha256(b"").hexdigest()  # compared with the secret of an unknown token
 
@@ -55,6 +54,13 @@ class Token(BaseModel):
     created: float
     revoked: float | None
     expires: float | None
+
+    @property
+    def principal(self) -> Principal:
+        """The caller that shows this token."""
+        scopes = SCOPES if "admin" in self.scopes else self.scopes
+        tasks = None if self.tasks is None else frozenset(self.tasks)
+        return Principal(self.id, frozenset(scopes), tasks, self.expires)
 
 
 class _File(BaseModel):
@@ -89,16 +95,12 @@ class Tokens:
 
     def __init__(self, path: Path, closed: Path | None = None) -> None:
         self.path = path
-        self._closed = closed
-        self._marked = closed is None  # whether the marker file exists
-        self._there_was_one = False  # True once the token file existed, readable or not
-        self._stamp: tuple[int, ...] | None = None  # stamp of the file that was read
-        self._known: dict[str, tuple[str, Principal]] = {}
-        self._trouble: str | None = None  # why the current file could not be read
-        self._failed: tuple[tuple[int, ...], float] | None = None  # stamp of an unreadable file, and when it was tried
-        self._why = ""  # message of the system, for the log only
-        self._said = -math.inf  # when the problem was last logged
-        self._is_told = False  # whether the current problem was logged
+        self._closed = closed  # the marker file, until it is known to exist
+        self._stamp: tuple[int, ...] | None = None  # of the tokens that were read last; None before any were
+        self._valid: dict[str, Token] = {}  # those that are not revoked, by id
+        self._trouble: str | None = None  # why the tokens cannot be read now
+        self._reason = ""  # the same, as the system says it
+        self._logged = -math.inf  # when the current problem was last logged
 
     @property
     def name(self) -> str:
@@ -123,7 +125,12 @@ class Tokens:
         if not wanted:
             raise InputError(f"a token needs a scope: {', '.join(SCOPES)}")
         for task in allowed:
-            _check_name(task)
+            try:
+                TypeAdapter(TaskName).validate_python(task)
+            except ValidationError:
+                raise InputError(
+                    f"{brief(task)} cannot be the name of a task: it takes up to 100 letters, digits, '.', '_' and '-'"
+                ) from None
         if name is not None and not name.isprintable():  # it is printed in a line of the list, and stored as JSON
             raise InputError(
                 f"the name of a token is {brief(name)}, but must be letters, digits and signs that can be shown"
@@ -171,6 +178,10 @@ class Tokens:
     def open(self) -> bool:
         """True if everybody may do everything."""
         self._look()
+        return self._is_open
+
+    @property
+    def _is_open(self) -> bool:
         return self._stamp is None and self._trouble is None
 
     def warnings(self) -> Iterator[ReadinessWarning]:
@@ -190,7 +201,7 @@ class Tokens:
         Raise UnavailableError if no tokens could be read.
         """
         self._look()
-        self._say()
+        self._log_trouble()
         if self._stamp is None:
             if self._trouble is None:
                 return ANYBODY
@@ -200,14 +211,14 @@ class Tokens:
         prefix, _, rest = text.partition("_")
         identity, _, secret = rest.partition("_")
         # An unknown id takes as long as a wrong secret, so that nobody can find out which ids exist.
-        digest, principal = self._known.get(identity, (_NOBODY, None))
-        same = hmac.compare_digest(digest, _digest(secret))
-        if not same or principal is None or prefix != PREFIX:
+        token = self._valid.get(identity)
+        is_secret = hmac.compare_digest(_NOBODY if token is None else token.digest, _digest(secret))
+        if not is_secret or token is None or prefix != PREFIX:
             raise UnauthorizedError("the token is not known, or was revoked")
-        if principal.expires is not None and time.time() >= principal.expires:
-            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(principal.expires))
+        if token.expires is not None and time.time() >= token.expires:
+            when = time.strftime("%Y-%m-%d %H:%M", time.gmtime(token.expires))
             raise UnauthorizedError(f"the token expired at {when} UTC: `onebit token create` makes another")
-        return principal
+        return token.principal
 
     def _look(self) -> None:
         """Read the file if it has changed or could not be read before."""
@@ -215,45 +226,32 @@ class Tokens:
             found = self.path.stat()
         except FileNotFoundError:
             # Losing the file must not open the service to everybody.
-            if self._there_was_one or (self._closed is not None and self._closed.exists()):
-                self._stamp, self._known = None, {}
-                self._fail("the file of the tokens is gone, and nobody is let in without it")
+            if not self._is_open or (self._closed is not None and self._closed.exists()):
+                self._accept((), None)
+                self._fail("the file of the tokens is gone, and nobody is let in without it", self.name)
             return
         except OSError as error:
-            self._fail(self._consequence(f"cannot be looked at ({error.strerror})"))
+            self._fail(self._describe_failure(f"cannot be looked at ({error.strerror})"), self.name)
             return
-        self._there_was_one = True
         # Owner and mode decide whether the file can be read; when they change, so does ctime.
         stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_size)
-        if stamp != self._stamp and not self._failed_just_now(stamp):
-            self._take(stamp, found)
-        elif stamp == self._stamp:
-            self._recover()
-        if self._stamp is not None and not self._marked:
-            self._mark()
+        if stamp != self._stamp:
+            try:
+                if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
+                    raise InputError(f"{self.path} is not a file")
+                self._accept(self._read(), stamp)
+            except OnebitError as error:
+                self._fail(self._describe_failure("is damaged or cannot be read"), str(error))
+                return
+        self._recover()
+        if self._closed is not None:
+            self._mark(self._closed)
 
-    def _failed_just_now(self, stamp: tuple[int, ...]) -> bool:
-        return self._failed is not None and self._failed[0] == stamp and time.monotonic() < self._failed[1] + RETRY_S
+    def _accept(self, tokens: Iterable[Token], stamp: tuple[int, ...] | None) -> None:
+        """Let in who shows one of these tokens."""
+        self._stamp, self._valid = stamp, {token.id: token for token in tokens if token.revoked is None}
 
-    def _take(self, stamp: tuple[int, ...], found: os.stat_result) -> None:
-        """Read the file with this stamp; remember the stamp only on success."""
-        try:
-            if not stat.S_ISREG(found.st_mode):  # reading a pipe would block
-                raise InputError(f"{self.path} is not a file")
-            tokens = self._read()
-        except OnebitError as error:
-            self._failed = stamp, time.monotonic()
-            self._fail(self._consequence("is damaged or cannot be read"), str(error))
-        else:
-            self._known = self._principals(tokens)
-            self._stamp, self._failed = stamp, None
-            self._recover()
-
-    @staticmethod
-    def _principals(tokens: list[Token]) -> dict[str, tuple[str, Principal]]:
-        return {token.id: (token.digest, _principal(token)) for token in tokens if token.revoked is None}
-
-    def _consequence(self, what: str) -> str:
+    def _describe_failure(self, what: str) -> str:
         then = (
             "nobody is let in until it is repaired"
             if self._stamp is None
@@ -261,29 +259,28 @@ class Tokens:
         )
         return f"the file of the tokens {what}: {then}"
 
-    def _fail(self, trouble: str, why: str = "") -> None:
-        """Record a problem with the file."""
-        self._trouble, self._why = trouble, why or self.name
+    def _fail(self, trouble: str, reason: str) -> None:
+        """Record a problem with the tokens; the reason is for the log only."""
+        self._trouble, self._reason = trouble, reason
 
-    def _say(self) -> None:
+    def _log_trouble(self) -> None:
         """Log the current problem at most once a minute, however many requests arrive."""
         now = time.monotonic()
-        if self._trouble is not None and now >= self._said + SAID_S:
-            self._said, self._is_told = now, True
-            LOG.error(f"{self._trouble} ({self._why})", extra={"event": "tokens-unread"})
+        if self._trouble is not None and now >= self._logged + LOGGED_S:
+            self._logged = now
+            LOG.error(f"{self._trouble} ({self._reason})", extra={"event": "tokens-unread"})
 
     def _recover(self) -> None:
-        if self._is_told:
-            LOG.info("the file of the tokens was read", extra={"event": "tokens-read"})
-        self._trouble, self._is_told = None, False
+        if self._logged > -math.inf:
+            LOG.info("the tokens were read", extra={"event": "tokens-read"})
+        self._trouble, self._logged = None, -math.inf
 
-    def _mark(self) -> None:
-        """Create the `closed` marker file; if that fails, the next request tries again."""
-        assert self._closed is not None
+    def _mark(self, closed: Path) -> None:
+        """Create the marker file; if that fails, the next request tries again."""
         with suppress(OSError):
-            self._closed.touch(mode=0o600)
-            match_folder_owner(self._closed, self._closed.parent)
-            self._marked = True
+            closed.touch(mode=0o600)
+            match_folder_owner(closed, closed.parent)
+            self._closed = None
 
     def _read(self) -> list[Token]:
         try:
@@ -325,18 +322,3 @@ class Tokens:
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
-
-
-def _principal(token: Token) -> Principal:
-    scopes = frozenset(SCOPES) if "admin" in token.scopes else frozenset(token.scopes)
-    tasks = None if token.tasks is None else frozenset(token.tasks)
-    return Principal(token.id, scopes, tasks, token.expires)
-
-
-def _check_name(task: str) -> None:
-    try:
-        TypeAdapter(TaskName).validate_python(task)
-    except ValidationError:
-        raise InputError(
-            f"{brief(task)} cannot be the name of a task: it takes up to 100 letters, digits, '.', '_' and '-'"
-        ) from None

@@ -30,7 +30,7 @@ from onebit.service.store.postgres.schema import (
     refuse_unknown,
 )
 from onebit.service.store.postgres.tail import Tail
-from onebit.service.store.postgres.tokens import PostgresTokens, TokenTable
+from onebit.service.store.postgres.tokens import PostgresTokens
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, ROW_TYPES, Row
 from onebit.service.store.snapshots import Snapshots, refuse_lost_rows
@@ -119,7 +119,7 @@ class PostgresStore:
         self._soon = soon  # reply before rows are on the disk of the database
         self.name = public_address(address)
         self.cache = DecisionCache()
-        self._tokens = TokenTable()
+        self._tokens = PostgresTokens(address)
         self._clock = DatabaseClock()
         self._watch = Watch()
         self._tail: Tail | None = None
@@ -267,9 +267,8 @@ class PostgresStore:
         """Return the tokens of the database, or those of `settings.token_file` if it is given."""
         if settings.token_file is not None:
             return Tokens(settings.token_file)
-        tokens = PostgresTokens(self.address, self._tokens)
-        tokens.load()
-        return tokens
+        self._tokens.load()
+        return self._tokens
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         return Snapshots(PostgresSnapshots(self.address, task), task, keep)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,23 +28,6 @@ class TokenList(NamedTuple):
     tokens: list[Token]
 
 
-class TokenTable:
-    """The tokens as a node knows them; updated on one thread and read on another."""
-
-    def __init__(self) -> None:
-        self.known: TokenList | None = None
-        self.looked = time.monotonic()
-
-    def look(self, connection: psycopg.Connection) -> None:
-        """Read the tokens if they have changed."""
-        began = time.monotonic()  # taken before the query, as this process may be suspended during it
-        row = connection.execute("SELECT tokens, closed FROM head").fetchone()
-        assert row is not None
-        if self.known is None or self.known.version != row[0]:
-            self.known = TokenList(row[0], row[1], read_tokens(connection))
-        self.looked = began
-
-
 def read_tokens(connection: psycopg.Connection) -> list[Token]:
     rows = connection.execute("SELECT content FROM tokens")
     try:
@@ -62,33 +46,41 @@ class PostgresTokens(Tokens):
     revoked.
     """
 
-    def __init__(self, address: str, table: TokenTable | None = None) -> None:
+    def __init__(self, address: str) -> None:
         super().__init__(Path())
         self._address = address
-        self._table = table or TokenTable()
-        self._taken: TokenList | None = None
+        self._latest: TokenList | None = None  # written by `look`, on another thread
+        self._looked = -math.inf
         self._changing: psycopg.Connection | None = None
+
+    @property
+    def name(self) -> str:
+        return public_address(self._address)
 
     def load(self) -> None:
         """Read the tokens now."""
         with as_input_errors(self.name):
             create_tables(self._address)
             with connect(self._address) as connection, as_log_errors():
-                self._table.look(connection)
+                self.look(connection)
 
-    @property
-    def name(self) -> str:
-        return public_address(self._address)
+    def look(self, connection: psycopg.Connection) -> None:
+        """Read the tokens if they have changed; another thread may check tokens meanwhile."""
+        began = time.monotonic()  # taken before the query, as this process may be suspended during it
+        row = connection.execute("SELECT tokens, closed FROM head").fetchone()
+        assert row is not None
+        if self._latest is None or self._latest.version != row[0]:
+            self._latest = TokenList(row[0], row[1], read_tokens(connection))
+        self._looked = began
 
     def _look(self) -> None:
-        known = self._table.known
-        if known is None or time.monotonic() - self._table.looked > LEASE_S:
-            self._taken, self._known, self._stamp = None, {}, None
-            self._fail("the tokens cannot be read now, and nobody is let in without them")
+        latest = self._latest
+        if latest is None or time.monotonic() - self._looked > LEASE_S:
+            self._accept((), None)
+            self._fail("the tokens cannot be read now, and nobody is let in without them", self.name)
             return
-        if known is not self._taken:
-            self._taken, self._known = known, self._principals(known.tokens)
-            self._stamp = (known.version,) if known.closed else None
+        if self._stamp != (latest.version,):
+            self._accept(latest.tokens, (latest.version,) if latest.closed else None)
         self._recover()
 
     def _read(self) -> list[Token]:
