@@ -15,7 +15,7 @@ from onebit.errors import InputError, OnebitError
 from onebit.service.core.compiler import Compiler
 from onebit.service.core.trainee import Trainee
 from onebit.service.errors import ConflictError, InvalidError
-from onebit.service.store.row_checks import BadRecordError
+from onebit.service.store.rows import BadRecordError
 from tests.service.driving import (
     Where,
     everything_in,

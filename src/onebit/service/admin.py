@@ -102,8 +102,7 @@ class Admin:
 
     async def _take(self, change: StoredChange) -> None:
         """Apply a change made by another node."""
-        seq, task, when, kind_bytes, stored = change
-        kind = (kind_bytes or b"").decode(errors="replace")
+        seq, task, when, kind, stored = change
         self._next_task, self._last_heard_task = max(self._next_task, task + 1), max(self._last_heard_task, task)
         served = next((one for one in self._service.served.values() if one.info.number == task), None)
         aside = next((name for name, one in self._service.damaged.items() if one.number == task), None)

@@ -27,8 +27,7 @@ from onebit.service.requests import (
     Seed,
 )
 from onebit.service.requests import ClassName as ShownClass
-from onebit.service.store.row_checks import detail_in
-from onebit.service.store.rows import Expected
+from onebit.service.store.rows import Expected, detail_in
 from onebit.spaces.choose import ROWS
 from onebit.version import VERSION, is_version
 

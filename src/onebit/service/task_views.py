@@ -23,7 +23,7 @@ from onebit.service.store.errors import LogError
 from onebit.service.store.health import LogHealth
 from onebit.service.store.queries import DecisionRecord
 from onebit.service.store.reader import MOST_BYTES, Reader
-from onebit.service.store.row_checks import BadRecordError
+from onebit.service.store.rows import BadRecordError
 from onebit.service.store.task_history import DamagedTask
 
 DECISIONS_AT_ONCE = 50  # read from the log before others get a turn; fewer if they are wide

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from onebit.service.store.postgres.schema import SCHEMA as POSTGRES
-from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, class_checks, plain_checks
+from onebit.service.store.rows import NAMES, ROW_TYPES, DecisionRow, column_tests
 from onebit.service.store.sqlite.schema import PACKED_COLUMNS
 from onebit.service.store.sqlite.schema import SCHEMA as SQLITE
 
@@ -28,7 +28,7 @@ def test_columns_are_those_of_the_tables(table: str) -> None:
 
 
 def test_every_column_of_a_decision_but_its_place_is_checked() -> None:
-    checked = {*plain_checks(DecisionRow), *class_checks(DecisionRow, 3)}
+    checked = {*column_tests(DecisionRow), *column_tests(DecisionRow, 3)}
     assert set(DecisionRow._fields) - checked == {"seq", "task", "x"}  # x is read by the inputs of its task
-    assert plain_checks(DecisionRow)["confidence"].holds([None, 0.5])
-    assert not class_checks(DecisionRow, 3)["label"].holds([3])
+    assert column_tests(DecisionRow)["confidence"].holds([None, 0.5])
+    assert not column_tests(DecisionRow, 3)["label"].holds([3])

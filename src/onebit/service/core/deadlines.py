@@ -13,8 +13,7 @@ from onebit.service.core.served_task import ServedTask
 from onebit.service.core.serving_core import ServingCore
 from onebit.service.store.cache import LatestFeedback
 from onebit.service.store.errors import LogError
-from onebit.service.store.row_checks import BadRecordError
-from onebit.service.store.rows import DecisionHead
+from onebit.service.store.rows import BadRecordError, DecisionHead
 
 if TYPE_CHECKING:
     from onebit.service.admin import Admin

@@ -27,8 +27,7 @@ from onebit.service.core.statistics import Statistics
 from onebit.service.core.trainee import CHUNK, Revisions, Trainee, learn_answer, learn_logged, read_first_classes
 from onebit.service.store.queries import Event, Played, check_events
 from onebit.service.store.reader import Reader
-from onebit.service.store.row_checks import BadRecordError
-from onebit.service.store.rows import NAMES, Expected, class_checks
+from onebit.service.store.rows import NAMES, BadRecordError, Expected, column_tests
 from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, decode_snapshot, pack_snapshot
 from onebit.service.task import build_learner
 
@@ -185,7 +184,7 @@ class LogFollower:
 
     def _take(self, played: Sequence[Played], events: list[Event]) -> None:
         classes = len(self.replicas.resting.classes)
-        self.expected.check("decisions", played, class_checks(Played, classes))
+        self.expected.check("decisions", played, column_tests(Played, classes))
         check_events(self.expected, events, classes)
         if played:
             self.statistics.decided(played)

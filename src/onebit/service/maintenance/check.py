@@ -6,21 +6,21 @@ It only reads, and the service may be running: the log is checked up to where it
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from onebit.errors import InputError, OnebitError, brief
+from onebit.errors import InputError, OnebitError
 from onebit.service.inputs import decode_indices
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store, is_address, store_at
 from onebit.service.store.errors import DamagedLogError, LogError
-from onebit.service.store.queries import CHANGES, HALF_SHOWN, StoredChange, select_list
+from onebit.service.store.queries import CHANGES, StoredChange, find_link_faults, select_list
 from onebit.service.store.reader import NO_END, PAGE, Reader
-from onebit.service.store.row_checks import Test
-from onebit.service.store.rows import NAMES, DecisionRow, FeedbackRow, RevisionRow, Row, class_checks, plain_checks
+from onebit.service.store.rows import NAMES, DecisionRow, FeedbackRow, RevisionRow, Row, column_tests, find_faults
 from onebit.service.store.task_history import apply_change
 from onebit.service.task import TaskInfo, read_detail
 
@@ -100,45 +100,35 @@ def check(where: Path | str, token_file: Path | None = None) -> Report:
 
 
 def _check_log(reader: Reader, report: Report) -> Iterable[int]:
-    """Check every row; return the numbers of all tasks."""
+    """Check every row and its number; return the numbers of all tasks."""
     last = reader.last()
-    _check_numbers(reader, last, report)
+    are_gaps_forgotten = _are_gaps_forgotten(reader, last)
     tasks: dict[int, TaskInfo] = {}
+    before = 0
     for seq, table, row in _records(reader, last):
         report.rows[table] += 1
-        for what in _CHECKS[table](tasks, *row):
-            report.add(f"row {seq} of {table}", what)
-    report.tasks = sum(task.deleted is None for task in tasks.values())
-    return tasks
-
-
-def _check_numbers(reader: Reader, last: int, report: Report) -> None:
-    """Report row numbers that are duplicated or missing.
-
-    Gaps are allowed if the changes account for as many forgotten rows.
-    """
-    there = sum(reader.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in NAMES)
-    forgotten = _forgotten(reader)
-    gaps_expected = forgotten > 0 and there + forgotten == last
-    before = 0
-    numbers = (_read_pages(reader, f"SELECT seq FROM {table} WHERE seq", last) for table in NAMES)
-    for (seq,) in heapq.merge(*numbers):
         if seq == before:
             report.add(f"row {seq}", "is there more than once: two services have written to this log")
         elif seq < before:
             report.add(f"row {seq}", f"comes after row {before}")
-        elif seq > before + 1 and not gaps_expected:
+        elif seq > before + 1 and not are_gaps_forgotten:
             report.add(f"row {before + 1}", f"and all up to row {seq - 1} are missing")
         before = seq
+        for fault in _CHECKS[table](tasks, row):
+            report.add(f"row {seq} of {table}", fault)
+    report.tasks = sum(task.deleted is None for task in tasks.values())
+    return tasks
 
 
-def _forgotten(reader: Reader) -> int:
-    """Return how many rows were forgotten, according to the changes."""
-    count = 0
-    for (stored,) in reader.database.rows("SELECT CAST(detail AS BLOB) FROM changes WHERE kind = 'changed'"):
-        with suppress(ValueError, OnebitError):  # damaged details are reported later
-            count += (read_detail("changed", stored).get("forgotten") or {}).get("rows", 0)
-    return count
+def _are_gaps_forgotten(reader: Reader, last: int) -> bool:
+    """Return True if the changes say that as many rows were forgotten as are missing."""
+    forgotten = 0
+    for change in reader.changes_after(0):
+        if change.kind == "changed":
+            with suppress(ValueError, OnebitError):  # damaged details are reported later
+                forgotten += (read_detail("changed", change.detail).get("forgotten") or {}).get("rows", 0)
+    there = sum(reader.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in NAMES)
+    return forgotten > 0 and there + forgotten == last
 
 
 def _read_pages(reader: Reader, query: str, last: int) -> Iterator[Row]:
@@ -177,90 +167,61 @@ def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
         yield seq, NAMES[number], row
 
 
-def _change(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
-    seq, task, time, kind, detail = StoredChange(*row)
+def _find_change_faults(tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]:
     try:
-        apply_change(tasks, seq, task, time, (kind or b"").decode(errors="replace"), detail)
+        apply_change(tasks, StoredChange.from_row(row))
     except (ValueError, OnebitError) as error:
         yield str(error)
 
 
-def _decision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
-    one = DecisionRow(*row)
-    yield from _failed(one, plain_checks(DecisionRow))
-    if one.propensity == 0.0:
+def _find_decision_faults(tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]:
+    decision = DecisionRow(*row)
+    yield from find_faults(decision, column_tests(DecisionRow))
+    if decision.propensity == 0.0:
         yield "propensity is 0.0, and what is never played was played"
-    known = tasks.get(one.task)
+    known = tasks.get(decision.task)
     if known is None:
-        yield f"task {one.task} was not created before it"
+        yield f"task {decision.task} was not created before it"
         return
     if known.deleted is not None:
-        yield f"task {one.task} was deleted before it"
-    if isinstance(one.generation, int) and one.generation > known.generation:
-        yield f"task {one.task} had no learner {one.generation}.{one.learnt} then"
-    faults = {
-        name: list(_failed(one, {name: test})) for name, test in class_checks(DecisionRow, len(known.classes)).items()
-    }
-    for found in faults.values():
-        yield from found
-    is_known = (
-        one.among is None or faults["among"] or {one.label, one.greedy} <= set(decode_indices(one.among).tolist())
-    )
-    if not is_known:
+        yield f"task {decision.task} was deleted before it"
+    if isinstance(decision.generation, int) and decision.generation > known.generation:
+        yield f"task {decision.task} had no learner {decision.generation}.{decision.learnt} then"
+    tests = column_tests(DecisionRow, len(known.classes))
+    yield from find_faults(decision, tests)
+    label, among = decision.label, decision.among
+    is_set = among is not None and tests["among"].holds([among])
+    if is_set and not {label, decision.greedy} <= set(decode_indices(among).tolist()):
         yield "label or greedy is none of the classes in among"
-    if not faults["probabilities"] and isinstance(one.label, int) and one.label >= len(one.probabilities) // 8:
-        yield f"label is {one.label}, and there are {len(one.probabilities) // 8} probabilities"
+    if tests["probabilities"].holds([decision.probabilities]) and isinstance(label, int):
+        count = len(decision.probabilities) // 8
+        if label >= count:
+            yield f"label is {label}, and there are {count} probabilities"
     try:
-        known.inputs.read([one.x])
+        known.inputs.read([decision.x])
     except ValueError as error:
         yield f"x {error}"
 
 
-def _feedback(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
-    *columns, task = row
-    one = FeedbackRow(*columns)
-    yield from _failed(one, plain_checks(FeedbackRow))
-    yield from _reference_faults(one, "decision", one.decision, task)
-    yield from _class_faults(tasks, one)
-
-
-def _revision(tasks: dict[int, TaskInfo], *row: Any) -> Iterator[str]:
-    *columns, task = row
-    one = RevisionRow(*columns)
-    yield from _failed(one, plain_checks(RevisionRow))
-    yield from _reference_faults(one, "feedback", one.feedback, task)
-    yield from _class_faults(tasks, one)
-
-
-def _reference_faults(one: FeedbackRow | RevisionRow, what: str, row: int, task: int | None) -> Iterator[str]:
-    """Yield what is wrong with the row that a feedback or revision refers to; `task` is that row's task."""
-    if task is None:
-        yield f"its {what}, row {row}, is not there"
-    elif task != one.task or row >= one.seq:
-        yield f"its {what}, row {row}, is of another task or came after it"
-
-
-def _class_faults(tasks: dict[int, TaskInfo], one: FeedbackRow | RevisionRow) -> Iterator[str]:
-    """Yield what is wrong with the task and the classes of a feedback or revision."""
-    if (one.shown is None) is not (one.shown_propensity is None):
-        yield HALF_SHOWN
-    known = tasks.get(one.task)
+def _find_answer_faults(kind: Any, what: str, tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]:
+    """Yield the faults of a feedback or revision; `what` names the column of the row that it refers to."""
+    *columns, task_there = row
+    answer = kind(*columns)
+    yield from find_faults(answer, column_tests(kind))
+    yield from find_link_faults(answer, what, getattr(answer, what), task_there, answer.task)
+    known = tasks.get(answer.task)
     if known is None:
-        yield f"task {one.task} was not created before it"
+        yield f"task {answer.task} was not created before it"
     else:
-        kind: Any = type(one)
-        yield from _failed(one, class_checks(kind, len(known.classes)))
+        yield from find_faults(answer, column_tests(kind, len(known.classes)))
 
 
-def _failed(record: NamedTuple, tests: dict[str, Test]) -> Iterator[str]:
-    """Yield what is wrong with the columns of a row, by the tests that the service uses."""
-    for name, test in tests.items():
-        value = getattr(record, name)
-        if not test.holds([value]):
-            yield f"{name} is {brief(value)}, but must be {test.wanted}"
-
-
-_CHECKS: dict[str, Any] = {"changes": _change, "decisions": _decision, "feedback": _feedback, "revisions": _revision}
+_CHECKS: dict[str, Callable[[dict[int, TaskInfo], Row], Iterator[str]]] = {
+    "changes": _find_change_faults,
+    "decisions": _find_decision_faults,
+    "feedback": partial(_find_answer_faults, FeedbackRow, "decision"),
+    "revisions": partial(_find_answer_faults, RevisionRow, "feedback"),
+}
 
 
 def _check_snapshots(store: Store, tasks: Iterable[int], reader: Reader, report: Report) -> None:

@@ -35,8 +35,7 @@ from onebit.service.settings import Settings
 from onebit.service.store.clock import Clock
 from onebit.service.store.errors import LogError, TaskChangedError
 from onebit.service.store.reader import Reader
-from onebit.service.store.row_checks import BadRecordError
-from onebit.service.store.rows import ChangeRow
+from onebit.service.store.rows import BadRecordError, ChangeRow
 from onebit.service.store.sqlite.folder import LockId, lock_id
 from onebit.service.store.sqlite.store import SqliteStore
 from onebit.service.store.submission import Assumptions, Submission

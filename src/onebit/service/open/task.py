@@ -32,7 +32,7 @@ from onebit.service.maintenance.log_reader import LogReader, evaluation
 from onebit.service.open.arguments import checked, parse_decision_options, plain_input, require_id
 from onebit.service.requests import Change, FeedbackRequest, NewLearner
 from onebit.service.store.errors import LogError
-from onebit.service.store.row_checks import BadRecordError
+from onebit.service.store.rows import BadRecordError
 
 if TYPE_CHECKING:
     from onebit.service.open.folder import OpenFolder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar, get_type_hints
 
@@ -11,21 +11,22 @@ from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
 from onebit.service.inputs import decode_indices, decode_numbers
-from onebit.service.store.row_checks import BadRecordError, Test
 from onebit.service.store.rows import (
+    BadRecordError,
     ClassIndex,
     DecisionHead,
     DecisionRow,
     Expected,
+    FeedbackRow,
     Flag,
     Probability,
     RevisionRow,
     Reward,
     Row,
     SourceName,
+    Test,
     Time,
-    class_checks,
-    plain_checks,
+    column_tests,
 )
 from onebit.service.task import TaskInfo, is_unsure
 
@@ -62,13 +63,19 @@ def read_with_decision(kind: Callable[..., T], decision: type[Any], row: Row) ->
 
 
 class StoredChange(NamedTuple):
-    """A change as it is stored; its texts are bytes, as they may be invalid UTF-8."""
+    """A change as it is stored; its detail is bytes, as it may be invalid UTF-8."""
 
     seq: int
     task: int
     time: Time
-    kind: bytes | None
+    kind: str
     detail: bytes
+
+    @classmethod
+    def from_row(cls, row: Row) -> StoredChange:
+        """Convert a row of the query `CHANGES`."""
+        seq, task, time, kind, detail = row
+        return cls(seq, task, time, (kind or b"").decode(errors="replace"), detail)
 
 
 class TaskChange(NamedTuple):
@@ -259,43 +266,44 @@ WHERE r.task = ? AND r.seq > ? AND r.seq <= ? ORDER BY r.seq LIMIT ?
 
 
 def check_events(of: Expected, events: Sequence[Event], classes: int | None = None) -> None:
-    """Raise BadRecordError if an event cannot be of the task; `classes` also checks class indices."""
+    """Raise BadRecordError if an event cannot be of the task; `classes` checks class indices, and only these."""
     for table, rows in (("feedback", events), ("decisions", [event.decision for event in events])):
         if rows:
             kind: Any = type(rows[0])
-            tests = plain_checks(kind) if classes is None else class_checks(kind, classes)
+            tests = column_tests(kind, classes)
             of.check(table, rows, {name: test for name, test in tests.items() if name not in UNUSED_IN_LEARNING})
 
 
-def check_pairs(of: Expected, events: Sequence[Event]) -> None:
-    """Raise BadRecordError if an event refers to a decision of another task, or is incomplete.
-
-    It is incomplete if only one of `shown` and `shown_propensity` is given, or if it is withdrawn without a revision.
-    """
+def check_links(of: Expected, events: Sequence[Event]) -> None:
+    """Raise BadRecordError if an event refers to a decision of another task, or is incomplete."""
     for event in events:
-        wrong = None
-        if event.decision.task != of.task:
-            wrong = f"it is for row {event.decision.seq}, which is no decision of this task"
-        elif (event.shown is None) is not (event.shown_propensity is None):
-            wrong = HALF_SHOWN
-        elif event.right is None and event.revision is None:
-            wrong = WITHDRAWN_WITHOUT_REVISION
-        if wrong is not None:
-            raise BadRecordError(of.name, "feedback", event.seq, wrong)
+        for fault in find_link_faults(event, "decision", event.decision.seq, event.decision.task, of.task):
+            raise BadRecordError(of.name, "feedback", event.seq, fault)
+        if event.right is None and event.revision is None:
+            raise BadRecordError(of.name, "feedback", event.seq, WITHDRAWN_WITHOUT_REVISION)
 
 
 def check_revisions(of: Expected, rows: Sequence[RevisionRow]) -> None:
-    """Raise BadRecordError if a revision has no earlier feedback of the task, or is incomplete.
-
-    It is incomplete if only one of `shown` and `shown_propensity` is given.
-    """
+    """Raise BadRecordError if a row cannot be a revision of the task; its `task` is that of its feedback."""
     for row in rows:
-        if row.task != of.task or row.feedback >= row.seq:
-            wrong = f"it is of row {row.feedback}, which is no feedback of this task before it"
-            raise BadRecordError(of.name, "revisions", row.seq, wrong)
-        if (row.shown is None) is not (row.shown_propensity is None):
-            raise BadRecordError(of.name, "revisions", row.seq, HALF_SHOWN)
-    of.check("revisions", rows, plain_checks(RevisionRow))
+        for fault in find_link_faults(row, "feedback", row.feedback, row.task, of.task):
+            raise BadRecordError(of.name, "revisions", row.seq, fault)
+    of.check("revisions", rows, column_tests(RevisionRow))
+
+
+def find_link_faults(
+    row: Event | FeedbackRow | RevisionRow, what: str, number: int, task_there: int | None, task: int
+) -> Iterator[str]:
+    """Yield what is wrong with the decision or feedback that a row refers to, and with what was shown.
+
+    `task_there` is the task of the row with that number, or None if there is no such row.
+    """
+    if task_there is None:
+        yield f"its {what}, row {number}, is not there"
+    elif task_there != task or number >= row.seq:
+        yield f"its {what}, row {number}, is of another task or came after it"
+    if (row.shown is None) is not (row.shown_propensity is None):
+        yield HALF_SHOWN
 
 
 def check_decisions(info: TaskInfo, rows: Sequence[DecisionRow | DecisionHead]) -> None:
@@ -312,7 +320,7 @@ def check_answered(info: TaskInfo, rows: Sequence[DecisionRecordRow] | Sequence[
 
 
 def _all_checks(kind: Any, info: TaskInfo) -> dict[str, Test]:
-    return {**plain_checks(kind), **class_checks(kind, len(info.classes))}
+    return {**column_tests(kind), **column_tests(kind, len(info.classes))}
 
 
 def build_record(info: TaskInfo, row: DecisionRecordRow, read: Any) -> DecisionRecord:

@@ -29,13 +29,21 @@ from onebit.service.store.queries import (
     check_answered,
     check_decisions,
     check_events,
-    check_pairs,
+    check_links,
     check_revisions,
     read_with_decision,
     select_list,
 )
-from onebit.service.store.row_checks import BadRecordError
-from onebit.service.store.rows import NAMES, DecisionHead, DecisionRow, Expected, RevisionRow, Row, plain_checks
+from onebit.service.store.rows import (
+    NAMES,
+    BadRecordError,
+    DecisionHead,
+    DecisionRow,
+    Expected,
+    RevisionRow,
+    Row,
+    column_tests,
+)
 from onebit.service.store.task_history import DamagedTask, fold_changes
 from onebit.service.task import TaskInfo, read_detail
 
@@ -93,7 +101,7 @@ class Reader:
         return self._stored_changes("seq > ?", seq)
 
     def _stored_changes(self, condition: str, *values: int) -> list[StoredChange]:
-        return list(map(StoredChange._make, self.database.rows(f"{CHANGES} WHERE {condition} ORDER BY seq", values)))
+        return list(map(StoredChange.from_row, self.database.rows(f"{CHANGES} WHERE {condition} ORDER BY seq", values)))
 
     def last_change(self) -> int:
         """Return the seq of the last change of any task, or 0."""
@@ -127,9 +135,8 @@ class Reader:
         """Return the changes of a task in (`after`, `upto`]."""
         found = []
         for seq, _, _, kind, stored in self._stored_changes("task = ? AND seq > ? AND seq <= ?", of.task, after, upto):
-            name = (kind or b"").decode(errors="replace")
             try:
-                found.append(TaskChange(seq, name, read_detail(name, stored)))
+                found.append(TaskChange(seq, kind, read_detail(kind, stored)))
             except ValueError as error:
                 raise BadRecordError(of.name, "changes", seq, str(error)) from None
         return found
@@ -147,7 +154,7 @@ class Reader:
             (of.task, after, upto, most),
         )
         found = list(map(Played._make, rows))
-        of.check("decisions", found, plain_checks(Played))
+        of.check("decisions", found, column_tests(Played))
         return found
 
     def events(
@@ -174,7 +181,7 @@ class Reader:
         found: list[Any] = self.database.rows(EVENTS, values, page)
         if not found:
             return [], False
-        check_pairs(of, found)
+        check_links(of, found)
         check_events(of, found)
         xs = of.read([event.decision for event in found])
         return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
@@ -221,7 +228,7 @@ class Reader:
 
         query = f"SELECT {select_list(DecisionHead)} FROM decisions d WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?"
         found: list[Any] = self.database.rows(query, (of.task, after, most), page)
-        of.check("decisions", found, plain_checks(DecisionHead))
+        of.check("decisions", found, column_tests(DecisionHead))
         return found
 
     def first_unanswered(self, task: int, after: int) -> int | None:

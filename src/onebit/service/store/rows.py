@@ -1,36 +1,114 @@
 """The rows of a log as typed tuples, with the test of each column.
 
-Both stores derive their tables, inserts and queries from these types.
+Both stores derive their tables, inserts and queries from these types. A failing disk or another program may have changed what is read: the
+tests are for whole columns, since a learner that follows its log reads a thousand rows at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
-from onebit.errors import brief
-from onebit.service.inputs import Inputs
+import numpy as np
+
+from onebit.errors import OnebitError, brief
+from onebit.service.inputs import Inputs, decode_indices, decode_numbers
 from onebit.service.replies import Mode, Source
-from onebit.service.store.row_checks import (
-    ROUNDED,
-    BadRecordError,
-    Test,
-    candidate_test,
-    class_test,
-    float_test,
-    id_test,
-    int_test,
-    member_test,
-    optional_test,
-    probabilities_test,
-)
+from onebit.service.requests import MAX_ID_LENGTH
 
 LATEST = 253_402_300_800.0  # the year 10,000 in seconds since 1970: no row is later
 LARGEST = 1.7976931348623157e308  # largest finite double
 MOST = 2**53
+
+ROUNDED = 1.0 + 1e-6  # largest probability, allowing for rounding in sums and single precision
+
+
+class BadRecordError(OnebitError):
+    """A row of the log that onebit cannot have written: task, table, row number and what is wrong."""
+
+    def __init__(self, task: str, table: str, seq: int, wrong: str) -> None:
+        super().__init__(f"task {task!r}, row {seq} of {table}: {wrong}")
+
+
+class Test(NamedTuple):
+    """A test of a column: whether all values are valid, and what is expected."""
+
+    holds: Callable[[Sequence[Any]], bool]
+    wanted: str
+
+
+def _within(column: Sequence[Any], kind: type, low: float, high: float) -> bool:
+    # Most columns have few distinct values, so only these are tested.
+    distinct = set(column)
+    return set(map(type, distinct)) <= {kind} and low <= min(distinct) and max(distinct) <= high
+
+
+def int_test(low: int, high: int) -> Test:
+    """Return a test for integers from `low` to `high`."""
+    return Test(lambda column: _within(column, int, low, high), f"a whole number from {low} to {high}")
+
+
+def float_test(low: float, high: float, wanted: str) -> Test:
+    """Return a test for floats from `low` to `high`."""
+    return Test(lambda column: _within(column, float, low, high), wanted)
+
+
+def member_test(*values: Any) -> Test:
+    """Return a test for values out of these."""
+    known = frozenset(values)
+    return Test(known.issuperset, " or ".join(map(str, values)))
+
+
+def id_test() -> Test:
+    """Return a test for the ids of decisions."""
+
+    def holds(column: Sequence[Any]) -> bool:
+        return set(map(type, column)) <= {str} and all(column) and max(map(len, column)) <= MAX_ID_LENGTH
+
+    return Test(holds, f"a text of 1 to {MAX_ID_LENGTH} characters")
+
+
+def optional_test(test: Test) -> Test:
+    """Return a test that also accepts None."""
+
+    def holds(column: Sequence[Any]) -> bool:
+        there = [value for value in column if value is not None]
+        return not there or test.holds(there)
+
+    return Test(holds, f"{test.wanted}, or nothing")
+
+
+def class_test(classes: int) -> Test:
+    """Return a test for class indices."""
+    return int_test(0, classes - 1)
+
+
+def probabilities_test(classes: int) -> Test:
+    """Return a test for encoded probabilities, of the classes that existed when they were written."""
+
+    def holds(column: Sequence[Any]) -> bool:
+        if not all(type(one) is bytes and len(one) % 8 == 0 and 8 <= len(one) <= 8 * classes for one in column):
+            return False
+        numbers = decode_numbers(b"".join(column))
+        return bool(((numbers >= 0.0) & (numbers <= ROUNDED)).all())
+
+    return Test(holds, f"the probabilities of at most {classes} classes, eight bytes each")
+
+
+def candidate_test(classes: int) -> Test:
+    """Return a test for encoded sets of classes: rising class indices."""
+
+    def holds(column: Sequence[Any]) -> bool:
+        if not all(type(one) is bytes and len(one) % 4 == 0 and one for one in column):
+            return False
+        return all((np.diff(one) > 0).all() and one[-1] < classes for one in map(decode_indices, column))
+
+    return Test(holds, f"rising places in a list of {classes} classes, four bytes each")
+
 
 # Column types with their tests. A test that depends on the number of classes is a function of it.
 Id = Annotated[str, id_test()]
@@ -141,7 +219,6 @@ DEMANDED = {  # column constraints in every store
     "kind": "NOT NULL CHECK (kind IN ('created', 'changed', 'learner', 'deleted'))",
     "source": "NOT NULL CHECK (source IN ('caller', 'silence'))",
 }
-ClassTest = Callable[[int], Test]
 
 
 def define_columns(kind: type[Any], types: Mapping[Any, str], demanded: Mapping[str, str], quote: str = "") -> str:
@@ -160,26 +237,25 @@ def define_columns(kind: type[Any], types: Mapping[Any, str], demanded: Mapping[
     return ",\n".join(lines)
 
 
-def _tests(kind: type[Any]) -> Iterable[tuple[str, Test | ClassTest, bool]]:
-    """Yield the tested fields of a row type: name, test, and whether None is allowed."""
+@lru_cache(maxsize=1024)
+def column_tests(kind: Any, classes: int | None = None) -> dict[str, Test]:
+    """Return the tests of a row type by field: those for class indices below `classes`, or, if None, all others."""
+    tests = {}
     for name, hint in get_type_hints(kind, include_extras=True).items():
         parts = (hint, *get_args(hint))
-        for test in (one for part in parts for one in getattr(part, "__metadata__", ())):
-            yield name, test, type(None) in parts
+        for test in (found for part in parts for found in getattr(part, "__metadata__", ())):
+            if isinstance(test, Test) is (classes is None):
+                whole = test if classes is None else test(classes)
+                tests[name] = optional_test(whole) if type(None) in parts else whole
+    return tests
 
 
-@cache
-def plain_checks(kind: Any) -> dict[str, Test]:
-    """Return the tests of a row type that do not depend on the classes, by field."""
-    found = ((name, test, optional) for name, test, optional in _tests(kind) if isinstance(test, Test))
-    return {name: optional_test(test) if optional else test for name, test, optional in found}
-
-
-@lru_cache
-def class_checks(kind: Any, classes: int) -> dict[str, Test]:
-    """Return the tests of a row type for class indices below `classes`, by field."""
-    found = ((name, test(classes), optional) for name, test, optional in _tests(kind) if not isinstance(test, Test))
-    return {name: optional_test(test) if optional else test for name, test, optional in found}
+def find_faults(row: Any, tests: Mapping[str, Test]) -> Iterator[str]:
+    """Yield what is wrong with the fields of a row."""
+    for name, test in tests.items():
+        value = getattr(row, name)
+        if not test.holds([value]):
+            yield f"{name} is {brief(value)}, but must be {test.wanted}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,11 +274,8 @@ class Expected:
         if not rows or all(test.holds([*map(attrgetter(name), rows)]) for name, test in tests.items()):
             return
         for row in rows:
-            for name, test in tests.items():
-                value = getattr(row, name)
-                if not test.holds([value]):
-                    wrong = f"{name} is {brief(value)}, but must be {test.wanted}"
-                    raise BadRecordError(self.name, table, attrgetter(seq)(row), wrong)
+            for fault in find_faults(row, tests):
+                raise BadRecordError(self.name, table, attrgetter(seq)(row), fault)
 
     def read(self, rows: Sequence[DecisionRow]) -> list[Any]:
         """Decode the x of decision rows; raise BadRecordError for the first that is invalid."""
@@ -215,3 +288,14 @@ class Expected:
                 except ValueError as error:
                     raise BadRecordError(self.name, "decisions", row.seq, f"x {error}") from None
             raise
+
+
+def detail_in(stored: bytes) -> dict[str, Any]:
+    """Parse the detail of a change; raise ValueError if it is not a JSON object."""
+    try:
+        detail = json.loads(stored)
+    except (TypeError, ValueError, RecursionError):
+        raise ValueError(f"detail is {brief(stored)}, but must be JSON") from None
+    if not isinstance(detail, dict):
+        raise ValueError(f"detail is {brief(detail)}, but must be an object")
+    return detail

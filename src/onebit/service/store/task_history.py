@@ -10,11 +10,10 @@ from pydantic import TypeAdapter
 from onebit.errors import OnebitError, brief
 from onebit.service.requests import TaskName
 from onebit.service.store.queries import StoredChange
-from onebit.service.store.row_checks import BadRecordError, detail_in
-from onebit.service.store.rows import plain_checks
+from onebit.service.store.rows import BadRecordError, column_tests, detail_in
 from onebit.service.task import TaskInfo, class_texts, read_detail
 
-_TIME = plain_checks(StoredChange)["time"]
+_TIME = column_tests(StoredChange)["time"]
 _NAME: TypeAdapter[str] = TypeAdapter(TaskName)
 
 
@@ -34,17 +33,18 @@ def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[
     """
     found: dict[int, TaskInfo] = {}
     damaged: dict[int, DamagedTask] = {}
-    for seq, task, when, kind, stored in changes:
+    for change in changes:
+        task, is_deletion = change.task, change.kind == "deleted"
         if task in damaged:
-            damaged[task] = damaged[task]._replace(deleted=damaged[task].deleted or kind == b"deleted")
+            damaged[task] = damaged[task]._replace(deleted=damaged[task].deleted or is_deletion)
             continue
         try:
-            apply_change(found, seq, task, when, (kind or b"").decode(errors="replace"), stored)
+            apply_change(found, change)
         except (ValueError, OnebitError) as error:
             was = found.pop(task, None)
-            name = _name_in(stored) if was is None else was.name
-            reason = str(BadRecordError(name or f"number {task}", "changes", seq, str(error)))
-            deleted = kind == b"deleted" or (was is not None and was.deleted is not None)
+            name = _name_in(change.detail) if was is None else was.name
+            reason = str(BadRecordError(name or f"number {task}", "changes", change.seq, str(error)))
+            deleted = is_deletion or (was is not None and was.deleted is not None)
             damaged[task] = DamagedTask(task, name, reason, deleted)
     return list(found.values()), list(damaged.values())
 
@@ -58,8 +58,9 @@ def _name_in(stored: bytes) -> str | None:
         return None
 
 
-def apply_change(found: dict[int, TaskInfo], seq: int, task: int, when: float, kind: str, stored: bytes) -> None:
+def apply_change(found: dict[int, TaskInfo], change: StoredChange) -> None:
     """Apply the next change of a task to `found`; raise ValueError or OnebitError if it is invalid."""
+    seq, task, when, kind, stored = change
     if not _TIME.holds([when]):
         raise ValueError(f"time is {brief(when)}, but must be {_TIME.wanted}")
     detail = read_detail(kind, stored)

@@ -16,7 +16,6 @@ from onebit.contract.files import write_atomically
 from onebit.errors import InputError, OnebitError
 from onebit.service.store.errors import DamagedLogError, LogError
 from onebit.service.store.reader import Values
-from onebit.service.store.row_checks import is_utf8
 from onebit.service.store.rows import LATEST, NAMES, ROW_TYPES, DecisionRow, Flag, Row, define_columns
 from onebit.service.store.sqlite.packing import unpack
 
@@ -288,4 +287,7 @@ class SqliteDatabase:
 
 def _text(stored: bytes) -> str | bytes:
     """Decode a text, or return its bytes if it is not valid UTF-8."""
-    return stored.decode() if is_utf8(stored) else stored
+    try:
+        return stored.decode()
+    except UnicodeDecodeError:
+        return stored
