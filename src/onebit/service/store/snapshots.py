@@ -11,11 +11,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from onebit.contract.files import match_folder_owner
-from onebit.contract.validation import ClassName, is_whole_number
+from pydantic import BaseModel, ConfigDict
+
+from onebit.contract.files import match_folder_owner, write_atomically
+from onebit.contract.validation import ClassName
 from onebit.errors import InputError, OnebitError, brief
 from onebit.learner.learner import Learner, wrap_runtime
-from onebit.learner.model_file import Arrays, decode, name_file_in_errors, read, write
+from onebit.learner.model_file import decode, encode, name_file_in_errors
 from onebit.learner.state import dump_state, load_state
 from onebit.rules import rule_named
 from onebit.service.core.statistics import Statistics
@@ -43,6 +45,19 @@ class Snapshot(NamedTuple):
     statistics: Statistics
     retired: tuple[ClassName, ...] = ()  # for other readers of the file; the service takes these from its log
     age_s: float = 0.0
+    warnings: tuple[str, ...] = ()  # such as about another machine
+
+
+class _ServiceFields(BaseModel):
+    """What the manifest of a snapshot has beside the learner."""
+
+    model_config = ConfigDict(strict=True)
+
+    generation: int
+    position: int
+    revised: int
+    mark: list[Any]
+    statistics: dict[str, Any]
 
 
 class Packed(NamedTuple):
@@ -70,69 +85,30 @@ def pack_snapshot(snapshot: Snapshot) -> Packed:
     return Packed(snapshot.generation, snapshot.position, snapshot.revised, {**manifest, "service": beside}, arrays)
 
 
-def _decode_snapshot(manifest: dict[str, Any], arrays: Any, age_s: float) -> Snapshot:
-    """Decode a snapshot; raise InputError, or another error of `UNREADABLE`, if it is invalid."""
-    beside = manifest.get("service")
-    if not isinstance(beside, dict):
-        raise InputError(
-            "it is a learner, but no snapshot of a service: the field 'service' of its manifest is missing"
-        )
-    for name in ("generation", "position", "revised"):
-        if not is_whole_number(beside.get(name)):
-            raise InputError(
-                f"the field 'service.{name}' of the manifest is {brief(beside.get(name))}, but must be a whole number"
-            )
-    try:
-        statistics = Statistics.from_dict(beside["statistics"])
-    except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
-        raise InputError(
-            f"the field 'service.statistics' of the manifest cannot be read: {brief(str(error))}"
-        ) from None
-    mark = beside.get("mark")
-    if not isinstance(mark, list):
-        raise InputError(f"the field 'service.mark' of the manifest is {brief(mark)}, but must be a list")
-    learner = wrap_runtime(load_state(manifest, arrays))
-    retired = tuple(learner.classes[place] for place in sorted(learner.runtime.names.retired))
-    # The log decides what is played here, and the learner still learns from classes played before they were retired.
-    learner.runtime.names.retired = frozenset()
-    if statistics.classes != len(learner.classes):
-        raise InputError(
-            f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
-        )
-    where = (beside["generation"], beside["position"], beside["revised"])
-    return Snapshot(learner, *where, mark, statistics, retired, age_s)
-
-
-def _checked(
-    manifest: dict[str, Any], arrays: Arrays, age_s: float, where: object, task: int, reader: Reader
-) -> Snapshot:
-    """Decode a snapshot; raise InputError unless it is complete and matches the log."""
-    with name_file_in_errors(where):
-        found = _decode_snapshot(manifest, arrays, age_s)
-    if found.mark != reader.mark(task, found.position, found.revised):
-        raise InputError(f"{where} is of another log, or of rows that this one has lost")
-    then = reader.task(task, found.position)
-    if then is None:
-        raise InputError(f"{where} is of a task that the log does not know there")
-    ours = (found.generation, found.learner.runtime.rule.name, tuple(found.learner.classes), found.statistics.classes)
-    if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes), len(then.classes)):
-        raise InputError(f"{where} and the log disagree on which learner it is, or on its classes")
-    return found
-
-
-def row_in_name(name: str) -> int:
-    """Return the log position in the name of a snapshot, or 0 for other names."""
-    match = _NAME.fullmatch(name)
-    return int(match[3] or match[2]) if match else 0
-
-
-def decode_snapshot(content: bytes) -> Snapshot:
-    """Decode a snapshot from the bytes of a file that was kept in the log."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about another machine: it does not matter here
-        found = _decode_snapshot(*decode(content), 0.0)
-    found.learner.runtime.disable_ledger()
-    return found
+def decode_snapshot(content: bytes, where: str = "the state in the log", age_s: float = 0.0) -> Snapshot:
+    """Decode a snapshot from the bytes of its file; raise an error of `UNREADABLE` if it is invalid."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        manifest, arrays = decode(content, where)
+        with name_file_in_errors(where):
+            try:
+                fields = _ServiceFields.model_validate(manifest.get("service"))
+                statistics = Statistics.from_dict(fields.statistics)
+            except (LookupError, AttributeError, TypeError, ValueError, ArithmeticError, RecursionError) as error:
+                raise InputError(f"the field 'service' of its manifest cannot be read: {brief(str(error))}") from None
+            learner = wrap_runtime(load_state(manifest, arrays))
+            names = learner.runtime.names
+            retired = tuple(learner.classes[place] for place in sorted(names.retired))
+            # The log decides what is played here, and the learner still learns from classes played before they were retired.
+            names.retired = frozenset()
+            learner.runtime.disable_ledger()
+            if statistics.classes != len(learner.classes):
+                raise InputError(
+                    f"its statistics are of {statistics.classes} classes, but its learner has {len(learner.classes)}"
+                )
+    place = (fields.generation, fields.position, fields.revised)
+    messages = tuple(str(warning.message) for warning in caught)
+    return Snapshot(learner, *place, fields.mark, statistics, retired, age_s, messages)
 
 
 def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], advice: str) -> None:
@@ -141,7 +117,9 @@ def refuse_lost_rows(log: str, last: int, snapshots: Iterable[tuple[str, str]], 
     `snapshots` are pairs of place and name.
     """
     for where, name in snapshots:
-        if (row := row_in_name(name)) > last:
+        match = _NAME.fullmatch(name)
+        row = int(match[3] or match[2]) if match else 0
+        if row > last:
             raise InputError(
                 f"the log in {log} ends at row {last}, and {where} was made at row {row}, so that rows were lost: {advice}"
             )
@@ -153,11 +131,11 @@ class SnapshotStore(Protocol):
     def names(self) -> list[str]:
         """Return the names of all files: snapshots, trained learners, and those put aside."""
 
-    def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
-        """Return the manifest and the checked arrays of a snapshot, and its age in seconds."""
+    def read(self, name: str) -> tuple[bytes, float]:
+        """Return the content of a snapshot, and its age in seconds."""
 
-    def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
-        """Write a snapshot atomically; return its place, for messages."""
+    def write(self, name: str, content: bytes) -> None:
+        """Write a snapshot atomically."""
 
     def remove(self, names: Iterable[str]) -> None:
         """Remove snapshots by name."""
@@ -178,21 +156,24 @@ class SnapshotFolder:
     def names(self) -> list[str]:
         return [path.name for path in self.folder.glob("*")]
 
-    def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
+    def read(self, name: str) -> tuple[bytes, float]:
         path = self.folder / name
-        manifest, arrays = read(path)
-        return manifest, arrays, max(0.0, time.time() - path.stat().st_mtime)
+        if not path.is_file():  # reading a pipe would block
+            raise InputError(f"there is no file {path}")
+        try:
+            return path.read_bytes(), max(0.0, time.time() - path.stat().st_mtime)
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}") from None
 
-    def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
+    def write(self, name: str, content: bytes) -> None:
         try:
             for folder in (self.folder.parent, self.folder):
                 folder.mkdir(parents=True, exist_ok=True)
                 match_folder_owner(folder, folder.parent)
         except OSError as error:
             raise InputError(f"{self.folder} cannot be made: {error.strerror or error}") from None
-        write(manifest, arrays, self.folder / name)
+        write_atomically(self.folder / name, content)
         self.remove(path.name for path in self.folder.glob(".*.part"))  # left by a killed process
-        return self.where(name)
 
     def remove(self, names: Iterable[str]) -> None:
         for name in names:
@@ -217,12 +198,13 @@ class Snapshots:
         self._task = task
         self._keep = keep
 
-    def write(self, one: Packed) -> str:
+    def write(self, packed: Packed) -> str:
         """Write a snapshot atomically, remove superfluous ones, and return its place."""
-        revised = f"-{one.revised:015d}" if one.revised > one.position else ""
-        where = self._store.write(f"{one.generation:04d}-{one.position:015d}{revised}.onebit", one.manifest, one.arrays)
+        revised = f"-{packed.revised:015d}" if packed.revised > packed.position else ""
+        name = f"{packed.generation:04d}-{packed.position:015d}{revised}.onebit"
+        self._store.write(name, encode(packed.manifest, packed.arrays))
         self._store.remove(self._surplus_names())
-        return where
+        return self._store.where(name)
 
     def _surplus_names(self) -> list[str]:
         """Return the snapshots to remove: all but the last few, and the oldest at each distance.
@@ -244,26 +226,38 @@ class Snapshots:
         for _, _, name in self._positions():
             where = self._store.where(name)
             try:
-                with warnings.catch_warnings(record=True) as heard:
-                    warnings.simplefilter("always")
-                    found = _checked(*self._store.read(name), where, self._task, reader)
+                snapshot = self._load(name, reader)
             except UNREADABLE as error:
                 if name not in self._store.names():  # just removed in favour of a newer one
                     continue
                 LOG.warning(f"a snapshot is not used: {error}", extra={"event": "snapshot-damaged", "path": where})
                 self._store.quarantine_snapshot(name)
                 continue
-            for warning in heard:
-                LOG.warning(str(warning.message), extra={"event": "snapshot-of-another-machine", "path": where})
+            for message in snapshot.warnings:
+                LOG.warning(message, extra={"event": "snapshot-of-another-machine", "path": where})
             # The content counts, not the name.
-            if not reader.is_revised(self._task, found.position, found.revised, last):
-                found.learner.runtime.disable_ledger()
-                yield found
+            if not reader.is_revised(self._task, snapshot.position, snapshot.revised, last):
+                yield snapshot
 
-    def write_trained(self, one: Packed) -> None:
+    def _load(self, name: str, reader: Reader) -> Snapshot:
+        """Return a snapshot; raise an error of `UNREADABLE` unless it is complete and matches the log."""
+        where, (content, age_s) = self._store.where(name), self._store.read(name)
+        snapshot = decode_snapshot(content, where, age_s)
+        if snapshot.mark != reader.mark(self._task, snapshot.position, snapshot.revised):
+            raise InputError(f"{where} is of another log, or of rows that this one has lost")
+        then, learner = reader.task(self._task, snapshot.position), snapshot.learner
+        if then is None:
+            raise InputError(f"{where} is of a task that the log does not know there")
+        ours = (snapshot.generation, learner.runtime.rule.name, tuple(learner.classes))
+        if ours != (then.generation, rule_named(then.learner).name, tuple(then.classes)):
+            raise InputError(f"{where} and the log disagree on which learner it is, or on its classes")
+        return snapshot
+
+    def write_trained(self, packed: Packed) -> None:
         """Save a learner trained to take over, for other nodes, in place of the previous one."""
         before = [name for name in self._store.names() if _TRAINED.fullmatch(name)]
-        self._store.write(f"{one.generation:04d}-{one.position:015d}.trained", one.manifest, one.arrays)
+        name = f"{packed.generation:04d}-{packed.position:015d}.trained"
+        self._store.write(name, encode(packed.manifest, packed.arrays))
         self._store.remove(before)
 
     def find_trained(self, generation: int, reader: Reader) -> Snapshot | None:
@@ -273,12 +267,9 @@ class Snapshots:
             if match is None or int(match[1]) != generation:
                 continue
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    found = _decode_snapshot(*self._store.read(name))
+                found = decode_snapshot(self._store.read(name)[0])
             except UNREADABLE:
                 return None
-            found.learner.runtime.disable_ledger()
             return found if found.mark == reader.mark(self._task, found.position, found.revised) else None
         return None
 
@@ -287,9 +278,7 @@ class Snapshots:
         for name in sorted(filter(_is_snapshot, self._store.names())):
             where = self._store.where(name)
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")  # it may be of another machine
-                    _checked(*self._store.read(name), where, self._task, reader)
+                self._load(name, reader)
                 yield where, None
             except UNREADABLE as error:
                 if name in self._store.names():  # otherwise just removed in favour of a newer one

@@ -5,12 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import psycopg
 
 from onebit.errors import InputError
-from onebit.learner.model_file import Arrays, decode, encode
 from onebit.service.settings import Settings
 from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import Clock, DatabaseClock
@@ -71,7 +69,7 @@ class PostgresSnapshots:
             rows = connection.execute("SELECT DISTINCT name FROM snapshots WHERE task = %s", (self._task,))
             return [str(row[0]) for row in rows]
 
-    def read(self, name: str) -> tuple[dict[str, Any], Arrays, float]:
+    def read(self, name: str) -> tuple[bytes, float]:
         with connect(self._address) as connection, as_log_errors():
             rows = connection.execute(
                 "SELECT content, extract(epoch FROM clock_timestamp()) - made FROM snapshots "
@@ -80,10 +78,9 @@ class PostgresSnapshots:
             ).fetchall()
         if not rows:
             raise InputError(f"there is no snapshot {name}")
-        return (*decode(b"".join(row[0] for row in rows)), max(0.0, float(rows[0][1])))
+        return b"".join(row[0] for row in rows), max(0.0, float(rows[0][1]))
 
-    def write(self, name: str, manifest: dict[str, Any], arrays: Arrays) -> str:
-        content = encode(manifest, arrays)
+    def write(self, name: str, content: bytes) -> None:
         with connect(self._address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SELECT pg_advisory_xact_lock_shared(%s, %s)", (LOCKS, SNAPSHOTS))
             row = connection.execute(LAST_FORGOTTEN, (self._task,)).fetchone()
@@ -95,7 +92,6 @@ class PostgresSnapshots:
                     "INSERT INTO snapshots VALUES (%s, %s, %s, extract(epoch FROM clock_timestamp()), %s)",
                     (self._task, name, part, content[start : start + PART_BYTES]),
                 )
-        return self.where(name)
 
     def remove(self, names: Iterable[str]) -> None:
         with connect(self._address) as connection, as_log_errors():
