@@ -6,6 +6,7 @@ It only reads, and the service may be running: the log is checked up to where it
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from onebit.service.settings import Settings
 from onebit.service.store.base import Store, is_address, store_at
 from onebit.service.store.errors import DamagedLogError, LogError
 from onebit.service.store.queries import CHANGES, StoredChange, find_link_faults, select_list
-from onebit.service.store.reader import NO_END, PAGE, Reader
+from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, DecisionRow, FeedbackRow, RevisionRow, Row, column_tests, find_faults
 from onebit.service.store.task_history import apply_change
 from onebit.service.task import TaskInfo, read_detail
@@ -131,18 +132,6 @@ def _are_gaps_forgotten(reader: Reader, last: int) -> bool:
     return forgotten > 0 and there + forgotten == last
 
 
-def _read_pages(reader: Reader, query: str, last: int) -> Iterator[Row]:
-    """Yield the rows of a query up to number `last`, in order, one page at a time.
-
-    The query must end with the name of the column of the number.
-    """
-    after, number = -NO_END, query.rpartition(" ")[2]
-    page = f"{query} > ? AND {number} <= ? ORDER BY {number} LIMIT ?"
-    while rows := reader.database.rows(page, (after, last, PAGE)):
-        yield from rows
-        after = rows[-1][0]
-
-
 def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
     """Yield all rows with their tables, by number; duplicates in the order of the tables."""
     queries = {
@@ -159,7 +148,7 @@ def _records(reader: Reader, last: int) -> Iterator[tuple[int, str, Row]]:
     }
 
     def of(number: int, table: str) -> Iterator[tuple[int, int, Row]]:
-        for row in _read_pages(reader, queries[table], last):
+        for row in itertools.chain.from_iterable(reader.pages(queries[table], last)):
             yield row[0], number, row
 
     streams = (of(number, table) for number, table in enumerate(NAMES))
@@ -190,9 +179,10 @@ def _find_decision_faults(tasks: dict[int, TaskInfo], row: Row) -> Iterator[str]
     tests = column_tests(DecisionRow, len(known.classes))
     yield from find_faults(decision, tests)
     label, among = decision.label, decision.among
-    is_set = among is not None and tests["among"].holds([among])
-    if is_set and not {label, decision.greedy} <= set(decode_indices(among).tolist()):
-        yield "label or greedy is none of the classes in among"
+    if among is not None and tests["among"].holds([among]):
+        candidates = set(decode_indices(among).tolist())
+        if not {label, decision.greedy} <= candidates:
+            yield "label or greedy is none of the classes in among"
     if tests["probabilities"].holds([decision.probabilities]) and isinstance(label, int):
         count = len(decision.probabilities) // 8
         if label >= count:

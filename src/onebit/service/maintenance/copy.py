@@ -5,6 +5,7 @@ Snapshots are not copied: the first start in the new place rebuilds them from th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,8 +16,8 @@ from onebit.service.settings import Settings
 from onebit.service.store.base import is_address, store_at
 from onebit.service.store.errors import LogError
 from onebit.service.store.queries import select_list
-from onebit.service.store.reader import PAGE, Reader
-from onebit.service.store.rows import NAMES, ROW_TYPES, LogRow
+from onebit.service.store.reader import Reader
+from onebit.service.store.rows import NAMES, ROW_TYPES, Row
 from onebit.service.tokens import Tokens
 
 
@@ -41,9 +42,9 @@ def copy(source: str, target: str) -> Copied:
             _refuse_forgotten_rows(reader)
             new.take()
             try:
-                copied = new.fill((table, _pages(reader, table, end)) for table in NAMES)
+                new.fill((table, _pages(reader, table, end)) for table in NAMES)
                 with closing(new.reader()) as other:
-                    _compare(reader, other, end)
+                    counts = _compare(reader, other, end)
                 tokens = _tokens(source).listed()
                 if tokens:
                     _tokens(target).replace(tokens)
@@ -53,7 +54,7 @@ def copy(source: str, target: str) -> Copied:
         raise InputError(f"{old.name} could not be copied to {new.name}: {error}") from None
     finally:
         old.release()
-    return Copied(copied, len(tokens))
+    return Copied(counts, len(tokens))
 
 
 def _refuse_forgotten_rows(reader: Reader) -> None:
@@ -66,26 +67,23 @@ def _refuse_forgotten_rows(reader: Reader) -> None:
             )
 
 
-def _pages(reader: Reader, table: str, end: int) -> Iterator[list[LogRow]]:
+def _pages(reader: Reader, table: str, end: int) -> Iterator[list[Row]]:
     """Yield the rows of a table up to a position, one page at a time."""
-    after = 0
-    kind = ROW_TYPES[table]
-    query = f"SELECT {select_list(kind, table=table)} FROM {table} WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
-    while rows := list(map(kind._make, reader.database.rows(query, (after, end, PAGE)))):
-        yield rows
-        after = rows[-1].seq
+    return reader.pages(f"SELECT {select_list(ROW_TYPES[table], table=table)} FROM {table} WHERE seq", end)
 
 
-def _compare(one: Reader, other: Reader, end: int) -> None:
-    """Read both logs and raise InputError where they differ."""
+def _compare(log: Reader, copied: Reader, end: int) -> dict[str, int]:
+    """Read both logs and raise InputError where they differ; return the number of rows by table."""
+    counts = dict.fromkeys(NAMES, 0)
     for table in NAMES:
-        theirs = (row for page in _pages(other, table, end) for row in page)
-        for row in (row for page in _pages(one, table, end) for row in page):
-            found = next(theirs, None)
-            if found != row:
-                raise InputError(f"row {row.seq} of {table} is {brief(row)}, and its copy is {brief(found)}")
-        if (more := next(theirs, None)) is not None:
-            raise InputError(f"the copy has a row {more.seq} of {table}, which is not in the log")
+        pairs = itertools.zip_longest(
+            *(itertools.chain.from_iterable(_pages(reader, table, end)) for one in (log, copied))
+        )
+        for row, copy_of_row in pairs:
+            if row != copy_of_row:
+                raise InputError(f"a row of {table} is {brief(row)}, and its copy is {brief(copy_of_row)}")
+            counts[table] += 1
+    return counts
 
 
 def _tokens(where: str) -> Tokens:

@@ -103,8 +103,7 @@ def forget(
                 while True:
                     with LogReader(where) as log:
                         info = log.task(name)
-                    with closing(store.reader()) as reader:
-                        seen = first(reader, info)
+                        seen = first(log.reader, info)
                     try:
                         return _forgotten(store, appender, info, request, keep, seen)
                     except (StaleError, UnseenRowsError):  # another node has just written

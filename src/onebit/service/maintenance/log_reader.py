@@ -28,8 +28,8 @@ class LogReader:
         store = store_at(folder)
         self.name = f"the log in {store.name}"
         with as_input_errors(self.name):
-            self._reader = store.reader()
-            self._end = self._reader.last()
+            self.reader = store.reader()
+            self._end = self.reader.last()
 
     def __enter__(self) -> LogReader:
         return self
@@ -38,11 +38,11 @@ class LogReader:
         self.close()
 
     def close(self) -> None:
-        self._reader.close()
+        self.reader.close()
 
     def task(self, name: str) -> TaskInfo:
         """Return the task of a name: the one that is not deleted, else the newest."""
-        tasks, damaged = self._reader.tasks(self._end)
+        tasks, damaged = self.reader.tasks(self._end)
         named = [one for one in tasks if one.name == name]
         broken = [one.reason for one in damaged if one.name in (name, None)]
         if broken and not any(one.deleted is None for one in named):
@@ -53,33 +53,33 @@ class LogReader:
 
     def count(self, info: TaskInfo) -> int:
         """Return how many decisions a task has."""
-        return self._reader.count(info.number, self._end)
+        return self.reader.count(info.number, self._end)
 
     def count_feedback(self, info: TaskInfo) -> int:
         """Return how many feedbacks of a task count."""
-        return self._reader.count_feedback(info.number, self._end)
+        return self.reader.count_feedback(info.number, self._end)
 
     def changes(self, info: TaskInfo) -> list[TaskChange]:
         """Return the changes of a task."""
-        return self._reader.changes(info.expected, 0, self._end)
+        return self.reader.changes(info.expected, 0, self._end)
 
     def generations(self, info: TaskInfo) -> list[GenerationCount]:
         """Return how many feedbacks count for the decisions of each learner."""
-        return self._reader.generations(info.number, self._end)
+        return self.reader.generations(info.number, self._end)
 
     def logged(self, info: TaskInfo) -> Iterator[DecisionRecord]:
         """Yield all decisions of a task, in order."""
         after = 0
-        while page := self._reader.decisions_after(info, after, self._end, PAGE):
+        while page := self.reader.decisions_after(info, after, self._end, PAGE):
             yield from page
             after = page[-1].seq
 
     def rows_after(self, info: TaskInfo, after: int) -> Iterator[tuple[int, DecisionRecord]]:
         """Yield the rows after a position in order, each with its decision as it was at that row."""
         position = after
-        while page := self._reader.rows_after(info.number, position, self._end, PAGE):
+        while page := self.reader.rows_after(info.number, position, self._end, PAGE):
             for seq, decision in page:
-                found = self._reader.decisions_after(info, decision - 1, seq, 1)
+                found = self.reader.decisions_after(info, decision - 1, seq, 1)
                 if found and found[0].seq == decision:  # otherwise it was just forgotten
                     yield seq, found[0]
             position = page[-1].seq
@@ -89,7 +89,7 @@ class LogReader:
         after = 0
         more = True
         while more:
-            page, more = self._reader.events(info.expected, after, self._end, PAGE)
+            page, more = self.reader.events(info.expected, after, self._end, PAGE)
             check_events(info.expected, page, len(info.classes))
             yield from page
             after = page[-1].seq if page else after

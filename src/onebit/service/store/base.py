@@ -123,11 +123,8 @@ class Store(Protocol):
         `committed` is called with the seq of the last row and the counts of new rows.
         """
 
-    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-        """Copy the rows of another log, with their numbers, into this empty one; return counts by table.
-
-        All rows are written, or none.
-        """
+    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> None:
+        """Copy the rows of another log, with their numbers, into this empty one: all of them, or none."""
 
     def start(self) -> None:
         """Start announcing rows that other nodes write."""

@@ -279,6 +279,17 @@ class Reader:
             PAGE_BYTES,
         )
 
+    def pages(self, query: str, last: int) -> Iterator[list[Row]]:
+        """Yield the rows of a query up to row `last`, in order, one page at a time.
+
+        The query must end with the name of the column of the number, which is also the first that it selects.
+        """
+        after, number = -NO_END, query.rpartition(" ")[2]
+        page = f"{query} > ? AND {number} <= ? ORDER BY {number} LIMIT ?"
+        while rows := self.database.rows(page, (after, last, PAGE)):
+            yield rows
+            after = rows[-1][0]
+
     def earliest(self, task: int) -> float | None:
         """Return the earliest time of a decision of a task, or None."""
         found = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]

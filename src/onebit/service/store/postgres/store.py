@@ -224,8 +224,7 @@ class PostgresStore:
         with connect(self.address) as connection, as_log_errors():
             connection.execute("UPDATE head SET beats = beats + 1")
 
-    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-        counts: dict[str, int] = {}
+    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> None:
         seq, time = 0, 0.0
         with connect(self.address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
@@ -234,15 +233,14 @@ class PostgresStore:
             if found is None or found[0] != 0:
                 raise InputError(f"{self.name} has a log already: give a database in which there is none")
             for table, pages in tables:
-                counts[table] = 0
                 for rows in pages:
-                    _write(connection, table, rows)
-                    counts[table] += len(rows)
+                    with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as stream:
+                        for row in rows:
+                            stream.write_row(row)
                     last = ROW_TYPES[table]._make(rows[-1])
                     seq, time = max((seq, time), (last.seq, last.time))
             connection.execute("INSERT INTO ids SELECT task, id, seq FROM decisions")
             connection.execute("UPDATE head SET seq = %s, time = %s", (seq, time))
-        return counts
 
     def start(self) -> None:
         assert self._tail is not None
@@ -268,9 +266,3 @@ class PostgresStore:
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         return Snapshots(PostgresSnapshots(self.address, task), task, keep)
-
-
-def _write(connection: psycopg.Connection, table: str, rows: Sequence[Row]) -> None:
-    with connection.cursor() as cursor, cursor.copy(f"COPY {table} FROM STDIN") as stream:
-        for row in rows:
-            stream.write_row(row)

@@ -278,24 +278,17 @@ def _packed(rows: Sequence[Row]) -> Iterator[Sequence[Any]]:
         yield kept
 
 
-def fill_log(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
-    """Create a log from numbered rows in one transaction; return counts by table.
-
-    If it fails, no log remains.
-    """
-    counts: dict[str, int] = {}
+def fill_log(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> None:
+    """Create a log from numbered rows in one transaction; if it fails, no log remains."""
     try:
         with as_log_errors(), contextlib.closing(open_or_create(path)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             for table, pages in tables:
-                counts[table] = 0
                 for rows in pages:
                     _insert(connection, table, rows)
-                    counts[table] += len(rows)
             connection.execute("COMMIT")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     except BaseException:
         for ending in ("", "-wal", "-shm"):
             path.with_name(path.name + ending).unlink(missing_ok=True)
         raise
-    return counts

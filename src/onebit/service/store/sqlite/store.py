@@ -100,10 +100,10 @@ class SqliteStore:
             match_folder_owner(one, self._folder)
         return appender
 
-    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> dict[str, int]:
+    def fill(self, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> None:
         if self._path.exists():
             raise InputError(f"{self._folder} has a log already: give a folder in which there is none")
-        return fill_log(self._path, tables)
+        fill_log(self._path, tables)
 
     def start(self) -> None:
         """Do nothing: no other process writes."""
