@@ -77,7 +77,7 @@ def _compare(log: Reader, copied: Reader, end: int) -> dict[str, int]:
     counts = dict.fromkeys(NAMES, 0)
     for table in NAMES:
         pairs = itertools.zip_longest(
-            *(itertools.chain.from_iterable(_pages(reader, table, end)) for one in (log, copied))
+            *(itertools.chain.from_iterable(_pages(reader, table, end)) for reader in (log, copied))
         )
         for row, copy_of_row in pairs:
             if row != copy_of_row:

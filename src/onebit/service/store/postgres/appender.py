@@ -8,7 +8,7 @@ A submission based on outdated facts is left out, and the rest of the group is w
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from onebit.service.store.cache import DecisionCache
+from onebit.service.store.clock import DatabaseClock
 from onebit.service.store.errors import ForeignWriteError, LogError, RowsTakenError, StaleError
 from onebit.service.store.forgetting import TABLES, Forgetting, Forgotten, find_span, hash_ids, take_out
 from onebit.service.store.postgres.database import Watch, translate_sql
@@ -29,6 +30,7 @@ from onebit.service.store.postgres.schema import (
     connect,
     log_error,
 )
+from onebit.service.store.postgres.tail import Tail
 from onebit.service.store.rows import ROW_TYPES, Row
 from onebit.service.store.submission import Outcome, Submission
 
@@ -62,17 +64,15 @@ class PostgresAppender:
     def __init__(
         self,
         address: str,
-        followed: Callable[[], int],
-        is_replaced: Callable[[], bool],
-        told_time: Callable[[float], None],
+        tail: Tail,
+        clock: DatabaseClock,
         watch: Watch,
         soon: bool,
         cache: DecisionCache,
     ) -> None:
         self._address = address
-        self._followed = followed  # the position up to which this node knows the log
-        self._is_replaced = is_replaced  # True if the tail has found another log
-        self._told_time = told_time
+        self._tail = tail
+        self._clock = clock
         self._watch = watch
         self._soon = soon  # do not wait until a commit is on disk
         self._cache = cache
@@ -80,12 +80,15 @@ class PostgresAppender:
         self._connection: psycopg.Connection | None = None
         self._warnings: list[str] = []
         self._began: float | None = None  # start of the current transaction, in the time of the watch
-        self.log, self._last, self._key = self._head()
+        with as_log_errors():
+            row = self._connected().execute("SELECT key FROM erasure").fetchone()
+        assert row is not None
+        self._key = bytes(row[0])
 
     @property
     def last(self) -> int:
-        """The last row at the start, or the last one this node has heard of since."""
-        return max(self._last, self._followed())
+        """The last row that this node has heard of."""
+        return self._tail.position
 
     def append(self, group: Sequence[Submission]) -> list[Outcome]:
         committing = False
@@ -210,7 +213,7 @@ class PostgresAppender:
         assert holder is not None
         log, seq, protocol, cpu, now = row
         self._refuse_foreign(log, seq, Fence(protocol, cpu))
-        self._told_time(now)
+        self._clock.set(now)
         ids_taken = {*(taken.fetchall() if taken else ()), *(gone.fetchall() if gone else ())}
         orphaned = {row[0] for row in orphans} if orphans else set()
         looked = _LockedView(seq, last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
@@ -219,7 +222,7 @@ class PostgresAppender:
         return now, looked
 
     def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
-        if log != self.log or self._is_replaced():
+        if log != self._tail.log or self._tail.is_replaced:
             raise ForeignWriteError("another log is in its place", "start this node again")
         if fence != self._fence:
             raise ForeignWriteError(
@@ -231,13 +234,6 @@ class PostgresAppender:
                 "of them took over, or a backup was restored",
                 "start this node again to go on without them",
             )
-
-    def _head(self) -> tuple[str, int, bytes]:
-        connection = self._connected()
-        with as_log_errors():
-            row = connection.execute("SELECT log, seq, key FROM head, erasure").fetchone()
-        assert row is not None
-        return str(row[0]), int(row[1]), bytes(row[2])
 
     def _connected(self) -> psycopg.Connection:
         if self._connection is None or self._connection.closed or self._connection.broken:

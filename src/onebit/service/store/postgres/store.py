@@ -199,18 +199,8 @@ class PostgresStore:
 
     def appender(self, committed: Callable[[int, Keys], None]) -> PostgresAppender:
         """Return an appender; the tail announces the rows of this node and of others."""
-        self._appender = PostgresAppender(
-            self.address,
-            lambda: self._tail.position if self._tail else 0,
-            lambda: self._tail is not None and self._tail.is_replaced,
-            self._clock.set,
-            self._watch,
-            self._soon,
-            self.cache,
-        )
-        self._tail = Tail(
-            self.address, self._appender.log, self._appender.last, committed, self._join, self._look, self._watch
-        )
+        self._tail = Tail(self.address, committed, self._join, self._look, self._watch)
+        self._appender = PostgresAppender(self.address, self._tail, self._clock, self._watch, self._soon, self.cache)
         return self._appender
 
     def _look(self, connection: psycopg.Connection) -> None:

@@ -20,7 +20,7 @@ import psycopg
 from onebit.errors import OnebitError
 from onebit.service.store.errors import LogError
 from onebit.service.store.postgres.database import Watch
-from onebit.service.store.postgres.schema import CHANNEL, connect, log_error
+from onebit.service.store.postgres.schema import CHANNEL, as_log_errors, connect, log_error
 from onebit.service.store.rows import NAMES
 from onebit.service.store.submission import Keys
 
@@ -84,25 +84,25 @@ class Lease:
 
 
 class Tail:
-    """Follows the end of the log from a position on."""
+    """Follows the log of a database from its end on."""
 
     def __init__(
         self,
         address: str,
-        log: str,
-        position: int,
         tell: Callable[[int, Keys], None],
         join: Callable[[psycopg.Connection], None],
         look: Callable[[psycopg.Connection], None],
         watch: Watch,
     ) -> None:
         self._address = address
-        self._log = log
         self._tell = tell  # called with the last row and counts of new rows, on this thread
         self._join = join  # called with a new connection, to join the nodes
         self._look = look  # called to check for other changes, on this thread
         self._watch = watch
-        self.position = position
+        with connect(address) as connection, as_log_errors():
+            row = connection.execute("SELECT log, seq FROM head").fetchone()
+        assert row is not None
+        self.log, self.position = str(row[0]), int(row[1])
         self._time: float | None = None  # time of the row at the position, once known
         self.is_replaced = False  # True if it is not the log followed up to the position
         self.lease = Lease()
@@ -168,7 +168,7 @@ class Tail:
         row = connection.execute("SELECT log, seq, time FROM head").fetchone()
         assert row is not None
         log, last, when = row
-        self.is_replaced = log != self._log or last < self.position or self._has_other_rows(connection, last, when)
+        self.is_replaced = log != self.log or last < self.position or self._has_other_rows(connection, last, when)
         if self.is_replaced:
             raise LogError(f"row {self.position} is not the one that this node has followed: start this node again")
         if last > self.position:
