@@ -39,7 +39,7 @@ from onebit.service.maintenance.forget import ForgetOrder
 from onebit.service.replies import QuarantinedTask, Task
 from onebit.service.requests import Change, DecideRequest, FeedbackRequest, NewLearner, NewTask
 from onebit.service.settings import Settings
-from onebit.service.store.base import Store, store_at
+from onebit.service.store.base import Inquiry, Store, store_at
 from onebit.service.store.errors import LogError, StaleError
 from onebit.service.store.health import LogHealth
 from onebit.service.store.reader import NO_END
@@ -104,7 +104,7 @@ class Service(TaskViews):
             raise
         appender, self.learner_thread, self.clock, next_task, last_change = recovered
         self.reader = self.store.reader()
-        self.inquiry = self.store.inquiry(self.reader)
+        self.inquiry = Inquiry(self.store, self.reader)
 
         def deliver(work: Callable[[], None]) -> None:
             """Run work on the event loop; called on the writer thread."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -19,6 +22,7 @@ from onebit.service.store.sqlite.store import SqliteStore
 from onebit.service.store.submission import Keys, Outcome, Submission
 from onebit.service.tokens import Tokens
 
+THREADS = 4  # that read a shared log for coroutines
 T = TypeVar("T")
 
 
@@ -56,15 +60,6 @@ class Appender(Protocol):
 
     def close(self) -> None:
         """Release the log, once nobody reads it any more."""
-
-
-class Inquiry(Protocol):
-    """Reads the log from coroutines; others may run meanwhile."""
-
-    async def of(self, query: Callable[[Reader], T]) -> T:
-        """Run a query on a reader and return its result."""
-
-    def close(self) -> None: ...
 
 
 class Store(Protocol):
@@ -135,14 +130,45 @@ class Store(Protocol):
     def reader(self) -> Reader:
         """Return a reader for one thread."""
 
-    def inquiry(self, reader: Reader) -> Inquiry:
-        """Return the inquiry for the event loop that owns `reader`."""
-
     def tokens(self, settings: Settings) -> Tokens:
         """Return the access tokens of a service on this store."""
 
     def snapshots(self, task: int, keep: int) -> Snapshots:
         """Return the snapshots of a task, of which the last `keep` are kept."""
+
+
+class Inquiry:
+    """Runs queries for coroutines, of which others may run meanwhile.
+
+    A folder is read on the caller's thread, since handing over to another thread would take longer. A log that nodes share is on another
+    machine, and is read on a few threads, each with its own reader.
+    """
+
+    def __init__(self, store: Store, reader: Reader) -> None:
+        self._store = store
+        self._reader = reader
+        self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry") if store.shared else None
+        self._own = threading.local()
+        self._opened: list[Reader] = []
+
+    async def of(self, query: Callable[[Reader], T]) -> T:
+        """Run a query on a reader and return its result."""
+        if self._threads is None:
+            return query(self._reader)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._run, query)
+
+    def close(self) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        for reader in self._opened:
+            reader.close()
+
+    def _run(self, query: Callable[[Reader], T]) -> T:
+        """Run a query on the reader of this thread."""
+        if not hasattr(self._own, "reader"):
+            self._own.reader = self._store.reader()
+            self._opened.append(self._own.reader)
+        return query(self._own.reader)
 
 
 def store_at(where: Path | str) -> Store:

@@ -245,15 +245,6 @@ class Reader:
         found = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
         return found[0] if found else None
 
-    def decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionRecord]:
-        """Return the decisions with these ids, in log order."""
-        found: list[DecisionRecord] = []
-        for start in range(0, len(ids), PAGE):
-            marks, names = _name_values(ids[start : start + PAGE])
-            query = f"{DECISIONS} WHERE d.task = :task AND d.id IN ({marks}) ORDER BY d.seq"
-            found += self._logged(info, query, {"task": info.number, "upto": NO_END, **names}, NO_END)
-        return found
-
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[DecisionRecord]:
         """Return the newest decisions of a task, before a seq if given; fewer if they are large."""
         query = f"{DECISIONS} WHERE d.task = :task AND d.seq < :before ORDER BY d.seq DESC LIMIT :most"

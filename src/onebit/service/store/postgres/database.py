@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import TypeVar
 
 import psycopg
 
 from onebit.service.store.errors import LogError
 from onebit.service.store.postgres.schema import as_log_errors, connect
-from onebit.service.store.reader import Reader, Values
+from onebit.service.store.reader import Values
 from onebit.service.store.rows import Row
 
 SILENCE_S = 30.0  # of the server, before its connection is closed
 LOOK_S = 0.5
-THREADS = 4  # that read for coroutines
 _BYTES = re.compile(r"CAST\((\w+) AS BLOB\)")
 _NAMED = re.compile(r"(?<![:\w]):(\w+)")
-T = TypeVar("T")
 # Ids are looked up in a table of their own.
 _BY_ID = re.compile(r"((?:d\.)?)task = (\S+) AND (?:d\.)?id (IN \([^)]*\)|= :id)")
 
@@ -138,29 +133,3 @@ class PostgresDatabase:
         if self._connection is None or self._connection.closed or self._connection.broken:
             self._connection = connect(self._address)
         return self._connection
-
-
-class ThreadedInquiry:
-    """Reads a log on another machine on a few threads, each with its own reader."""
-
-    def __init__(self, address: str, watch: Watch) -> None:
-        self._address = address
-        self._watch = watch
-        self._own = threading.local()
-        self._readers: list[Reader] = []
-        self._threads = ThreadPoolExecutor(THREADS, "onebit-inquiry")
-
-    async def of(self, query: Callable[[Reader], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._asked, query)
-
-    def close(self) -> None:
-        self._threads.shutdown(cancel_futures=True)
-        for reader in self._readers:
-            reader.close()
-
-    def _asked(self, query: Callable[[Reader], T]) -> T:
-        reader: Reader | None = getattr(self._own, "reader", None)
-        if reader is None:
-            reader = self._own.reader = Reader(PostgresDatabase(self._address, self._watch))
-            self._readers.append(reader)
-        return query(reader)

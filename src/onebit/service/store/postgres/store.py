@@ -14,7 +14,7 @@ from onebit.service.store.cache import DecisionCache
 from onebit.service.store.clock import Clock, DatabaseClock
 from onebit.service.store.errors import as_input_errors
 from onebit.service.store.postgres.appender import PostgresAppender
-from onebit.service.store.postgres.database import PostgresDatabase, ThreadedInquiry, Watch
+from onebit.service.store.postgres.database import PostgresDatabase, Watch
 from onebit.service.store.postgres.schema import (
     LOCKS,
     NODES,
@@ -243,9 +243,6 @@ class PostgresStore:
 
     def reader(self) -> Reader:
         return Reader(PostgresDatabase(self.address, self._watch))
-
-    def inquiry(self, reader: Reader) -> ThreadedInquiry:
-        return ThreadedInquiry(self.address, self._watch)
 
     def tokens(self, settings: Settings) -> Tokens:
         """Return the tokens of the database, or those of `settings.token_file` if it is given."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TypeVar
 
 from onebit.contract.files import match_folder_owner
 from onebit.errors import InputError
@@ -24,21 +23,6 @@ from onebit.service.store.submission import Keys
 from onebit.service.tokens import Tokens
 
 MOST_FAULTS = 100
-T = TypeVar("T")
-STRAY = "is in a folder that has not the number of a task"
-
-
-class InlineInquiry:
-    """Reads directly on the caller's thread: handing over to another thread would take longer."""
-
-    def __init__(self, reader: Reader) -> None:
-        self._reader = reader
-
-    async def of(self, query: Callable[[Reader], T]) -> T:
-        return query(self._reader)
-
-    def close(self) -> None:
-        """Do nothing: the reader belongs to the caller."""
 
 
 class SqliteStore:
@@ -74,13 +58,12 @@ class SqliteStore:
                 refuse_lost_rows(self.name, reader.last(), snapshots, advice)
 
     def find_faults(self) -> tuple[int, list[tuple[str, str]]]:
-        """Return the version of the database, and faults found by SQLite or among the snapshot files."""
+        """Return the version of the database, and the faults that SQLite finds."""
         refuse_remains(self._path, self._folder / SNAPSHOTS)
         with closing(connect_to_read(self._path)) as connection, as_log_errors():
             found = [str(row[0]) for row in connection.execute(f"PRAGMA integrity_check({MOST_FAULTS})")]
         faults = [] if found == ["ok"] else [(FILE, " ".join(line.split())) for line in found]
-        strays = (path for path in self._folder.glob(f"{SNAPSHOTS}/*/*.onebit") if not path.parent.name.isdecimal())
-        return VERSION, [*faults, *((str(path.relative_to(self._folder)), STRAY) for path in sorted(strays))]
+        return VERSION, faults
 
     def release(self) -> None:
         if self._lock is not None:
@@ -114,9 +97,6 @@ class SqliteStore:
 
     def reader(self) -> Reader:
         return Reader(SqliteDatabase(self._path), self.cache)
-
-    def inquiry(self, reader: Reader) -> InlineInquiry:
-        return InlineInquiry(reader)
 
     def tokens(self, settings: Settings) -> Tokens:
         return Tokens(settings.tokens, settings.closed)
