@@ -112,10 +112,11 @@ def follow(chosen: argparse.Namespace) -> None:
         while not stopped.is_set():
             # Open the log anew each time, since the folder may have been replaced.
             with open_task_log(chosen) as (log, task):
-                from onebit.service.maintenance.export import ndjson_at
+                from onebit.service.maintenance.export import format_json_line
 
-                for row, line in ndjson_at(log.rows_after(task, position), task.classes):
-                    out.write(line)
+                names = list(map(str, task.classes))
+                for row, decision in log.rows_after(task, position):
+                    out.write(format_json_line(decision, names, row))
                     position = row
                     if stopped.is_set():
                         break

@@ -40,7 +40,9 @@ def write(file: BinaryIO, form: str, rows: Iterable[DecisionRecord], task: TaskI
     if form == "parquet":
         return Written(write_parquet(file, rows, task), 0)
     count = left_out = 0
-    for line in (ndjson if form == "ndjson" else vw)(rows, task.classes):
+    names = list(map(str, task.classes))
+    lines = (format_json_line(row, names) for row in rows) if form == "ndjson" else vw(rows, task.classes)
+    for line in lines:
         if line is None:
             left_out += 1
             continue
@@ -52,18 +54,10 @@ def write(file: BinaryIO, form: str, rows: Iterable[DecisionRecord], task: TaskI
 # --- JSON lines --------------------------------------------------------------------------------------------------------
 
 
-def ndjson(rows: Iterable[DecisionRecord], classes: Sequence[ClassName]) -> Iterator[bytes]:
-    """Yield every decision as a line of JSON, as the service shows it."""
-    names = [str(name) for name in classes]
-    for row in rows:
-        yield orjson.dumps(as_object(row, names), option=orjson.OPT_APPEND_NEWLINE)
-
-
-def ndjson_at(rows: Iterable[tuple[int, DecisionRecord]], classes: Sequence[ClassName]) -> Iterator[tuple[int, bytes]]:
-    """Yield decisions as (position in the log, JSON line with the position)."""
-    names = [str(name) for name in classes]
-    for position, row in rows:
-        yield position, orjson.dumps({"position": position, **as_object(row, names)}, option=orjson.OPT_APPEND_NEWLINE)
+def format_json_line(row: DecisionRecord, names: Sequence[str], position: int | None = None) -> bytes:
+    """Return a decision as a line of JSON, as the service shows it, after its position in the log if given."""
+    place = {} if position is None else {"position": position}
+    return orjson.dumps({**place, **as_object(row, names)}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def as_object(row: DecisionRecord, names: Sequence[str]) -> dict[str, Any]:

@@ -57,7 +57,7 @@ class LogReader:
 
     def count_feedback(self, info: TaskInfo) -> int:
         """Return how many feedbacks of a task count."""
-        return self.reader.count_feedback(info.number, self._end)
+        return sum(part.feedbacks for part in self.generations(info))
 
     def changes(self, info: TaskInfo) -> list[TaskChange]:
         """Return the changes of a task."""

@@ -335,15 +335,6 @@ class Reader:
         rows = self.database.rows("SELECT count(*) FROM decisions WHERE task = ? AND seq <= ?", (task, upto))
         return int(rows[0][0])
 
-    def count_feedback(self, task: int, upto: int) -> int:
-        """Return how many feedbacks of a task count: neither late nor withdrawn."""
-        rows = self.database.rows(
-            f"SELECT count(*) FROM feedback f {REVISED_UPTO.format(end='upto')} "
-            f"WHERE f.task = :task AND f.seq <= :upto AND f.late = 0 AND {NOT_WITHDRAWN}",
-            {"task": task, "upto": upto},
-        )
-        return int(rows[0][0])
-
     def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[DecisionRecord]:
         def page(rows: Iterator[Any]) -> list[Any]:
             return list(

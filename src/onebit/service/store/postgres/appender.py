@@ -158,10 +158,19 @@ class PostgresAppender:
         return found
 
     def erase(self) -> bool:
-        """Erase forgotten content from the tables; return False if it failed. The next leader retries."""
+        """Rewrite the tables if they may still contain forgotten content; each is locked meanwhile.
+
+        Return False if it failed. The next leader retries.
+        """
         try:
             with connect(self._address) as connection:
-                _erase(connection)
+                row = connection.execute("SELECT due FROM erasure").fetchone()
+                if row is None or not row[0]:
+                    return True
+                connection.execute(f"SET lock_timeout TO '{ERASING_S}s'")
+                for table in (*TABLES, "ids", "snapshots"):
+                    connection.execute(f"VACUUM (FULL) {table}")
+                connection.execute("UPDATE erasure SET due = false")
         except (psycopg.Error, LogError) as error:
             why = log_error(error) if isinstance(error, psycopg.Error) else error
             LOG.warning(f"the log could not be erased: {why}", extra={"event": "erasure-failed"})
@@ -339,17 +348,3 @@ def _deletable(connection: psycopg.Connection, order: Forgetting, seq: int) -> I
         'DELETE FROM ids USING going WHERE ids.task = %s AND ids.id = going.name COLLATE "C"', (order.task,)
     )
     connection.execute(f"DELETE FROM snapshots WHERE task = %s AND {POSITION} < %s", (order.task, seq))
-
-
-def _erase(connection: psycopg.Connection) -> None:
-    """Rewrite the tables if they may still contain forgotten content; each is locked meanwhile."""
-    row = connection.execute("SELECT due FROM erasure").fetchone()
-    if row is None or not row[0]:
-        return
-    connection.execute(f"SET lock_timeout TO '{ERASING_S}s'")
-    try:
-        for table in (*TABLES, "ids", "snapshots"):
-            connection.execute(f"VACUUM (FULL) {table}")
-    finally:
-        connection.execute("RESET lock_timeout")
-    connection.execute("UPDATE erasure SET due = false")

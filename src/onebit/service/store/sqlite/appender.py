@@ -173,8 +173,23 @@ class SqliteAppender:
         return found
 
     def erase(self) -> bool:
+        """Rewrite the file if it may contain forgotten content, and truncate its journal.
+
+        Return False if that failed, or if readers kept the journal in use for too long.
+        """
+        execute = self.connection.execute
         try:
-            return _erase(self.connection)
+            if not execute("SELECT due FROM erasure").fetchone()[0]:
+                return True
+            execute("PRAGMA temp_store = FILE")  # VACUUM copies the file, which may exceed the memory
+            execute("VACUUM")
+            patience = time.monotonic() + ERASING_S
+            while execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # a reader is using the journal
+                if time.monotonic() > patience:
+                    return False
+                time.sleep(0.05)
+            execute("UPDATE erasure SET due = 0")
+            return True
         except sqlite3.Error as error:
             LOG.warning(f"the log could not be erased: {reason(error)}", extra={"event": "erasure-failed"})
             return False
@@ -242,24 +257,6 @@ def _deletable(connection: sqlite3.Connection) -> Iterator[None]:
     yield
     for trigger in triggers.values():
         connection.execute(trigger)
-
-
-def _erase(connection: sqlite3.Connection) -> bool:
-    """Rewrite the file if it may contain forgotten content, and truncate its journal.
-
-    Return False if readers kept the journal in use for too long.
-    """
-    if not connection.execute("SELECT due FROM erasure").fetchone()[0]:
-        return True
-    connection.execute("PRAGMA temp_store = FILE")  # VACUUM copies the file, which may exceed the memory
-    connection.execute("VACUUM")
-    patience = time.monotonic() + ERASING_S
-    while connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:  # a reader is using the journal
-        if time.monotonic() > patience:
-            return False
-        time.sleep(0.05)
-    connection.execute("UPDATE erasure SET due = 0")
-    return True
 
 
 def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
