@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,7 @@ from onebit.service.store.rows import (
 from onebit.service.task import TaskInfo, is_unsure
 
 T = TypeVar("T")
+D = TypeVar("D", DecisionRow, DecisionHead)
 # Joins the last revision r of a feedback f up to a position; REVISED_VALUES selects the revised values.
 REVISED_UPTO = (
     "LEFT JOIN revisions r ON r.seq = (SELECT max(seq) FROM revisions WHERE feedback = f.seq AND seq <= :{end})"
@@ -50,9 +51,11 @@ def select_list(kind: type[Any], expressions: Mapping[str, str] | None = None, t
     return ", ".join((expressions or {}).get(name, f"{table}.{name}") for name in kind._fields)
 
 
-def select_with_decision(kind: type[Any], expressions: Mapping[str, str], seq: str = "d.seq") -> str:
+def select_with_decision(
+    kind: type[Any], decision: type[Any], expressions: Mapping[str, str], seq: str = "d.seq"
+) -> str:
     """Return the SELECT list for a row type that contains a decision; `seq` is the decision's number."""
-    of_decision = select_list(get_type_hints(kind)["decision"], {"seq": seq})
+    of_decision = select_list(decision, {"seq": seq})
     return f"{', '.join(expressions[name] for name in kind._fields if name in expressions)}, {of_decision}"
 
 
@@ -144,20 +147,21 @@ class Event(NamedTuple):
         return self.shown, self.shown_propensity
 
 
-class DecisionWithFeedback(NamedTuple):
-    """What is needed to check feedback on a decision: one per feedback, or one if there is none."""
+class AnsweredDecision(NamedTuple, Generic[D]):
+    """A decision, or its head, with one of its feedbacks as last revised, as stored; without one, that is all None."""
 
-    feedback: int | None
+    feedback: int | None  # seq
     feedback_time: Time | None
-    late: int | None
+    late: Flag | None
     source: SourceName | None
-    revision: int | None
-    right: int | None
-    shown: int | None
-    shown_propensity: float | None
-    reward: float | None
-    truth: int | None
-    decision: DecisionHead
+    right: Flag | None
+    shown: ClassIndex | None
+    shown_propensity: Probability | None
+    reward: Reward | None
+    truth: ClassIndex | None
+    revision: int | None  # seq of the last revision, if any
+    revised_time: Time | None
+    decision: D
 
 
 class RowOfDecision(NamedTuple):
@@ -173,22 +177,6 @@ class GenerationCount(NamedTuple):
     generation: int
     shown: bool
     feedbacks: int
-
-
-class DecisionRecordRow(NamedTuple):
-    """A decision with its feedback as last revised, as stored."""
-
-    feedback_time: Time | None
-    late: Flag | None
-    source: SourceName | None
-    right: Flag | None
-    shown: ClassIndex | None
-    shown_propensity: Probability | None
-    reward: Reward | None
-    truth: ClassIndex | None
-    revision: int | None
-    revised_time: Time | None
-    decision: DecisionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +226,7 @@ _OF_FEEDBACK = {
     "revision": "r.seq",
     **REVISED_VALUES,
 }
+_OF_ANSWER = {**_OF_FEEDBACK, "feedback": "f.seq", "revised_time": "r.time"}
 _OF_EVENT = {"seq": "f.seq", "time": "f.time", "learn": "f.learn", **_OF_FEEDBACK}
 CHANGES = (  # as bytes, since texts may be invalid UTF-8
     "SELECT "
@@ -245,18 +234,18 @@ CHANGES = (  # as bytes, since texts may be invalid UTF-8
     + " FROM changes"
 )
 EVENTS = f"""
-SELECT {select_with_decision(Event, _OF_EVENT, "f.decision")}
+SELECT {select_with_decision(Event, DecisionRow, _OF_EVENT, "f.decision")}
 FROM feedback f LEFT JOIN decisions d ON d.seq = f.decision {REVISED_UPTO.format(end="revised")}
 WHERE f.task = :task AND f.seq > :after AND f.seq <= :upto ORDER BY f.seq LIMIT :most
 """
 DECISIONS = f"""
-SELECT {select_with_decision(DecisionRecordRow, {**_OF_FEEDBACK, "revised_time": "r.time"})}
+SELECT {select_with_decision(AnsweredDecision, DecisionRow, _OF_ANSWER)}
 FROM decisions d LEFT JOIN feedback f ON f.seq =
      (SELECT seq FROM feedback WHERE decision = d.seq AND seq <= :upto ORDER BY late LIMIT 1)
 {REVISED_UPTO.format(end="upto")}
 """
 FOUND = (
-    f"SELECT {select_with_decision(DecisionWithFeedback, {**_OF_FEEDBACK, 'feedback': 'f.seq'})} FROM decisions d "
+    f"SELECT {select_with_decision(AnsweredDecision, DecisionHead, _OF_ANSWER)} FROM decisions d "
     f"LEFT JOIN feedback f ON f.decision = d.seq {REVISED_UPTO.format(end='upto')}"
 )
 REVISIONS = f"""
@@ -312,7 +301,7 @@ def check_decisions(info: TaskInfo, rows: Sequence[DecisionRow | DecisionHead]) 
         info.expected.check("decisions", rows, _all_checks(type(rows[0]), info))
 
 
-def check_answered(info: TaskInfo, rows: Sequence[DecisionRecordRow] | Sequence[DecisionWithFeedback]) -> None:
+def check_answered(info: TaskInfo, rows: Sequence[AnsweredDecision[Any]]) -> None:
     """Raise BadRecordError if a row cannot be a decision of the task with its feedback."""
     check_decisions(info, [row.decision for row in rows])
     if rows:
@@ -323,7 +312,7 @@ def _all_checks(kind: Any, info: TaskInfo) -> dict[str, Test]:
     return {**column_tests(kind), **column_tests(kind, len(info.classes))}
 
 
-def build_record(info: TaskInfo, row: DecisionRecordRow, read: Any) -> DecisionRecord:
+def build_record(info: TaskInfo, row: AnsweredDecision[DecisionRow], read: Any) -> DecisionRecord:
     """Convert a row into a `DecisionRecord` with class names; `read` is the decoded x."""
     decision, names = row.decision, info.classes
     is_answered = row.right is not None  # otherwise there is no feedback, or it was withdrawn

@@ -16,9 +16,8 @@ from onebit.service.store.queries import (
     NOT_WITHDRAWN,
     REVISED_UPTO,
     REVISIONS,
+    AnsweredDecision,
     DecisionRecord,
-    DecisionRecordRow,
-    DecisionWithFeedback,
     Event,
     GenerationCount,
     Played,
@@ -186,12 +185,12 @@ class Reader:
         xs = of.read([event.decision for event in found])
         return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
 
-    def find_decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[DecisionWithFeedback]:
+    def find_decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[AnsweredDecision[DecisionHead]]:
         """Return what is needed to check feedback on these ids: one row per feedback, or one if none."""
         marks, names = _name_values(ids)
         values = {"task": info.number, "upto": NO_END, **names}
         rows = self.database.rows(f"{FOUND} WHERE d.task = :task AND d.id IN ({marks})", values)
-        found = [read_with_decision(DecisionWithFeedback, DecisionHead, row) for row in rows]
+        found = [read_with_decision(AnsweredDecision, DecisionHead, row) for row in rows]
         check_answered(info, found)
         return found
 
@@ -338,7 +337,7 @@ class Reader:
     def _logged(self, info: TaskInfo, query: str, values: Any, most_bytes: int) -> list[DecisionRecord]:
         def page(rows: Iterator[Any]) -> list[Any]:
             return list(
-                _within_bytes((read_with_decision(DecisionRecordRow, DecisionRow, row) for row in rows), most_bytes)
+                _within_bytes((read_with_decision(AnsweredDecision, DecisionRow, row) for row in rows), most_bytes)
             )
 
         found: list[Any] = self.database.rows(query, values, page)

@@ -41,20 +41,15 @@ class Test(NamedTuple):
     wanted: str
 
 
-def _within(column: Sequence[Any], kind: type, low: float, high: float) -> bool:
-    # Most columns have few distinct values, so only these are tested.
-    distinct = set(column)
-    return set(map(type, distinct)) <= {kind} and low <= min(distinct) and max(distinct) <= high
+def range_test(kind: type, low: float, high: float, wanted: str = "") -> Test:
+    """Return a test for values of a type from `low` to `high`."""
 
+    def holds(column: Sequence[Any]) -> bool:
+        # Most columns have few distinct values, so only these are tested.
+        distinct = set(column)
+        return set(map(type, distinct)) <= {kind} and low <= min(distinct) and max(distinct) <= high
 
-def int_test(low: int, high: int) -> Test:
-    """Return a test for integers from `low` to `high`."""
-    return Test(lambda column: _within(column, int, low, high), f"a whole number from {low} to {high}")
-
-
-def float_test(low: float, high: float, wanted: str) -> Test:
-    """Return a test for floats from `low` to `high`."""
-    return Test(lambda column: _within(column, float, low, high), wanted)
+    return Test(holds, wanted or f"a whole number from {low} to {high}")
 
 
 def member_test(*values: Any) -> Test:
@@ -84,7 +79,7 @@ def optional_test(test: Test) -> Test:
 
 def class_test(classes: int) -> Test:
     """Return a test for class indices."""
-    return int_test(0, classes - 1)
+    return range_test(int, 0, classes - 1)
 
 
 def probabilities_test(classes: int) -> Test:
@@ -112,15 +107,15 @@ def candidate_test(classes: int) -> Test:
 
 # Column types with their tests. A test that depends on the number of classes is a function of it.
 Id = Annotated[str, id_test()]
-Time = Annotated[float, float_test(-LATEST, LATEST, "seconds since 1970")]
+Time = Annotated[float, range_test(float, -LATEST, LATEST, "seconds since 1970")]
 ModeName = Annotated[str, member_test(*get_args(Mode))]
 SourceName = Annotated[str, member_test(*get_args(Source))]
-Count = Annotated[int, int_test(0, MOST)]
-Generation = Annotated[int, int_test(1, MOST)]
+Count = Annotated[int, range_test(int, 0, MOST)]
+Generation = Annotated[int, range_test(int, 1, MOST)]
 Flag = Annotated[int, member_test(0, 1)]
-Number = Annotated[float, float_test(-LARGEST, LARGEST, "a finite number")]
-Probability = Annotated[float, float_test(0.0, ROUNDED, "a probability")]
-Reward = Annotated[float, float_test(0.0, 1.0, "a reward from 0 to 1")]
+Number = Annotated[float, range_test(float, -LARGEST, LARGEST, "a finite number")]
+Probability = Annotated[float, range_test(float, 0.0, ROUNDED, "a probability")]
+Reward = Annotated[float, range_test(float, 0.0, 1.0, "a reward from 0 to 1")]
 ClassIndex = Annotated[int, class_test]
 Probabilities = Annotated[bytes, probabilities_test]
 Candidates = Annotated[bytes, candidate_test]
