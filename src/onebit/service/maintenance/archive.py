@@ -58,16 +58,16 @@ def archive(where: Path | str, name: str, before: float, to: Path) -> dict[str, 
         archived[:] = _write_months(reader, info, cut, to / info.name, seen)
         return seen
 
-    found = forget(where, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
-    if found["forgotten"] != sum(one.decisions for one in archived):
+    reply = forget(where, name, ForgetOrder(None, cut, unlearn=False), keep=True, first=write)
+    if reply["forgotten"] != sum(month.decisions for month in archived):
         raise OnebitError(
-            f"{found['forgotten']} decisions were taken out of the log, and the files have others: {to} and a backup of the log have them"
+            f"{reply['forgotten']} decisions were taken out of the log, and the files have others: {to} and a backup of the log have them"
         )
     return {
         "task": name,
-        "archived": found["forgotten"],
-        "files": [{"month": one.month, "file": str(one.path), "decisions": one.decisions} for one in archived],
-        "erased": found["erased"],
+        "archived": reply["forgotten"],
+        "files": [{"month": month.month, "file": str(month.path), "decisions": month.decisions} for month in archived],
+        "erased": reply["erased"],
     }
 
 

@@ -72,7 +72,7 @@ class Report:
             "fine": self.fine,
             "version": self.version,
             **self._counts(),
-            "faults": [one._asdict() for one in self.faults],
+            "faults": [fault._asdict() for fault in self.faults],
             "more": self.more,
         }
 

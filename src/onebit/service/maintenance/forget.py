@@ -60,13 +60,14 @@ def build_base(store: Store, info: TaskInfo, last: int, keep: bool = False) -> B
 
 def refuse_unknown_ids(reader: Reader, info: TaskInfo, ids: Sequence[str]) -> None:
     """Raise NotFoundError for ids that no decision ever had. Forgotten ids are accepted."""
-    possible, known = [one for one in ids if is_storable(one)], set[str]()
+    possible, known = [identity for identity in ids if is_storable(identity)], set[str]()
     for start in range(0, len(possible), AT_ONCE):
-        some = possible[start : start + AT_ONCE]
-        known |= {one.decision.id for one in reader.find_decisions(info, some)} | set(reader.forgotten(info, some))
-    for one in ids:
-        if one not in known:
-            raise NotFoundError(f"there is no decision {brief(one)} in task {info.name!r}", "ids")
+        chunk = possible[start : start + AT_ONCE]
+        known |= {answered.decision.id for answered in reader.find_decisions(info, chunk)}
+        known |= set(reader.forgotten(info, chunk))
+    for identity in ids:
+        if identity not in known:
+            raise NotFoundError(f"there is no decision {brief(identity)} in task {info.name!r}", "ids")
 
 
 def refuse_kept(info: TaskInfo, first: int) -> None:
@@ -129,9 +130,9 @@ def _forgotten(
         if base is None and info.deleted is None:
             refuse_kept(info, span[0])
         now = store.clock(reader, appender.last).now()
-        found = appender.forget(order._replace(base=base), now, None, known)
-        store.snapshots(info.number, 1).remove_before(found.seq)
-    return build_reply(found.decisions, base, appender.erase())
+        forgotten = appender.forget(order._replace(base=base), now, None, known)
+        store.snapshots(info.number, 1).remove_before(forgotten.seq)
+    return build_reply(forgotten.decisions, base, appender.erase())
 
 
 def refuse_training(info: TaskInfo) -> None:

@@ -43,13 +43,13 @@ class LogReader:
     def task(self, name: str) -> TaskInfo:
         """Return the task of a name: the one that is not deleted, else the newest."""
         tasks, damaged = self.reader.tasks(self._end)
-        named = [one for one in tasks if one.name == name]
-        broken = [one.reason for one in damaged if one.name in (name, None)]
-        if broken and not any(one.deleted is None for one in named):
+        named = [task for task in tasks if task.name == name]
+        broken = [task.reason for task in damaged if task.name in (name, None)]
+        if broken and not any(task.deleted is None for task in named):
             raise InputError(f"there is no task {brief(name)} that can be read: {broken[0]}")
         if not named:
-            raise InputError(f"there is no task {brief(name)}; {nearest(name, {one.name for one in tasks})}")
-        return max(named, key=lambda one: (one.deleted is None, one.number))
+            raise InputError(f"there is no task {brief(name)}; {nearest(name, {task.name for task in tasks})}")
+        return max(named, key=lambda task: (task.deleted is None, task.number))
 
     def count(self, info: TaskInfo) -> int:
         """Return how many decisions a task has."""
@@ -79,9 +79,9 @@ class LogReader:
         position = after
         while page := self.reader.rows_after(info.number, position, self._end, PAGE):
             for seq, decision in page:
-                found = self.reader.decisions_after(info, decision - 1, seq, 1)
-                if found and found[0].seq == decision:  # otherwise it was just forgotten
-                    yield seq, found[0]
+                decisions = self.reader.decisions_after(info, decision - 1, seq, 1)
+                if decisions and decisions[0].seq == decision:  # otherwise it was just forgotten
+                    yield seq, decisions[0]
             position = page[-1].seq
 
     def events(self, info: TaskInfo) -> Iterator[Event]:
@@ -107,7 +107,7 @@ def read_rounds(log: LogReader, task: TaskInfo) -> Iterator[Round]:
         if not event.counts:
             continue
         label, propensity = event.played
-        found = event.candidates
+        candidates = event.candidates
         probabilities = None
         if event.shown is None:
             probabilities = np.zeros(len(task.classes))  # a class added later could not be shown
@@ -120,7 +120,7 @@ def read_rounds(log: LogReader, task: TaskInfo) -> Iterator[Round]:
             right=bool(event.right) if event.reward is None else None,
             propensity=propensity,
             probabilities=probabilities,
-            among=None if found is None else [task.classes[place] for place in found],
+            among=None if candidates is None else [task.classes[place] for place in candidates],
             complete=bool(event.decision.complete),
             reward=event.reward,
             truth=None if event.truth is None else task.classes[event.truth],
@@ -138,13 +138,13 @@ def evaluation(
         "seed": seed,
     }
     own = {name: getattr(task, name) for name in asked} | {"seed": seed}
-    heard = log.count_feedback(task)
-    if heard == 0:
+    answered = log.count_feedback(task)
+    if answered == 0:
         raise InputError(f"task {task.name!r} has no feedback yet: its log says nothing")
     return evaluate(
         build_learner(asked, task.classes, task.inputs),
         read_rounds(log, task),
         present=None if own == asked else build_learner(own, task.classes, task.inputs),
         seed=seed,
-        unanswered=log.count(task) - heard,
+        unanswered=log.count(task) - answered,
     )

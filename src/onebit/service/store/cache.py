@@ -106,8 +106,8 @@ class DecisionCache:
 
     def add(self, decisions: Iterable[CachedDecision]) -> None:
         """Cache decisions, evicting the oldest; those with rows still being written are never evicted."""
-        for one in decisions:
-            self._by_id[one.record.task, one.record.id] = one
+        for decision in decisions:
+            self._by_id[decision.record.task, decision.record.id] = decision
         for _ in range(len(self._by_id) - self._most):
             key, old = self._by_id.popitem(last=False)
             if old.ticket is not None or old.feedback_ticket is not None:
@@ -120,8 +120,8 @@ class DecisionCache:
 
     def remove_task(self, task: int) -> None:
         """Remove the decisions of a task, except those with rows still being written."""
-        for key, one in list(self._by_id.items()):
-            if key[0] == task and one.ticket is None and one.feedback_ticket is None:
+        for key, decision in list(self._by_id.items()):
+            if key[0] == task and decision.ticket is None and decision.feedback_ticket is None:
                 del self._by_id[key]
 
     def clear(self, last: int) -> None:
@@ -147,13 +147,13 @@ class DecisionCache:
         Called by the writing thread, before followers are told of the rows.
         """
         with self._lock:
-            for one in submissions:
-                self._last = one.last
-                if one.revisions:
-                    self._revised = one.revisions[-1].row.seq
-                self._feedback.extend(one.feedback)
-                self._decisions.extend(one.decisions)
-                self._bytes += sum([_size(decision.record) for decision in one.decisions])
+            for submission in submissions:
+                self._last = submission.last
+                if submission.revisions:
+                    self._revised = submission.revisions[-1].row.seq
+                self._feedback.extend(submission.feedback)
+                self._decisions.extend(submission.decisions)
+                self._bytes += sum([_size(decision.record) for decision in submission.decisions])
             while len(self._feedback) > MOST_ROWS:
                 self._since["feedback"] = self._feedback.popleft().seq
             while len(self._decisions) > MOST_ROWS or self._bytes > MOST_BYTES:
@@ -167,13 +167,13 @@ class DecisionCache:
         with self._lock:
             if after < self._since["decisions"] or upto > self._last:
                 return None
-            found: list[DecisionRow] = []
-            for row in (one.record for one in reversed(self._decisions)):
+            played: list[DecisionRow] = []
+            for row in (decision.record for decision in reversed(self._decisions)):
                 if row.seq <= after:
                     break
                 if row.task == task and row.seq <= upto and isinstance(row, DecisionRow):
-                    found.append(row)
-        first = found[: -most - 1 : -1]
+                    played.append(row)
+        first = played[: -most - 1 : -1]
         return [Played(row.seq, row.time, row.label, row.greedy, row.confidence, row.sure) for row in first]
 
     def events(self, of: Expected, after: int, upto: int, most: int, revised: int) -> tuple[list[Event], bool] | None:
@@ -185,15 +185,15 @@ class DecisionCache:
             if after < max(self._since["feedback"], self._revised) or max(upto, revised) > self._last:
                 return None
             given: list[CachedFeedback] = []
-            for one in reversed(self._feedback):
-                if one.seq <= after:
+            for feedback in reversed(self._feedback):
+                if feedback.seq <= after:
                     break
-                if one.decision.record.task == of.task and one.seq <= upto:
-                    given.append(one)
+                if feedback.decision.record.task == of.task and feedback.seq <= upto:
+                    given.append(feedback)
             given = given[: -most - 1 : -1]
-            rows = [(one.decision.row, one.row, one.decision.x) for one in given]
-        found = [make_event(row, feedback, x) for row, feedback, x in rows if row is not None and feedback is not None]
-        return (found, len(found) == most) if len(found) == len(rows) else None
+            rows = [(feedback.decision.row, feedback.row, feedback.decision.x) for feedback in given]
+        events = [make_event(row, feedback, x) for row, feedback, x in rows if row is not None and feedback is not None]
+        return (events, len(events) == most) if len(events) == len(rows) else None
 
 
 def make_event(decision: DecisionRow, feedback: FeedbackRow, x: Any) -> Event:

@@ -121,40 +121,40 @@ class Reader:
         """
         if max(position, revised) > self.last():
             return None
-        found: Mark = []
+        marks: Mark = []
         for table in NAMES:
             rows = self.database.rows(
                 f"SELECT seq, time FROM {table} WHERE task = ? AND seq <= ? ORDER BY seq DESC LIMIT 1",
                 (task, revised if table == "revisions" else position),
             )
-            found.append(list(rows[0]) if rows else None)
-        return found
+            marks.append(list(rows[0]) if rows else None)
+        return marks
 
     def changes(self, of: Expected, after: int, upto: int) -> list[TaskChange]:
         """Return the changes of a task in (`after`, `upto`]."""
-        found = []
+        changes = []
         for seq, _, _, kind, stored in self._stored_changes("task = ? AND seq > ? AND seq <= ?", of.task, after, upto):
             try:
-                found.append(TaskChange(seq, kind, read_detail(kind, stored)))
+                changes.append(TaskChange(seq, kind, read_detail(kind, stored)))
             except ValueError as error:
                 raise BadRecordError(of.name, "changes", seq, str(error)) from None
-        return found
+        return changes
 
     def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
         """Return up to `most` decisions of a task, for statistics.
 
         Class indices are not checked.
         """
-        held = None if self._recent is None else self._recent.played(of.task, after, upto, most)
-        if held is not None:
-            return held
+        recent = None if self._recent is None else self._recent.played(of.task, after, upto, most)
+        if recent is not None:
+            return recent
         rows = self.database.rows(
             f"SELECT {select_list(Played)} FROM decisions d WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             (of.task, after, upto, most),
         )
-        found = list(map(Played._make, rows))
-        of.check("decisions", found, column_tests(Played))
-        return found
+        played = list(map(Played._make, rows))
+        of.check("decisions", played, column_tests(Played))
+        return played
 
     def events(
         self, of: Expected, after: int, upto: int, most: int, revised: int | None = None
@@ -164,9 +164,9 @@ class Reader:
         At most `most`, and fewer if they are large; as revised up to `revised` (by default `upto`). Class indices are not checked against the
         classes of the task.
         """
-        held = None if self._recent is None else self._recent.events(of, after, upto, most, revised or upto)
-        if held is not None:
-            return held
+        recent = None if self._recent is None else self._recent.events(of, after, upto, most, revised or upto)
+        if recent is not None:
+            return recent
         more = False
 
         def page(rows: Iterator[Any]) -> list[Any]:
@@ -177,28 +177,28 @@ class Reader:
             return taken
 
         values = {"task": of.task, "after": after, "upto": upto, "most": most, "revised": revised or upto}
-        found: list[Any] = self.database.rows(EVENTS, values, page)
-        if not found:
+        events: list[Any] = self.database.rows(EVENTS, values, page)
+        if not events:
             return [], False
-        check_links(of, found)
-        check_events(of, found)
-        xs = of.read([event.decision for event in found])
-        return [event._replace(x=x) for event, x in zip(found, xs, strict=True)], more
+        check_links(of, events)
+        check_events(of, events)
+        xs = of.read([event.decision for event in events])
+        return [event._replace(x=x) for event, x in zip(events, xs, strict=True)], more
 
     def find_decisions(self, info: TaskInfo, ids: Sequence[str]) -> list[AnsweredDecision[DecisionHead]]:
         """Return what is needed to check feedback on these ids: one row per feedback, or one if none."""
         marks, names = _name_values(ids)
         values = {"task": info.number, "upto": NO_END, **names}
         rows = self.database.rows(f"{FOUND} WHERE d.task = :task AND d.id IN ({marks})", values)
-        found = [read_with_decision(AnsweredDecision, DecisionHead, row) for row in rows]
-        check_answered(info, found)
-        return found
+        answered = [read_with_decision(AnsweredDecision, DecisionHead, row) for row in rows]
+        check_answered(info, answered)
+        return answered
 
     def revised(self, of: Expected, after: int, upto: int, most: int) -> list[RevisionRow]:
         """Return up to `most` revisions of a task in (`after`, `upto`]."""
-        found = list(map(RevisionRow._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
-        check_revisions(of, found)
-        return found
+        revisions = list(map(RevisionRow._make, self.database.rows(REVISIONS, (of.task, after, upto, most))))
+        check_revisions(of, revisions)
+        return revisions
 
     def is_revised(self, task: int, position: int, after: int, upto: int) -> bool:
         """Return True if feedback up to `position` was revised in (`after`, `upto`]."""
@@ -209,26 +209,26 @@ class Reader:
         """Return the rows of the decisions with these ids."""
         marks, names = _name_values(ids)
         query = f"SELECT {select_list(DecisionRow)} FROM decisions d WHERE task = :task AND id IN ({marks})"
-        found = list(map(DecisionRow._make, self.database.rows(query, {"task": info.number, **names})))
-        check_decisions(info, found)
-        return found
+        decisions = list(map(DecisionRow._make, self.database.rows(query, {"task": info.number, **names})))
+        check_decisions(info, decisions)
+        return decisions
 
     def find_due(
-        self, of: Expected, after: int, decided_before: float, most: int, made: Callable[[int, float], float]
+        self, of: Expected, after: int, decided_before: float, most: int, date_row: Callable[[int, float], float]
     ) -> list[DecisionHead]:
         """Return decisions after a seq, up to the first one made after `decided_before`.
 
-        At most `most`; `made` returns the time of a row from its seq and stored time.
+        At most `most`; `date_row` returns the time of a row from its seq and stored time.
         """
 
         def page(rows: Iterator[Any]) -> list[Any]:
-            found = map(DecisionHead._make, rows)
-            return list(takewhile(lambda one: made(one.seq, one.time) <= decided_before, found))
+            due = map(DecisionHead._make, rows)
+            return list(takewhile(lambda head: date_row(head.seq, head.time) <= decided_before, due))
 
         query = f"SELECT {select_list(DecisionHead)} FROM decisions d WHERE task = ? AND seq > ? ORDER BY seq LIMIT ?"
-        found: list[Any] = self.database.rows(query, (of.task, after, most), page)
-        of.check("decisions", found, column_tests(DecisionHead))
-        return found
+        due: list[Any] = self.database.rows(query, (of.task, after, most), page)
+        of.check("decisions", due, column_tests(DecisionHead))
+        return due
 
     def first_unanswered(self, task: int, after: int) -> int | None:
         """Return the first decision after a seq that has no feedback in time, or None."""
@@ -241,8 +241,8 @@ class Reader:
 
     def decision(self, info: TaskInfo, identity: str) -> DecisionRecord | None:
         values = {"task": info.number, "id": identity, "upto": NO_END}
-        found = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
-        return found[0] if found else None
+        records = self._logged(info, f"{DECISIONS} WHERE d.task = :task AND d.id = :id", values, MOST_BYTES)
+        return records[0] if records else None
 
     def newest(self, info: TaskInfo, limit: int, before: int | None) -> list[DecisionRecord]:
         """Return the newest decisions of a task, before a seq if given; fewer if they are large."""
@@ -282,8 +282,8 @@ class Reader:
 
     def earliest(self, task: int) -> float | None:
         """Return the earliest time of a decision of a task, or None."""
-        found = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]
-        return None if found is None else float(found)
+        earliest = self.database.rows("SELECT min(time) FROM decisions WHERE task = ?", (task,))[0][0]
+        return None if earliest is None else float(earliest)
 
     def span(self, task: int, since: float, before: float) -> tuple[int, int] | None:
         """Return the first and last seq of decisions made in [`since`, `before`), or None."""
@@ -315,12 +315,12 @@ class Reader:
         if not info.forgotten_at:
             return []
         key = bytes(self.database.rows("SELECT key FROM erasure")[0][0])
-        found = []
+        forgotten = []
         for start in range(0, len(ids), PAGE):
             hashes = dict(zip(hash_ids(key, ids[start : start + PAGE]), ids[start : start + PAGE], strict=True))
             query = f"SELECT hash FROM forgotten WHERE task = ? AND hash IN ({', '.join('?' * len(hashes))})"
-            found += [hashes[bytes(row[0])] for row in self.database.rows(query, (info.number, *hashes))]
-        return found
+            forgotten += [hashes[bytes(row[0])] for row in self.database.rows(query, (info.number, *hashes))]
+        return forgotten
 
     def last(self) -> int:
         """Return the seq of the last row."""
@@ -340,10 +340,10 @@ class Reader:
                 _within_bytes((read_with_decision(AnsweredDecision, DecisionRow, row) for row in rows), most_bytes)
             )
 
-        found: list[Any] = self.database.rows(query, values, page)
-        check_answered(info, found)
-        xs = info.expected.read([row.decision for row in found])
-        return [build_record(info, row, x) for row, x in zip(found, xs, strict=True)]
+        answered: list[Any] = self.database.rows(query, values, page)
+        check_answered(info, answered)
+        xs = info.expected.read([row.decision for row in answered])
+        return [build_record(info, row, x) for row, x in zip(answered, xs, strict=True)]
 
 
 def _within_bytes(rows: Iterable[Any], most: int) -> Iterator[Any]:

@@ -211,18 +211,19 @@ class Snapshots:
 
         Distances double. So replay after a revision takes a small multiple of the rows since, instead of all rows, with few snapshots.
         """
-        found = self._positions()
-        oldest = {(found[0][0] - position).bit_length(): name for position, _, name in found}
-        kept = {*oldest.values(), *(name for _, _, name in found[: self._keep])}
-        return [name for _, _, name in found if name not in kept]
+        newest_first = self._positions()
+        oldest = {(newest_first[0][0] - position).bit_length(): name for position, _, name in newest_first}
+        wanted = {*oldest.values(), *(name for _, _, name in newest_first[: self._keep])}
+        return [name for _, _, name in newest_first if name not in wanted]
 
     def find_usable(self, reader: Reader, last: int) -> Iterator[Snapshot]:
         """Yield the snapshots that are readable, match the log and are not outdated, newest first.
 
         `last` is the end of the log. Those outdated by a revision are removed.
         """
-        overtaken = [one for one in self._positions() if reader.is_revised(self._task, one[0], one[1], last)]
-        self._store.remove([name for _, _, name in overtaken])
+        self._store.remove(
+            [name for at, revised, name in self._positions() if reader.is_revised(self._task, at, revised, last)]
+        )
         for _, _, name in self._positions():
             where = self._store.where(name)
             try:
@@ -267,10 +268,10 @@ class Snapshots:
             if match is None or int(match[1]) != generation:
                 continue
             try:
-                found = decode_snapshot(self._store.read(name)[0])
+                trained = decode_snapshot(self._store.read(name)[0])
             except UNREADABLE:
                 return None
-            return found if found.mark == reader.mark(self._task, found.position, found.revised) else None
+            return trained if trained.mark == reader.mark(self._task, trained.position, trained.revised) else None
         return None
 
     def find_faults(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
@@ -286,7 +287,7 @@ class Snapshots:
 
     def remove_before(self, position: int) -> None:
         """Remove the snapshots before a position, which know forgotten rows, and all that were put aside."""
-        old = [name for found, _, name in self._positions() if found < position]
+        old = [name for at, _, name in self._positions() if at < position]
         self._store.remove([*old, *(name for name in self._store.names() if not _is_snapshot(name))])
 
     def remove(self) -> None:
@@ -295,8 +296,8 @@ class Snapshots:
 
     def _positions(self) -> list[tuple[int, int, str]]:
         """Return (position, revised up to, name) of each snapshot, newest first."""
-        found = [(name, _NAME.fullmatch(name)) for name in self._store.names()]
-        named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), name) for name, match in found if match]
+        matches = [(name, _NAME.fullmatch(name)) for name in self._store.names()]
+        named = [(int(match[1]), int(match[2]), int(match[3] or match[2]), name) for name, match in matches if match]
         return [(position, revised, name) for _, position, revised, name in sorted(named, reverse=True)]
 
 

@@ -119,9 +119,9 @@ class Submission(Ticket):
     def rows(self) -> dict[str, list[Any]]:
         return {
             "changes": self.changes,
-            "decisions": [one.record for one in self.decisions],
-            "feedback": [one.row for one in self.feedback],
-            "revisions": [one.row for one in self.revisions],
+            "decisions": [decision.record for decision in self.decisions],
+            "feedback": [given.row for given in self.feedback],
+            "revisions": [revision.row for revision in self.revisions],
         }
 
     @property
@@ -147,12 +147,12 @@ class Job(Ticket):
 
 def count_rows(group: Iterable[Submission]) -> Keys:
     """Count the rows of submissions by task and table."""
-    found: Counter[tuple[int, str]] = Counter()
-    for one in group:
+    counts: Counter[tuple[int, str]] = Counter()
+    for submission in group:
         for table in NAMES:
-            if count := len(getattr(one, table)):
-                found[one.task, table] += count
-    return found
+            if count := len(getattr(submission, table)):
+                counts[submission.task, table] += count
+    return counts
 
 
 Outcome = StaleError | None  # why a submission was left out

@@ -31,7 +31,7 @@ def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[
 
     Deleted tasks are included.
     """
-    found: dict[int, TaskInfo] = {}
+    tasks: dict[int, TaskInfo] = {}
     damaged: dict[int, DamagedTask] = {}
     for change in changes:
         task, is_deletion = change.task, change.kind == "deleted"
@@ -39,14 +39,14 @@ def fold_changes(changes: Iterable[StoredChange]) -> tuple[list[TaskInfo], list[
             damaged[task] = damaged[task]._replace(deleted=damaged[task].deleted or is_deletion)
             continue
         try:
-            apply_change(found, change)
+            apply_change(tasks, change)
         except (ValueError, OnebitError) as error:
-            was = found.pop(task, None)
+            was = tasks.pop(task, None)
             name = _name_in(change.detail) if was is None else was.name
             reason = str(BadRecordError(name or f"number {task}", "changes", change.seq, str(error)))
             deleted = is_deletion or (was is not None and was.deleted is not None)
             damaged[task] = DamagedTask(task, name, reason, deleted)
-    return list(found.values()), list(damaged.values())
+    return list(tasks.values()), list(damaged.values())
 
 
 def _name_in(stored: bytes) -> str | None:
@@ -58,20 +58,20 @@ def _name_in(stored: bytes) -> str | None:
         return None
 
 
-def apply_change(found: dict[int, TaskInfo], change: StoredChange) -> None:
+def apply_change(tasks: dict[int, TaskInfo], change: StoredChange) -> None:
     """Apply the next change of a task to `found`; raise ValueError or OnebitError if it is invalid."""
     seq, task, when, kind, stored = change
     if not _TIME.holds([when]):
         raise ValueError(f"time is {brief(when)}, but must be {_TIME.wanted}")
     detail = read_detail(kind, stored)
-    known = found.get(task)
+    known = tasks.get(task)
     if (known is None) != (kind == "created"):
         raise ValueError(
             f"it is of kind {kind}, and the task {'was not created' if known is None else 'is there already'}"
         )
     if known is None:
         class_texts(detail["classes"])
-        found[task] = TaskInfo.created(seq, task, when, detail)
+        tasks[task] = TaskInfo.created(seq, task, when, detail)
         return
     if kind == "learner" and detail["generation"] != known.generation + 1:
         raise ValueError(f"detail.generation is {detail['generation']}, but must be {known.generation + 1}")

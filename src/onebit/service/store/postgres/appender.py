@@ -98,14 +98,14 @@ class PostgresAppender:
             connection = self._connected()
             self._warnings.clear()
             watched.enter_context(self._watch.over(connection, PATIENCE_S + SILENCE_S))
-            now, looked = self._lock_and_read(connection, group)
-            outcomes = [looked.take(one, now) for one in group]
-            accepted = [one for one, refusal in zip(group, outcomes, strict=True) if refusal is None]
+            now, view = self._lock_and_read(connection, group)
+            outcomes = [view.take(submission, now) for submission in group]
+            accepted = [submission for submission, refusal in zip(group, outcomes, strict=True) if refusal is None]
             with connection.pipeline():
                 with connection.cursor() as cursor:
                     _insert(cursor, accepted)
                     if accepted:
-                        cursor.execute("UPDATE head SET seq = %s, time = %s", (looked.last, now))
+                        cursor.execute("UPDATE head SET seq = %s, time = %s", (view.last, now))
                     else:
                         cursor.execute("UPDATE head SET beats = beats + 1")
                 committing = True
@@ -139,13 +139,13 @@ class PostgresAppender:
         committing = False
         try:
             connection = self._connected()
-            now, looked = self._lock_and_read(connection, ())
-            if known != looked.last_change:
+            now, view = self._lock_and_read(connection, ())
+            if known != view.last_change:
                 raise STALE
-            seq = looked.last + 1
-            found = take_out(_Translated(connection), _deletable(connection, order, seq), order, seq, now, token)
-            if found.rows:  # the head holds the time of the last row, by which nodes recognize the log
-                connection.execute("UPDATE head SET seq = %s, time = %s", (found.seq, now))
+            seq = view.last + 1
+            forgotten = take_out(_Translated(connection), _deletable(connection, order, seq), order, seq, now, token)
+            if forgotten.rows:  # the head holds the time of the last row, by which nodes recognize the log
+                connection.execute("UPDATE head SET seq = %s, time = %s", (forgotten.seq, now))
             committing = True
             connection.execute("COMMIT")
             connection.execute(f"NOTIFY {CHANNEL}")
@@ -155,7 +155,7 @@ class PostgresAppender:
         except BaseException:
             self._give_up()
             raise
-        return found
+        return forgotten
 
     def erase(self) -> bool:
         """Rewrite the tables if they may still contain forgotten content; each is locked meanwhile.
@@ -189,10 +189,10 @@ class PostgresAppender:
 
     def _lock_and_read(self, connection: psycopg.Connection, group: Sequence[Submission]) -> tuple[float, _LockedView]:
         """Take the ordering lock; return the time and the state of the log that `group` depends on."""
-        ids = [(one.task, decision.record.id) for one in group for decision in one.decisions]
-        decisions = [given.decision.record.seq for one in group for given in one.feedback]
-        revised = [revision.feedback.seq for one in group for revision in one.revisions]
-        tasks = list({one.task for one in group})
+        ids = [(submission.task, decision.record.id) for submission in group for decision in submission.decisions]
+        decisions = [given.decision.record.seq for submission in group for given in submission.feedback]
+        revised = [revision.feedback.seq for submission in group for revision in submission.revisions]
+        tasks = list({submission.task for submission in group})
         with connection.pipeline():
             connection.execute("BEGIN")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
@@ -202,7 +202,7 @@ class PostgresAppender:
                 "SELECT task, max(seq) FROM changes WHERE task = ANY(%s) GROUP BY task", (tasks,)
             )
             leader = connection.execute("SELECT holder FROM leader")
-            taken = said = gone = None
+            taken = answers = forgotten = None
             if ids:
                 columns = [list(column) for column in zip(*ids, strict=True)]
                 taken = connection.execute(
@@ -210,10 +210,10 @@ class PostgresAppender:
                     "ON (ids.task, ids.id) = (wanted.task, wanted.id)",
                     columns,
                 )
-                gone = connection.execute(FORGOTTEN, (*columns, hash_ids(self._key, columns[1])))
+                forgotten = connection.execute(FORGOTTEN, (*columns, hash_ids(self._key, columns[1])))
             orphans = connection.execute(ORPHANS, (decisions, revised)) if decisions or revised else None
             if decisions:
-                said = connection.execute(
+                answers = connection.execute(
                     "SELECT decision, source, late FROM feedback WHERE decision = ANY(%s)", (decisions,)
                 )
         row, last_change, holder = head.fetchone(), changed.fetchone(), leader.fetchone()
@@ -223,12 +223,12 @@ class PostgresAppender:
         log, seq, protocol, cpu, now = row
         self._refuse_foreign(log, seq, Fence(protocol, cpu))
         self._clock.set(now)
-        ids_taken = {*(taken.fetchall() if taken else ()), *(gone.fetchall() if gone else ())}
+        ids_taken = {*(taken.fetchall() if taken else ()), *(forgotten.fetchall() if forgotten else ())}
         orphaned = {row[0] for row in orphans} if orphans else set()
-        looked = _LockedView(seq, last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
-        for decision, source, late in said.fetchall() if said else ():
-            looked.said.setdefault(decision, set()).add((source, late))
-        return now, looked
+        view = _LockedView(seq, last_change[0], dict(tasks_changed.fetchall()), holder[0], ids_taken, {}, orphaned)
+        for decision, source, late in answers.fetchall() if answers else ():
+            view.answers.setdefault(decision, set()).add((source, late))
+        return now, view
 
     def _refuse_foreign(self, log: str, seq: int, fence: Fence) -> None:
         if log != self._tail.log or self._tail.is_replaced:
@@ -272,55 +272,55 @@ class _LockedView:
     task_changes: dict[int, int]  # seq of the last change of each task
     lease: str  # of the current leader
     ids: set[Row]  # (task, id) that are taken or forgotten
-    said: dict[int, set[tuple[str, int]]]  # by decision: source, and whether late
+    answers: dict[int, set[tuple[str, int]]]  # by decision: source, and whether late
     orphans: set[int]  # seq of referenced rows that were deleted
 
-    def take(self, one: Submission, now: float) -> Outcome:
+    def take(self, submission: Submission, now: float) -> Outcome:
         """Number the rows of a submission, or return why they are stale."""
-        assumptions = one.assumptions
+        assumptions = submission.assumptions
         if assumptions.lease is not None and assumptions.lease != self.lease:
             return STALE
-        if one.changes and assumptions.any_change != self.last_change:
+        if submission.changes and assumptions.any_change != self.last_change:
             return STALE
-        refusal = assumptions.refusal(self.task_changes.get(one.task))
+        refusal = assumptions.refusal(self.task_changes.get(submission.task))
         if refusal is not None:
             return refusal
-        if self._is_taken(one):
+        if self._is_taken(submission):
             return TAKEN
-        self.last = one.number(self.last, now)
-        if one.changes:
-            self.last_change = self.task_changes[one.task] = self.last
+        self.last = submission.number(self.last, now)
+        if submission.changes:
+            self.last_change = self.task_changes[submission.task] = self.last
         return None
 
-    def _is_taken(self, one: Submission) -> bool:
+    def _is_taken(self, submission: Submission) -> bool:
         """Return True if an id is taken, or a decision already answered or gone; else reserve them."""
-        ids = {(one.task, decision.record.id) for decision in one.decisions}
+        ids = {(submission.task, decision.record.id) for decision in submission.decisions}
         if not self.ids.isdisjoint(ids):
             return True
-        answered = [(given.decision.record.seq, given.row) for given in one.feedback]
-        about = (*(decision for decision, _ in answered), *(revision.feedback.seq for revision in one.revisions))
+        answered = [(given.decision.record.seq, given.row) for given in submission.feedback]
+        about = (*(decision for decision, _ in answered), *(revision.feedback.seq for revision in submission.revisions))
         if not self.orphans.isdisjoint(about):
             return True
         for decision, row in answered:
             assert row is not None
-            for source, late in self.said.get(decision, ()):
+            for source, late in self.answers.get(decision, ()):
                 if late == row.late or source == row.source == "caller":  # only the first answer of a caller counts
                     return True
         self.ids |= ids
         for decision, row in answered:
             assert row is not None
-            self.said.setdefault(decision, set()).add((row.source, row.late))
+            self.answers.setdefault(decision, set()).add((row.source, row.late))
         return False
 
 
 def _insert(cursor: psycopg.Cursor, accepted: Sequence[Submission]) -> None:
     for table, statement in INSERTS.items():
-        rows = [row for one in accepted for row in one.rows()[table]]
+        rows = [row for submission in accepted for row in submission.rows()[table]]
         if rows:
             cursor.executemany(statement, rows)
-    made = [decision.record for one in accepted for decision in one.decisions]
-    if made:
-        columns = [row.task for row in made], [row.id for row in made], [row.seq for row in made]
+    decisions = [decision.record for submission in accepted for decision in submission.decisions]
+    if decisions:
+        columns = [row.task for row in decisions], [row.id for row in decisions], [row.seq for row in decisions]
         cursor.execute("INSERT INTO ids SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])", columns)
 
 

@@ -219,8 +219,8 @@ class PostgresStore:
         with connect(self.address) as connection, as_log_errors(), connection.transaction():
             connection.execute("SET LOCAL idle_in_transaction_session_timeout TO 0")
             connection.execute("SELECT pg_advisory_xact_lock(%s, %s)", (LOCKS, ORDERING))
-            found = connection.execute("SELECT seq FROM head").fetchone()
-            if found is None or found[0] != 0:
+            head = connection.execute("SELECT seq FROM head").fetchone()
+            if head is None or head[0] != 0:
                 raise InputError(f"{self.name} has a log already: give a database in which there is none")
             for table, pages in tables:
                 for rows in pages:

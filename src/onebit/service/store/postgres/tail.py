@@ -172,8 +172,8 @@ class Tail:
         if self.is_replaced:
             raise LogError(f"row {self.position} is not the one that this node has followed: start this node again")
         if last > self.position:
-            found = connection.execute(COUNTS, {"after": self.position, "upto": last})
-            counts = {(task, table): count for task, table, count in found}
+            rows = connection.execute(COUNTS, {"after": self.position, "upto": last})
+            counts = {(task, table): count for task, table, count in rows}
             self.position = last
             self._tell(last, counts)
         self._time = when

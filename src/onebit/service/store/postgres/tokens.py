@@ -31,8 +31,8 @@ class TokenList(NamedTuple):
 def read_tokens(connection: psycopg.Connection) -> list[Token]:
     rows = connection.execute("SELECT content FROM tokens")
     try:
-        found = [Token.model_validate_json(content) for (content,) in rows]
-        return sorted(found, key=lambda token: (token.created, token.id))
+        tokens = [Token.model_validate_json(content) for (content,) in rows]
+        return sorted(tokens, key=lambda token: (token.created, token.id))
     except ValidationError as error:
         raise InputError(
             f"the tokens in the database are damaged: {error.errors(include_url=False)[0]['msg']}"

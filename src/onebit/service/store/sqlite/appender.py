@@ -87,16 +87,16 @@ class SqliteAppender:
 
         def insert(last: int) -> UncertainCommit:
             rows: dict[str, list[Any]] = {table: [] for table in NAMES}
-            for one in group:
-                outcomes.append(one.assumptions.refusal(task_changes.get(one.task)))
+            for submission in group:
+                outcomes.append(submission.assumptions.refusal(task_changes.get(submission.task)))
                 if outcomes[-1] is not None:
                     continue
-                accepted.append(one)
-                last = one.number(last)
-                for table, numbered in one.rows().items():
+                accepted.append(submission)
+                last = submission.number(last)
+                for table, numbered in submission.rows().items():
                     rows[table] += numbered
-                if one.changes:
-                    task_changes[one.task] = last
+                if submission.changes:
+                    task_changes[submission.task] = last
             for table, numbered in rows.items():
                 _insert(self.connection, table, numbered)
             if not accepted:
@@ -159,18 +159,18 @@ class SqliteAppender:
             self.connection.execute("PRAGMA secure_delete = ON")
             self.connection.execute("PRAGMA temp_store = MEMORY")
             self.connection.execute("BEGIN IMMEDIATE")
-            found = take_out(self.connection, _deletable(self.connection), order, self._end() + 1, when, token)
+            forgotten = take_out(self.connection, _deletable(self.connection), order, self._end() + 1, when, token)
             self.connection.execute("COMMIT")
         except BaseException as error:
             self._roll_back()
             if isinstance(error, sqlite3.Error):
                 raise LogError(reason(error)) from error
             raise
-        if found.rows:
-            self._last = self._task_changes[order.task] = found.seq
+        if forgotten.rows:
+            self._last = self._task_changes[order.task] = forgotten.seq
             self._cache.clear_rows(self._last)
-            self._committed(found.seq, {(order.task, "changes"): 1})
-        return found
+            self._committed(forgotten.seq, {(order.task, "changes"): 1})
+        return forgotten
 
     def erase(self) -> bool:
         """Rewrite the file if it may contain forgotten content, and truncate its journal.
@@ -266,13 +266,13 @@ def _insert(connection: sqlite3.Connection, table: str, rows: Sequence[Row]) -> 
 def _packed(rows: Sequence[Row]) -> Iterator[Sequence[Any]]:
     """Yield decision rows as stored, with packed values in columns of their own."""
     for row in rows:
-        kept = list(row)
+        stored = list(row)
         for index, pack in PACKERS:
-            packed = pack(kept[index])
-            kept.append(packed)
+            packed = pack(stored[index])
+            stored.append(packed)
             if packed is not None:
-                kept[index] = b""
-        yield kept
+                stored[index] = b""
+        yield stored
 
 
 def fill_log(path: Path, tables: Iterable[tuple[str, Iterable[Sequence[Row]]]]) -> None:

@@ -200,15 +200,15 @@ def _schema(connection: sqlite3.Connection) -> dict[str, tuple[str, str, str]]:
 
 @cache
 def _expected() -> dict[str, tuple[str, str, str]]:
-    with closing(sqlite3.connect(":memory:")) as made:
-        made.executescript(SCHEMA)
-        return _schema(made)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        return _schema(connection)
 
 
 def last_seq(connection: sqlite3.Connection) -> int:
     """Return the seq of the last row of the log, or 0 if it is empty."""
-    found = [connection.execute(f"SELECT max(seq) FROM {table}").fetchone()[0] for table in NAMES]
-    return max((one for one in found if one is not None), default=0)
+    ends = [connection.execute(f"SELECT max(seq) FROM {table}").fetchone()[0] for table in NAMES]
+    return max((end for end in ends if end is not None), default=0)
 
 
 def last_time(connection: sqlite3.Connection) -> float:
