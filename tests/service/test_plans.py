@@ -13,6 +13,7 @@ import onebit
 from onebit.learner.learner import Learner
 from onebit.service.core.plan import HeavyWork, LookUp, Turn, run_plan, settle
 from onebit.service.errors import UnavailableError
+from onebit.service.store.base import Inquiry
 from onebit.service.store.submission import Ticket
 from tests.service.driving import (
     crash_image,
@@ -28,8 +29,11 @@ from tests.service.driving import (
 from tests.service.test_open import DURABLE, folder_of, known_by, small
 
 
-class Asked:
+class Asked(Inquiry):
     """A log that answers with what it was asked for."""
+
+    def __init__(self) -> None:
+        """Nothing is opened."""
 
     async def of(self, query: Any) -> Any:
         await asyncio.sleep(0)

@@ -13,7 +13,7 @@ from onebit.service.maintenance.copy import _pages
 from onebit.service.service import Service
 from onebit.service.settings import Settings
 from onebit.service.store.base import store_at
-from onebit.service.store.rows import NAMES
+from onebit.service.store.rows import NAMES, ROW_TYPES
 from tests.service.driving import (
     ask,
     change,
@@ -41,7 +41,7 @@ def rows_of_all(settings: Settings) -> list[tuple[Any, ...]]:
     """All rows in their order, without their times."""
     with closing(store_at(settings.where).reader()) as reader:
         found = [
-            (table, row._replace(time=0.0))
+            (table, ROW_TYPES[table]._make(row)._replace(time=0.0))
             for table in NAMES
             for page in _pages(reader, table, reader.last())
             for row in page

@@ -201,7 +201,6 @@ class RevisionRow(NamedTuple):
 
 
 Row = tuple[Any, ...]  # of a query, in column order
-LogRow = ChangeRow | DecisionRow | FeedbackRow | RevisionRow
 ROW_TYPES: Mapping[str, type[Any]] = {
     "changes": ChangeRow,
     "decisions": DecisionRow,
