@@ -27,7 +27,7 @@ FOLDER = "snapshots"
 LOG = logging.getLogger("onebit.service")
 UNREADABLE = (OnebitError, LookupError, AttributeError, TypeError, ValueError)  # what a damaged snapshot may raise
 _NAME = re.compile(r"(\d+)-(\d+)(?:-(\d+))?\.onebit")  # generation, position, and position of revisions if later
-_TRAINED = re.compile(r"(\d+)-(\d+)\.trained")  # generation and position
+TRAINED = ".trained"  # ending of the name of a learner that is to take over
 
 
 class Snapshot(NamedTuple):
@@ -256,22 +256,19 @@ class Snapshots:
 
     def write_trained(self, packed: Packed) -> None:
         """Save a learner trained to take over, for other nodes, in place of the previous one."""
-        before = [name for name in self._store.names() if _TRAINED.fullmatch(name)]
-        name = f"{packed.generation:04d}-{packed.position:015d}.trained"
+        before = [name for name in self._store.names() if name.endswith(TRAINED)]
+        name = f"{packed.generation:04d}-{packed.position:015d}{TRAINED}"
         self._store.write(name, encode(packed.manifest, packed.arrays))
         self._store.remove(before)
 
     def find_trained(self, generation: int, reader: Reader) -> Snapshot | None:
         """Return the learner trained to take over as `generation`, if it was saved and matches the log."""
         for name in self._store.names():
-            match = _TRAINED.fullmatch(name)
-            if match is None or int(match[1]) != generation:
-                continue
-            try:
-                trained = decode_snapshot(self._store.read(name)[0])
-            except UNREADABLE:
-                return None
-            return trained if trained.mark == reader.mark(self._task, trained.position, trained.revised) else None
+            if name.startswith(f"{generation:04d}-") and name.endswith(TRAINED):
+                with contextlib.suppress(*UNREADABLE):
+                    trained = decode_snapshot(self._store.read(name)[0], name)
+                    if trained.mark == reader.mark(self._task, trained.position, trained.revised):
+                        return trained
         return None
 
     def find_faults(self, reader: Reader) -> Iterator[tuple[str, str | None]]:
