@@ -686,7 +686,7 @@ def test_the_environment_says_where_and_who(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("ONEBIT_URL", URL)
     with Client.from_env(attempts=2) as client:
         assert "Authorization" not in client._connection.http.headers
-        assert client._calls.attempts == 2
+        assert client._attempts == 2
     monkeypatch.setenv("ONEBIT_TOKEN", TOKEN)
     with Client.from_env() as client:
         assert client._connection.http.headers["Authorization"] == f"Bearer {TOKEN}"

@@ -11,7 +11,7 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from onebit.service.replies import DecisionReply
 
 MOST_ROWS = 10_000  # in one request, the default limit of the service
 MOST_BYTES = 8 * 2**20  # in one request, half the default limit of the service
-KEEP: Literal["keep"] = "keep"  # default of arguments for which None has a meaning
 
 Body = dict[str, Any]
 Answer = tuple[bool | None, float | None, ClassName | None]  # right, reward and truth, exactly one of which is given
@@ -122,48 +121,46 @@ def without_none(**values: Any) -> Body:
 # --- decisions and feedback ------------------------------------------------------------------------------------------
 
 
-def build_terms(complete: bool, sure: float | None, risk: float | None) -> Body:
-    """Return the parts of a decision request besides x, id and candidates; omit defaults."""
+def build_decide(
+    x: Any,
+    id: str | None,  # noqa: A002
+    among: Any,
+    complete: bool,
+    sure: float | None,
+    risk: float | None,
+    names: tuple[str, str] = ("x", "among"),
+) -> Body:
+    """Return the request for one decision; if it has no id, it gets a new one before it is sent.
+
+    `names` are those of x and of the candidates in error messages.
+    """
     if sure is not None and risk is not None:
         raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
     bounds = {"sure": sure, "risk": risk}
-    terms: Body = {name: _number(bound, name) for name, bound in bounds.items() if bound is not None}
-    return {**terms, "complete": True} if _truth(complete, "complete") else terms
-
-
-def build_decide(x: Any, id: str | None, among: Any, terms: Body) -> Body:  # noqa: A002
-    """Return the request for one decision; if it has no id, it gets a new one before it is sent."""
     return {
         "id": new_id() if id is None else identity(id),
-        "x": plain_features(x),
-        **terms,
-        **_candidates(among, "among"),
+        "x": plain_features(x, names[0]),
+        **({} if among is None else {"among": list(each(among, names[1]))}),
+        **{name: _number(bound, name) for name, bound in bounds.items() if bound is not None},
+        **({"complete": True} if _truth(complete, "complete") else {}),
     }
 
 
-def build_decides(X: Any, ids: Any, among: Any, terms: Body) -> Iterator[Body]:
+def build_decides(
+    X: Any, ids: Any, among: Any, complete: bool, sure: float | None, risk: float | None
+) -> Iterator[Body]:
     """Yield the request for a decision on each row."""
     rows = list(each(X, "X"))
-    names = [new_id() for _ in rows] if ids is None else list(each(ids, "ids"))
-    _require_same_length(X=rows, ids=names)
-    sets = _candidates_by_row(among, len(rows))
-    for row, (x, name, candidates) in enumerate(zip(rows, names, sets, strict=True)):
-        yield {"id": identity(name), "x": plain_features(x, f"X[{row}]"), **candidates, **terms}
-
-
-def _candidates(among: Any, name: str) -> Body:
-    """Return the candidates of one decision; empty if all classes can be played."""
-    return {} if among is None else {"among": list(each(among, name))}
-
-
-def _candidates_by_row(among: Any, rows: int) -> list[Body]:
-    """Return the candidates of each row, from one list for all rows or one list per row."""
-    given = None if among is None else list(each(among, "among"))
-    if given is None or all(isinstance(item, str | int | np.generic) for item in given):
-        return [_candidates(given, "among")] * rows
-    if len(given) != rows:
-        raise InputError(f"X has {rows} items, but among has {len(given)} lists")
-    return [_candidates(item, f"among[{row}]") for row, item in enumerate(given)]
+    given = [None] * len(rows) if ids is None else list(each(ids, "ids"))
+    _require_same_length(X=rows, ids=given)
+    candidates = None if among is None else list(each(among, "among"))
+    is_same = candidates is None or all(isinstance(item, str | int | np.generic) for item in candidates)
+    sets = [candidates] * len(rows) if is_same or candidates is None else candidates
+    if len(rows) != len(sets):
+        raise InputError(f"X has {len(rows)} items, but among has {len(sets)} lists")
+    for row, (x, name, offered) in enumerate(zip(rows, given, sets, strict=True)):
+        places = (f"X[{row}]", "among" if is_same else f"among[{row}]")
+        yield build_decide(x, name, offered, complete, sure, risk, places)
 
 
 def build_feedback(
@@ -199,11 +196,6 @@ def build_feedbacks(
         yield build_feedback(name, (right, reward, truth), label, chance, revise, f"[{row}]")
 
 
-def build_withdrawal(id: str | DecisionReply) -> Body:  # noqa: A002
-    """Return the withdrawal of the feedback on one decision."""
-    return {"id": identity(id), "withdraw": True}
-
-
 def _checked_answer(answer: Answer, index: str) -> Body:
     """Return the feedback itself, after checks: right or wrong, a reward, or the right class."""
     right, reward, truth = answer
@@ -219,45 +211,6 @@ def _checked_answer(answer: Answer, index: str) -> Body:
             )
         return {"reward": number}
     return {"right": _truth(right, f"right{index}")} if truth is None else {"truth": truth}
-
-
-# --- tasks -----------------------------------------------------------------------------------------------------------
-
-
-def class_list(classes: Iterable[ClassName] | int) -> list[ClassName] | int:
-    """Return the classes of a new task, or their number."""
-    return classes if isinstance(classes, int) else list(each(classes, "classes"))
-
-
-def feature_settings(features: int | str | Mapping[str, Any]) -> Body:
-    """Return the features of a task as the service expects them.
-
-    `features` is the number of numbers in x, "dict", "text", or already in that form.
-    """
-    if isinstance(features, int):
-        return {"kind": "numbers", "size": features}
-    return {"kind": features} if isinstance(features, str) else dict(features)
-
-
-def build_changes(
-    add_classes: Iterable[ClassName],
-    mode: str | None,
-    silence: str | None,
-    remove_classes: Iterable[ClassName],
-    bounds: Mapping[str, float | Literal["keep"] | None],
-) -> Body:
-    """Return the changes to a task; None for a bound, such as the deadline, removes it."""
-    added, removed = list(each(add_classes, "add_classes")), list(each(remove_classes, "remove_classes"))
-    changes = without_none(add_classes=added or None, remove_classes=removed or None, mode=mode, silence=silence)
-    return {**changes, **{name: bound for name, bound in bounds.items() if bound != KEEP}}
-
-
-def build_forget(ids: Iterable[Any] | None, before: float | None, unlearn: bool) -> Body:
-    """Return the request to forget decisions."""
-    if (ids is None) is (before is None):
-        raise InputError("give either ids or before")
-    which = {"before": before} if ids is None else {"ids": [identity(id) for id in each(ids, "ids")]}  # noqa: A001
-    return {**which, "unlearn": unlearn}
 
 
 # --- values ----------------------------------------------------------------------------------------------------------

@@ -1,18 +1,13 @@
-"""Transport of requests: address, blocking and asynchronous connections, and the operations on them."""
+"""Transport of requests: the address of the service, and a blocking and an asynchronous connection to it."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
-import os
 import re
 import ssl
 import time
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from functools import cache, wraps
-from types import MethodType
-from typing import Any, ClassVar, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from functools import cache
+from typing import Any, TypeVar
 
 import httpx
 
@@ -22,22 +17,15 @@ from onebit.version import VERSION
 
 CONNECTIONS = 100  # open at the same time; further requests wait without a timeout
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError, httpx.UnsupportedProtocol)
 
 
-@dataclass(frozen=True)
-class Address:
-    """The address of the service, and how long to wait for it."""
+class Connection:
+    """The address of the service, and how long to wait for it: what both kinds of connection share."""
 
-    url: str
-    timeout_s: float
-
-    @classmethod
-    def checked(cls, url: str, timeout_s: float) -> Self:
-        """Return the validated address; raise InputError if it is not valid."""
+    def __init__(self, url: str, timeout_s: float) -> None:
         try:
             parsed = httpx.URL(url)
         except (httpx.InvalidURL, TypeError):
@@ -50,7 +38,8 @@ class Address:
             )
         if not timeout_s > 0:
             raise InputError(f"timeout_s is {brief(timeout_s)}, but must be above 0")
-        return cls(str(parsed).rstrip("/"), timeout_s)
+        self.url = str(parsed).rstrip("/")
+        self.timeout_s = timeout_s
 
     def options(self, token: str | None) -> dict[str, Any]:
         """Return the arguments for a client of HTTPX. Nothing else stores the token."""
@@ -68,15 +57,16 @@ class Address:
             "limits": httpx.Limits(max_connections=CONNECTIONS, max_keepalive_connections=CONNECTIONS),
         }
 
-    def timeout(self, send: Send) -> httpx.Timeout:
-        """Return the timeouts for connecting and for each part of the reply."""
-        return httpx.Timeout(self.timeout_s, read=max(self.timeout_s, send.patience_s), pool=None)
+    def request(self, send: Send) -> dict[str, Any]:
+        """Return the arguments for a request of HTTPX, with the timeouts for connecting and for each part of the reply."""
+        timeout = httpx.Timeout(self.timeout_s, read=max(self.timeout_s, send.patience_s), pool=None)
+        return {"method": send.method, "url": send.path, "content": send.body, "timeout": timeout}
 
     def lost(self, send: Send, error: httpx.RequestError) -> Lost:
         """Return why there is no reply, and whether the service may have carried out the request."""
         if isinstance(error, httpx.TimeoutException):
-            waited = self.timeout(send).read if isinstance(error, httpx.ReadTimeout) else self.timeout_s
-            reason = f"no reply from {self.url} within {waited:g} s"
+            waited_s = max(self.timeout_s, send.patience_s) if isinstance(error, httpx.ReadTimeout) else self.timeout_s
+            reason = f"no reply from {self.url} within {waited_s:g} s"
         elif isinstance(error, NOT_SENT):
             reason = f"{self.url} cannot be reached: {str(error) or type(error).__name__}"
         else:
@@ -93,109 +83,54 @@ def _certificates() -> ssl.SSLContext:
     return httpx.create_ssl_context()
 
 
-class BlockingConnection:
+class BlockingConnection(Connection):
     """A connection that blocks until the reply arrives."""
 
-    def __init__(self, address: Address, token: str | None, transport: httpx.BaseTransport | None) -> None:
-        self.address = address
-        self.http = httpx.Client(transport=transport, **address.options(token))
+    def __init__(self, url: str, token: str | None, timeout_s: float, transport: httpx.BaseTransport | None) -> None:
+        super().__init__(url, timeout_s)
+        self.http = httpx.Client(transport=transport, **self.options(token))
 
     def run(self, steps: Steps[T]) -> T:
         """Run steps, sending what they yield, and return their result."""
-        try:
-            send = next(steps)
-            while True:
-                time.sleep(send.wait_s)
-                send = steps.send(self._exchange(send))
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-    def _exchange(self, send: Send) -> Reply | Lost:
-        try:
-            timeout = self.address.timeout(send)
-            return _reply(self.http.request(send.method, send.path, content=send.body, timeout=timeout))
-        except httpx.RequestError as error:
-            return self.address.lost(send, error)
+        outcome: Reply | Lost | None = None
+        while True:
+            try:
+                send = next(steps) if outcome is None else steps.send(outcome)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            time.sleep(send.wait_s)
+            try:
+                outcome = _reply(self.http.request(**self.request(send)))
+            except httpx.RequestError as error:
+                outcome = self.lost(send, error)
 
 
-class AsyncConnection:
+class AsyncConnection(Connection):
     """A connection on an event loop."""
 
-    def __init__(self, address: Address, token: str | None, transport: httpx.AsyncBaseTransport | None) -> None:
-        self.address = address
-        self.http = httpx.AsyncClient(transport=transport, **address.options(token))
+    def __init__(
+        self, url: str, token: str | None, timeout_s: float, transport: httpx.AsyncBaseTransport | None
+    ) -> None:
+        super().__init__(url, timeout_s)
+        self.http = httpx.AsyncClient(transport=transport, **self.options(token))
 
     async def run(self, steps: Steps[T]) -> T:
         """Run steps, sending what they yield, and return their result."""
-        try:
-            send = next(steps)
-            while True:
-                await asyncio.sleep(send.wait_s)
-                send = steps.send(await self._exchange(send))
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-    async def _exchange(self, send: Send) -> Reply | Lost:
-        try:
-            timeout = self.address.timeout(send)
-            return _reply(await self.http.request(send.method, send.path, content=send.body, timeout=timeout))
-        except httpx.RequestError as error:
-            return self.address.lost(send, error)
+        outcome: Reply | Lost | None = None
+        while True:
+            try:
+                send = next(steps) if outcome is None else steps.send(outcome)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            await asyncio.sleep(send.wait_s)
+            try:
+                outcome = _reply(await self.http.request(**self.request(send)))
+            except httpx.RequestError as error:
+                outcome = self.lost(send, error)
 
 
 def _reply(response: httpx.Response) -> Reply:
     headers = response.headers
     return Reply(response.status_code, response.content, headers.get("Retry-After"), headers.get("Location"))
-
-
-ConnectionT = TypeVar("ConnectionT", BlockingConnection, AsyncConnection)
-
-
-class Caller(Generic[ConnectionT]):
-    """A base class of objects with operations, which run on its connection."""
-
-    _is_asynchronous: ClassVar[bool] = False
-    _connection: ConnectionT
-
-
-class operation(Generic[P, T]):  # noqa: N801 - a decorator
-    """A decorator: a method written as steps becomes one that returns their result.
-
-    On an asynchronous client it returns a coroutine of the result.
-    """
-
-    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
-        @wraps(steps)
-        def blocking(self: Caller[BlockingConnection], *args: P.args, **kwargs: P.kwargs) -> T:
-            return self._connection.run(steps(self, *args, **kwargs))
-
-        @wraps(steps)
-        async def asynchronous(self: Caller[AsyncConnection], *args: P.args, **kwargs: P.kwargs) -> T:
-            return await self._connection.run(steps(self, *args, **kwargs))
-
-        signature = inspect.signature(steps)
-        result = str(signature.return_annotation).removeprefix("Steps[").removesuffix("]")
-        for function in (blocking, asynchronous):  # users see the type of the result, not of the steps
-            function.__annotations__ = {**steps.__annotations__, "return": result}
-            function.__signature__ = signature.replace(return_annotation=result)  # type: ignore[union-attr]
-        self._blocking, self._asynchronous = blocking, asynchronous
-
-    @overload
-    def __get__(self, instance: None, owner: type) -> Callable[..., Any]: ...
-    @overload
-    def __get__(self, instance: Caller[BlockingConnection], owner: type) -> Callable[P, T]: ...
-    @overload
-    def __get__(self, instance: Caller[AsyncConnection], owner: type) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, instance: Any, owner: type[Caller[Any]]) -> Any:
-        function = self._asynchronous if owner._is_asynchronous else self._blocking
-        return function if instance is None else MethodType(function, instance)
-
-
-def read_environment() -> tuple[str, str | None]:
-    """Return the address and the token from the environment."""
-    url = os.environ.get("ONEBIT_URL")
-    if not url:
-        raise InputError("ONEBIT_URL is not set; it is the address of the service, like 'http://127.0.0.1:8000'")
-    return url, os.environ.get("ONEBIT_TOKEN") or None

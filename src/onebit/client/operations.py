@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Literal, Self, TypeVar
 from urllib.parse import quote
@@ -9,18 +10,11 @@ from urllib.parse import quote
 import httpx
 
 from onebit.client import bodies
-from onebit.client.calls import Calls, read_decisions, read_deleted, read_tasks, task_path
-from onebit.client.connection import (
-    Address,
-    AsyncConnection,
-    BlockingConnection,
-    Caller,
-    ConnectionT,
-    operation,
-    read_environment,
-)
+from onebit.client.calls import Caller, ConnectionT, operation, read_decisions, read_deleted, read_tasks, task_path
+from onebit.client.connection import AsyncConnection, BlockingConnection
 from onebit.client.plan import Steps
 from onebit.contract.validation import ClassName, checked_count
+from onebit.errors import InputError
 from onebit.service.replies import (
     DecisionReply,
     ExplanationReply,
@@ -36,6 +30,7 @@ from onebit.service.replies import (
     Version,
 )
 
+KEEP: Literal["keep"] = "keep"  # default of arguments for which None has a meaning
 TaskT = TypeVar("TaskT")
 TransportT = TypeVar("TransportT")
 
@@ -43,11 +38,10 @@ TransportT = TypeVar("TransportT")
 class TaskOperations(Caller[ConnectionT]):
     """The operations on one task."""
 
-    def __init__(self, name: str, calls: Calls, connection: ConnectionT) -> None:
+    def __init__(self, name: str, connection: ConnectionT, attempts: int) -> None:
+        super().__init__(connection, attempts)
         self.name = name
         self._path = task_path(name)
-        self._calls = calls
-        self._connection = connection
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -55,7 +49,7 @@ class TaskOperations(Caller[ConnectionT]):
     @operation
     def info(self) -> Steps[Task]:
         """Return the current state of the task."""
-        return self._calls.look(self._path, Task.read)
+        return self._look(self._path, Task.read)
 
     @operation
     def decide(
@@ -74,8 +68,8 @@ class TaskOperations(Caller[ConnectionT]):
         lists the candidates, and `complete` says that the right class is one of them. The decision is
         `unsure` below a confidence of `sure`, or below the one that keeps the `risk`; the defaults are those of the task.
         """
-        body = bodies.build_decide(x, id, among, bodies.build_terms(complete, sure, risk))
-        return self._calls.post(f"{self._path}/decide", body, DecisionReply.read)
+        body = bodies.build_decide(x, id, among, complete, sure, risk)
+        return self._post(f"{self._path}/decide", body, DecisionReply.read)
 
     @operation
     def decide_many(
@@ -92,8 +86,8 @@ class TaskOperations(Caller[ConnectionT]):
 
         `among` is one list of classes for all rows, or one for each (None: all classes).
         """
-        items = bodies.build_decides(X, ids, among, bodies.build_terms(complete, sure, risk))
-        return self._calls.post_many(f"{self._path}/decide", items, DecisionReply.read, rows_of="X")
+        items = bodies.build_decides(X, ids, among, complete, sure, risk)
+        return self._post_many(f"{self._path}/decide", items, DecisionReply.read, rows_of="X")
 
     @operation
     def feedback(
@@ -114,7 +108,7 @@ class TaskOperations(Caller[ConnectionT]):
         `revise` this replaces earlier feedback, or silence.
         """
         body = bodies.build_feedback(id, (right, reward, truth), shown, shown_propensity, revise)
-        return self._calls.post(f"{self._path}/feedback", body, FeedbackReply.read)
+        return self._post(f"{self._path}/feedback", body, FeedbackReply.read)
 
     @operation
     def feedback_many(
@@ -134,12 +128,13 @@ class TaskOperations(Caller[ConnectionT]):
         have a value in one of them, and None in the others. An unknown id or a conflict is reported in the answer, not raised.
         """
         items = bodies.build_feedbacks(ids, (right, rewards, truths), shown, shown_propensity, revise)
-        return self._calls.post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
+        return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
 
     @operation
     def withdraw(self, id: str | DecisionReply) -> Steps[FeedbackReply]:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
-        return self._calls.post(f"{self._path}/feedback", bodies.build_withdrawal(id), FeedbackReply.read)
+        body = {"id": bodies.identity(id), "withdraw": True}
+        return self._post(f"{self._path}/feedback", body, FeedbackReply.read)
 
     @operation
     def withdraw_many(self, ids: Iterable[str | DecisionReply]) -> Steps[list[FeedbackReply]]:
@@ -147,32 +142,32 @@ class TaskOperations(Caller[ConnectionT]):
 
         An unknown id or a conflict is reported in the answer, not raised.
         """
-        items = map(bodies.build_withdrawal, bodies.each(ids, "ids"))
-        return self._calls.post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
+        items = ({"id": bodies.identity(id), "withdraw": True} for id in bodies.each(ids, "ids"))  # noqa: A001
+        return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
 
     @operation
     def stats(self, window: int = 1000) -> Steps[Stats]:
         """Return errors, rates, delays and classes; the error is that of the last `window` feedbacks."""
-        return self._calls.look(f"{self._path}/stats?window={window:d}", Stats.read)
+        return self._look(f"{self._path}/stats?window={window:d}", Stats.read)
 
     @operation
     def decisions(self, limit: int = 50, before: int | None = None) -> Steps[list[LoggedDecision]]:
         """Return the newest decisions in the log, or the newest before a `seq`."""
         older = "" if before is None else f"&before={before:d}"
-        return self._calls.look(f"{self._path}/decisions?limit={limit:d}{older}", read_decisions)
+        return self._look(f"{self._path}/decisions?limit={limit:d}{older}", read_decisions)
 
     @operation
     def decision(self, id: str | DecisionReply) -> Steps[LoggedDecision]:  # noqa: A002
         """Return a decision in the log, with its feedback if there is any."""
         # An id '..' must not lead to another path.
         name = quote(bodies.identity(id), safe="").replace(".", "%2E")
-        return self._calls.look(f"{self._path}/decisions/{name}", LoggedDecision.read)
+        return self._look(f"{self._path}/decisions/{name}", LoggedDecision.read)
 
     @operation
     def explain(self, id: str | DecisionReply, top: int = 10) -> Steps[ExplanationReply]:  # noqa: A002
         """Return the `top` features or words that speak for a decision's label, by the current learner."""
         path = f"{self._path}/explanation?id={quote(bodies.identity(id), safe='')}&top={checked_count('top', top)}"
-        return self._calls.look(path, ExplanationReply.read)
+        return self._look(path, ExplanationReply.read)
 
     @operation
     def change(
@@ -180,21 +175,27 @@ class TaskOperations(Caller[ConnectionT]):
         *,
         add_classes: Iterable[ClassName] = (),
         mode: Mode | None = None,
-        deadline_s: float | Literal["keep"] | None = bodies.KEEP,
+        deadline_s: float | Literal["keep"] | None = KEEP,
         silence: Silence | None = None,
         remove_classes: Iterable[ClassName] = (),
-        revise_within: float | Literal["keep"] | None = bodies.KEEP,
-        sure: float | Literal["keep"] | None = bodies.KEEP,
-        risk: float | Literal["keep"] | None = bodies.KEEP,
+        revise_within: float | Literal["keep"] | None = KEEP,
+        sure: float | Literal["keep"] | None = KEEP,
+        risk: float | Literal["keep"] | None = KEEP,
     ) -> Steps[Task]:
         """Change the settings that are given; the others stay as they are.
 
         None removes a deadline, `revise_within`, `sure` or `risk`. Removed classes are never played again; what was learnt about
         them is kept. `sure` replaces `risk`, and the other way round.
         """
+        added, removed = (
+            list(bodies.each(names, f"{which}_classes"))
+            for which, names in (("add", add_classes), ("remove", remove_classes))
+        )
+        body = bodies.without_none(
+            add_classes=added or None, remove_classes=removed or None, mode=mode, silence=silence
+        )
         bounds = {"deadline_s": deadline_s, "revise_within": revise_within, "sure": sure, "risk": risk}
-        body = bodies.build_changes(add_classes, mode, silence, remove_classes, bounds)
-        return self._calls.change(self._path, body)
+        return self._change(self._path, {**body, **{name: bound for name, bound in bounds.items() if bound != KEEP}})
 
     @operation
     def switch(
@@ -212,7 +213,7 @@ class TaskOperations(Caller[ConnectionT]):
         body = bodies.without_none(
             learner=learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed
         )
-        return self._calls.order("POST", f"{self._path}/learner", body, Task.read)
+        return self._order("POST", f"{self._path}/learner", body, Task.read)
 
     @operation
     def forget(
@@ -223,20 +224,23 @@ class TaskOperations(Caller[ConnectionT]):
         The time is in seconds since 1970. What was learnt from them is kept unless `unlearn` is set, or the learner's state contains rows. Needs a
         token with the scope `admin`.
         """
-        body = bodies.build_forget(ids, before, unlearn)
-        return self._calls.order("POST", f"{self._path}/forget", body, ForgetReply.read)
+        if (ids is None) is (before is None):
+            raise InputError("give either ids or before")
+        names = None if ids is None else [bodies.identity(id) for id in bodies.each(ids, "ids")]  # noqa: A001
+        body = bodies.without_none(ids=names, before=before, unlearn=unlearn)
+        return self._order("POST", f"{self._path}/forget", body, ForgetReply.read)
 
     @operation
     def delete(self) -> Steps[Task | QuarantinedTask]:
         """Delete the task. Its rows stay in the log, and its name is free again."""
-        return self._calls.order("DELETE", self._path, None, read_deleted)
+        return self._order("DELETE", self._path, None, read_deleted)
 
 
 class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, TransportT]):
     """The operations on the service as a whole."""
 
-    _connect: Callable[[Address, str | None, TransportT | None], ConnectionT]
-    _handle: Callable[[str, Calls, ConnectionT], TaskT]
+    _connect: Callable[[str, str | None, float, TransportT | None], ConnectionT]
+    _handle: Callable[[str, ConnectionT, int], TaskT]
 
     def __init__(
         self,
@@ -247,21 +251,22 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
         attempts: int = 4,
         transport: TransportT | None = None,
     ) -> None:
-        self._calls = Calls(attempts)
-        self._connection = self._connect(Address.checked(url, timeout_s), token, transport)
+        super().__init__(self._connect(url, token, timeout_s, transport), attempts)
 
     @classmethod
     def from_env(cls, *, timeout_s: float = 10.0, attempts: int = 4) -> Self:
         """Return a client for the address in ONEBIT_URL, with the token in ONEBIT_TOKEN if that is set."""
-        url, token = read_environment()
-        return cls(url, token, timeout_s=timeout_s, attempts=attempts)
+        url = os.environ.get("ONEBIT_URL")
+        if not url:
+            raise InputError("ONEBIT_URL is not set; it is the address of the service, like 'http://127.0.0.1:8000'")
+        return cls(url, os.environ.get("ONEBIT_TOKEN") or None, timeout_s=timeout_s, attempts=attempts)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._connection.address.url!r})"
+        return f"{type(self).__name__}({self._connection.url!r})"
 
     def task(self, name: str) -> TaskT:
         """Return a task by name; nothing is sent yet."""
-        return self._handle(name, self._calls, self._connection)
+        return self._handle(name, self._connection, self._attempts)
 
     @operation
     def create_task(
@@ -289,10 +294,12 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
         `features` is the number of numbers in x, "dict", "text", or a full description such as {"kind": "text", "hash_bits": 20}.
         With `exist_ok`, a task that already exists with the same settings is not an error.
         """
+        if isinstance(features, int):
+            features = {"kind": "numbers", "size": features}
         body = bodies.without_none(
             name=name,
-            classes=bodies.class_list(classes),
-            features=bodies.feature_settings(features),
+            classes=classes if isinstance(classes, int) else list(bodies.each(classes, "classes")),
+            features={"kind": features} if isinstance(features, str) else features,
             learner=learner,
             parameters=parameters,
             exploration_floor=exploration_floor,
@@ -306,23 +313,23 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
             display=display,
             items=items,
         )
-        yield from self._calls.create(body, exist_ok=exist_ok)
+        yield from self._create(body, exist_ok=exist_ok)
         return self.task(name)
 
     @operation
     def tasks(self) -> Steps[list[Task]]:
         """Return all tasks that the token may see."""
-        return self._calls.look("/v1/tasks", read_tasks)
+        return self._look("/v1/tasks", read_tasks)
 
     @operation
     def version(self) -> Steps[Version]:
         """Return the versions and the CPU that the service runs on."""
-        return self._calls.look("/version", Version.read)
+        return self._look("/version", Version.read)
 
     @operation
     def ready(self) -> Steps[Readiness]:
         """Return whether the service accepts requests at the moment, and if not, why."""
-        return self._calls.ready()
+        return self._ready()
 
 
 class TaskHandle(TaskOperations[BlockingConnection]):
