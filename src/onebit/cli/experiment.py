@@ -9,36 +9,26 @@ import warnings
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from onebit.cli.options import positive
 from onebit.cli.terminal import print_json, print_note, progress_bar
 from onebit.errors import OnebitError
 from onebit.experiments.executors import EXECUTORS, parse_place
-from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import FailedRunsWarning, group_failures
 from onebit.experiments.trials.cost import Cost, format_count
-from onebit.experiments.trials.records import Record
+
+if TYPE_CHECKING:
+    from onebit.experiments.compare import Comparison
+    from onebit.experiments.sweep import Sweep
+    from onebit.papers.verdicts import Reproduction
 
 RESULTS = "onebit-results"  # default folder for results
 
 
-class Experiment(Protocol):
-    """The results of a comparison, a sweep or a reproduction."""
-
-    @property
-    def failures(self) -> list[Record]:
-        """The runs that failed."""
-
-    def page(self) -> Page:
-        """Return the page that shows the results."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the results as plain values."""
-
-
+Experiment: TypeAlias = "Comparison | Sweep | Reproduction"
 ResultT = TypeVar("ResultT", bound=Experiment)
 
 

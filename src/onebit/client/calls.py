@@ -25,6 +25,7 @@ from onebit.client.bodies import batches, encode
 from onebit.client.connection import AsyncConnection, BlockingConnection, Connection
 from onebit.client.errors import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
+from onebit.contract.validation import checked_count
 from onebit.errors import InputError, brief
 from onebit.service.replies import LoggedDecision, QuarantinedTask, Readiness, Task
 
@@ -76,10 +77,8 @@ class Caller(Generic[ConnectionT]):
     _is_asynchronous: ClassVar[bool] = False
 
     def __init__(self, connection: ConnectionT, attempts: int) -> None:
-        if not isinstance(attempts, int) or attempts < 1:
-            raise InputError(f"attempts is {brief(attempts)}, but must be a whole number of at least 1")
         self._connection = connection
-        self._attempts = attempts
+        self._attempts = checked_count("attempts", attempts)
 
     def _look(self, path: str, read: Callable[[Any], T]) -> Steps[T]:
         """Send a query, which changes nothing."""

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 from pydantic import ConfigDict, FailFast, TypeAdapter, ValidationError, create_model
 from pydantic_core import from_json
-from starlette.types import Receive, Scope
+from starlette.requests import Request
 
 from onebit.service.core.plan import HeavyWork
 from onebit.service.errors import InvalidError, RequestError, RequestTimeoutError, TooLargeError
@@ -29,50 +29,30 @@ Content = bytes | bytearray
 _WHITE = b" \t\r\n"
 
 
-class ClientDisconnectedError(Exception):
-    """The client has closed the connection."""
-
-
-async def read_body(
-    scope: Scope, receive: Receive, settings: Settings, reserve_large: Callable[[], Awaitable[None]]
-) -> Content:
+async def read_body(request: Request, settings: Settings, reserve_large: Callable[[], Awaitable[None]]) -> bytearray:
     """Return the body of a request, which must arrive in time.
 
     A large body waits for its turn: until then nothing more is read from its sender, and its timeout is suspended.
     """
     most = settings.max_body
-    for name, value in scope["headers"]:
-        if name == b"content-length" and int(value) > most:
-            raise _too_large(most)
+    if int(request.headers.get("content-length", 0)) > most:
+        raise _too_large(most)
+    whole = bytearray()
     try:
         async with asyncio.timeout(settings.request_timeout_s) as limit:
-            return await _receive_all(receive, most, limit, reserve_large)
+            async for chunk in request.stream():
+                whole += chunk
+                if len(whole) > most:
+                    raise _too_large(most)
+                if len(whole) > SMALL:
+                    due, waits_since = limit.when(), asyncio.get_running_loop().time()
+                    limit.reschedule(None)
+                    await reserve_large()
+                    waited_s = asyncio.get_running_loop().time() - waits_since
+                    limit.reschedule(None if due is None else due + waited_s)
     except TimeoutError:
         raise RequestTimeoutError(f"the request did not arrive within {settings.request_timeout_s:g} seconds") from None
-
-
-async def _receive_all(
-    receive: Receive, most: int, limit: asyncio.Timeout, reserve_large: Callable[[], Awaitable[None]]
-) -> Content:
-    whole = bytearray()
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ClientDisconnectedError
-        body = message.get("body", b"")
-        if len(whole) + len(body) > most:
-            raise _too_large(most)
-        if len(whole) + len(body) > SMALL:
-            due, waits_since = limit.when(), asyncio.get_running_loop().time()
-            limit.reschedule(None)
-            await reserve_large()
-            waited_s = asyncio.get_running_loop().time() - waits_since
-            limit.reschedule(None if due is None else due + waited_s)
-        elif not whole and not message.get("more_body", False):
-            return bytes(body)
-        whole += body
-        if not message.get("more_body", False):
-            return whole
+    return whole
 
 
 def _too_large(most: int) -> TooLargeError:

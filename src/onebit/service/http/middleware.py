@@ -8,12 +8,12 @@ import secrets
 from time import perf_counter
 
 from prometheus_client import Histogram
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onebit.service.errors import UNKNOWN, NoMemoryError, RequestError, UnfinishedError, UnknownTaskError
 from onebit.service.http.access import RequestContext
-from onebit.service.http.bodies import ClientDisconnectedError
 from onebit.service.http.guard import LARGEST_HEAD, HeadTooLargeError
 from onebit.service.http.responses import error_reply
 
@@ -48,7 +48,7 @@ class Middleware:
             if sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEAD:
                 raise HeadTooLargeError(f"the head of the request is larger than {LARGEST_HEAD:,} bytes")
             await self._app(scope, receive, send)
-        except ClientDisconnectedError:
+        except ClientDisconnect:
             context.status = LEFT
         except (Exception, asyncio.CancelledError) as error:
             if context.status:  # the reply has been started, and cannot be replaced

@@ -59,9 +59,10 @@ def serve(settings: Settings) -> int:
             )
         address = _resolve_address(settings.host, settings.port)
         if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
+            option = f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
             raise InputError(
                 f"there are no tokens, so that only this machine may use the service, and --host {settings.host} is more than this "
-                f"machine: make a token with `onebit token create --scope admin {_option(settings)}`"
+                f"machine: make a token with `onebit token create --scope admin {option}`"
             )
         if not is_open:
             tokens.listed()  # report a damaged file now, and not at the first request
@@ -75,11 +76,6 @@ def serve(settings: Settings) -> int:
         sys.stderr.flush()
         os._exit(code)
     return code
-
-
-def _option(settings: Settings) -> str:
-    """Return the option of `onebit token` that names the tokens of this service."""
-    return f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
 
 
 async def _serve(

@@ -91,7 +91,8 @@ class Operation:
     async def answer(self, scope: Scope, receive: Receive) -> Response:
         """Return the response to a request."""
         context: RequestContext = scope["onebit"]
-        arguments: dict[str, Any] = scope["path_params"]
+        request = Request(scope, receive)
+        arguments: dict[str, Any] = request.path_params
         task = arguments.get("task")
         self._check(context, task)
         if task is not None:
@@ -99,10 +100,10 @@ class Operation:
         if self.query:
             arguments |= self._query.read(scope["query_string"])
         if self._body is not None:
-            content = await read_body(scope, receive, self.service.settings, context.reserve_large)
+            content = await read_body(request, self.service.settings, context.reserve_large)
             arguments["body"] = await self._body.read(content)
         if self._wants_request:
-            arguments["request"] = Request(scope)
+            arguments["request"] = request
         answer = await self.endpoint(**arguments)
         return answer if isinstance(answer, Response) else json_reply(answer, self.status)
 
