@@ -7,7 +7,6 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Collection
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -109,18 +108,16 @@ def run_experiment(
                 command=chosen.command_line,
             )
 
-    print_result = partial(_print_result, chosen, show)
+    def print_result(result: ResultT) -> None:
+        if chosen.json:
+            print_json(result.to_dict(), indent=2)
+        else:
+            show(result)
+
     result, page = run_and_save(run_with_progress, folder, print_result if show_stopped else None)
     print_result(result)
     print_page(chosen, page)
     return report_failures(result, unnamed)
-
-
-def _print_result(chosen: argparse.Namespace, show: Callable[[ResultT], None], result: ResultT) -> None:
-    if chosen.json:
-        print_json(result.to_dict(), indent=2)
-    else:
-        show(result)
 
 
 def print_page(chosen: argparse.Namespace, page: Path) -> None:

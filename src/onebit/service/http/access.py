@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
+from dataclasses import dataclass, field
 from time import perf_counter
 
 from starlette.requests import Request
@@ -17,20 +18,18 @@ LARGE_AT_ONCE = 2  # large requests, or requests with large replies, of one toke
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
+@dataclass(slots=True, eq=False)
 class RequestContext:
     """The state of a request while it is being answered."""
 
-    __slots__ = ("is_large", "large_requests", "method", "principal", "route", "started", "status", "token")
-
-    def __init__(self, method: str) -> None:
-        self.method = method
-        self.principal: Principal | None = None
-        self.token: str | None = None  # text of the token
-        self.route = "none"  # path as declared
-        self.status = 0  # status of the reply, once it has started
-        self.started = perf_counter()
-        self.large_requests: asyncio.Semaphore | None = None  # limits the large requests of this token
-        self.is_large = False
+    method: str
+    principal: Principal | None = None
+    token: str | None = None  # its text
+    route: str = "none"  # path as declared
+    status: int = 0  # status of the reply, once it has started
+    started: float = field(default_factory=perf_counter)
+    large_requests: asyncio.Semaphore | None = None  # limits the large requests of this token
+    is_large: bool = False
 
     async def reserve_large(self) -> None:
         """Wait until this request, or its reply, may be large.
