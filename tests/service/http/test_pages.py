@@ -194,6 +194,7 @@ def test_metrics(tmp_path: Path) -> None:
     assert dict(re.findall(r'(\w+)="([^"]*)"', about)) == version
     assert float(values[about]) == 1
     assert float(values["process_resident_memory_bytes"]) > 0
+    assert "_created" not in answer.text
 
 
 def test_what_operators_ask(site: Site) -> None:
