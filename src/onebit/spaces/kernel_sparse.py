@@ -70,20 +70,8 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
 
     def roomier(self, rows: SparseRows) -> KernelSparse:
         """Return a copy without holes and with room for more rows, including the longest of these."""
-        parts = self.more_blocks() if kernel.needs_room(self) else {}
-        slots = len(parts.get("norms", self.norms))
-        starts, ends = np.zeros(slots, dtype=np.int64), np.zeros(slots, dtype=np.int64)
-        lengths = (self.ends - self.starts)[: self.counts[STORED]]
-        ends[: len(lengths)] = np.cumsum(lengths)
-        starts[1 : len(lengths)] = ends[: max(0, len(lengths) - 1)]
-        longest = int(np.diff(rows.starts).max(initial=0))
-        size = max(ENTRIES, 2 * int(lengths.sum()) + longest)
-        columns, entries = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=self.entries.dtype)
-        for slot in range(len(lengths)):
-            columns[starts[slot] : ends[slot]] = self.columns[self.starts[slot] : self.ends[slot]]
-            entries[starts[slot] : ends[slot]] = self.entries[self.starts[slot] : self.ends[slot]]
-        used = np.array([int(lengths.sum())])
-        return self._replace(columns=columns, entries=entries, starts=starts, ends=ends, used=used, **parts)
+        room = self._replace(**self.more_blocks()) if kernel.needs_room(self) else self
+        return room._packed(self.stored(), longest=int(np.diff(rows.starts).max(initial=0)))
 
     def grown(self, heads: int, features: int) -> KernelSparse:
         return self._replace(spread=np.zeros(features), **self.more_heads(heads))
@@ -134,10 +122,14 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
                 f"the array 'support_starts' does not cut {len(rows['entries'])} entries with {length} columns into rows: it must "
                 "rise from 0 to their number"
             )
+        return self._packed(rows, longest=0)
+
+    def _packed(self, rows: dict[str, NDArray[Any]], longest: int) -> KernelSparse:
+        """Return a copy with these rows, without holes, and with room for as much again and a row of this length."""
         count, size = len(rows["starts"]) - 1, len(rows["columns"])
         starts, ends = np.zeros(len(self.norms), dtype=np.int64), np.zeros(len(self.norms), dtype=np.int64)
         starts[:count], ends[:count] = rows["starts"][:-1], rows["starts"][1:]
-        columns = np.zeros(max(ENTRIES, 2 * size), dtype=np.int32)
+        columns = np.zeros(max(ENTRIES, 2 * size + longest), dtype=np.int32)
         entries = np.zeros(len(columns), dtype=self.entries.dtype)
         columns[:size], entries[:size] = rows["columns"], rows["entries"]
         return self._replace(columns=columns, entries=entries, starts=starts, ends=ends, used=np.array([size]))

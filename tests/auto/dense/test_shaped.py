@@ -9,8 +9,8 @@ from scipy.special import softmax
 from onebit.auto.dense import basis as bases
 from onebit.auto.dense import shaped_factors
 from onebit.auto.dense.basis import READY, Basis, components_of, keep, project, work
-from onebit.auto.dense.shaped import Shaped, clear_shaped, forget_shaped, learn_shaped, score_shaped, share_factor
-from onebit.auto.dense.shaped_factors import POSITION, SCRATCH
+from onebit.auto.dense.shaped import clear_shaped, forget_shaped, learn_shaped, score_shaped
+from onebit.auto.dense.shaped_factors import POSITION, SCRATCH, Shaped, share_factor
 from tests.auto.streams import Array
 from tests.oracles.auto_shaped import SlowShaped
 

@@ -43,12 +43,9 @@ from onebit.auto.dense.shaped_factors import (
     copy_of,
     factor_of,
     refresh,
-    share_factor,
     shares,
 )
 from onebit.contract.rule import Matrix, Vector
-
-__all__ = ["SHAPES", "Shaped", "clear_shaped", "forget_shaped", "learn_shaped", "score_shaped", "share_factor"]
 
 PREFIXES = (8, 24, 64)  # number of components that each member sees
 FARTHEST = 5.0  # rows longer than this many times the usual length are shortened
