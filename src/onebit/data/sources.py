@@ -6,7 +6,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -276,11 +276,16 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
     if not same_rows:
         # With steps there are no pieces: a step may have to see all rows first.
         return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
-    once = cache(lambda total: draw(total, 0))
+    # A dict, not functools.cache: an executor sends a Source to other processes.
+    drawn: dict[int, Dataset] = {}
+
+    def draw_once(total: int, seed: int) -> Dataset:
+        if total not in drawn:
+            drawn[total] = draw(total, 0)
+        return drawn[total]
+
     about = {"same_rows": True}
-    return Source(
-        name, True, ROUNDS, lambda total, seed: once(total), lambda: about, steps, generator.note, columns=columns
-    )
+    return Source(name, True, ROUNDS, draw_once, lambda: about, steps, generator.note, columns=columns)
 
 
 def _fixed(

@@ -15,7 +15,7 @@ from onebit.engine.schedule import NOTHING, Schedule
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
 from onebit.experiments.trials import Outcome, Progress, Trial, choose_marks
-from onebit.experiments.trials.shared_data import Piece, SharedData
+from onebit.experiments.trials.shared_data import ScheduledPiece, SharedData
 from onebit.learner.learner import Learner
 
 TARGET_S = 0.05  # about how often the loop pauses to report progress and check for a stop
@@ -51,7 +51,7 @@ class _TrialWalk:
         self._seconds, self._told, self._chunk = 0.0, 0, 500
         self._before = NOTHING, np.zeros((0, 0))  # the previous piece's rounds and their choices
 
-    def go(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
+    def go(self, piece: ScheduledPiece, stop: threading.Event, progress: Progress) -> None:
         """Run one piece, unless the trial is stopped or has failed."""
         if self.why is not None:
             return
@@ -76,7 +76,7 @@ class _TrialWalk:
                 self.fail(error, progress)
         return Outcome(self._trial, self._tally, self._seconds, self._learner, self.why, measured=measured)
 
-    def _walk_piece(self, piece: Piece, stop: threading.Event, progress: Progress) -> None:
+    def _walk_piece(self, piece: ScheduledPiece, stop: threading.Event, progress: Progress) -> None:
         data, trial = piece.tables.data, self._trial
         if self._learner is None:
             self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest_squared)

@@ -82,7 +82,7 @@ class Tables:
             return self._longest
 
 
-class Piece(NamedTuple):
+class ScheduledPiece(NamedTuple):
     """Some rounds of a stream: the rows that they need, and their schedule."""
 
     tables: Tables
@@ -122,14 +122,14 @@ class SharedData:
         with self._lock:
             return self._tables, self._schedule
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[ScheduledPiece]:
         """Yield the stream piece by piece, each counting rounds from 0; one piece if all data are held."""
         if not self.in_pieces:
-            yield Piece(*self.load())
+            yield ScheduledPiece(*self.load())
             return
         held = None if self.stream.drawn_in_order else self._all_rows()
         for data, schedule in self.stream.pieces(self.seed, None if held is None else held.data):
-            yield Piece(held or Tables(data), schedule)
+            yield ScheduledPiece(held or Tables(data), schedule)
 
     @cached_property
     def _longest(self) -> float:

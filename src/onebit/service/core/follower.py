@@ -25,7 +25,7 @@ from onebit.learner.learner import Learner
 from onebit.service.core.replicas import Replicas
 from onebit.service.core.statistics import Statistics
 from onebit.service.core.trainee import CHUNK, Revisions, Trainee, learn_answer, learn_logged, read_first_classes
-from onebit.service.store.queries import Event, Played, check_events
+from onebit.service.store.queries import DecisionSummary, Event, check_events
 from onebit.service.store.reader import Reader
 from onebit.service.store.rows import NAMES, BadRecordError, Expected, column_tests
 from onebit.service.store.snapshots import Packed, Snapshot, Snapshots, decode_snapshot, pack_snapshot
@@ -33,7 +33,7 @@ from onebit.service.task import build_learner
 
 LOG = logging.getLogger("onebit.service")
 MOST_ANNOUNCED = 256  # most announcements kept; later rows are added to the last one
-Record = TypeVar("Record", Played, Event)
+Record = TypeVar("Record", DecisionSummary, Event)
 
 
 class Announcement(NamedTuple):
@@ -182,9 +182,9 @@ class LogFollower:
             return records
         return [record for record in records if self.position < record.seq <= cut]
 
-    def _take(self, played: Sequence[Played], events: list[Event]) -> None:
+    def _take(self, played: Sequence[DecisionSummary], events: list[Event]) -> None:
         classes = len(self.replicas.resting.classes)
-        self.expected.check("decisions", played, column_tests(Played, classes))
+        self.expected.check("decisions", played, column_tests(DecisionSummary, classes))
         check_events(self.expected, events, classes)
         if played:
             self.statistics.decided(played)

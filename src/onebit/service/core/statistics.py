@@ -18,7 +18,7 @@ from onebit.errors import InputError
 from onebit.service.core.drift import DriftDetector
 from onebit.service.core.history import REWARD, SURE, SURE_WRONG, WINDOW, FeedbackCurve, Ring, refuse_uncountable
 from onebit.service.core.shadow import ShadowRounds
-from onebit.service.store.queries import Event, Played
+from onebit.service.store.queries import DecisionSummary, Event
 from onebit.service.task import is_unsure
 
 SECONDS = 120
@@ -71,7 +71,7 @@ class Statistics:
         with self._lock:
             self._classes = np.concatenate([self._classes, np.zeros((3, 1), dtype=np.int64)], axis=1)
 
-    def decided(self, made: Sequence[Played]) -> None:
+    def decided(self, made: Sequence[DecisionSummary]) -> None:
         """Count decisions."""
         _, times, labels, greedy, *_ = zip(*made, strict=True)
         played = np.array(labels, dtype=np.int64)

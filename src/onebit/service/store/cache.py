@@ -11,7 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from onebit.service.store.queries import Event, Played
+from onebit.service.store.queries import DecisionSummary, Event
 from onebit.service.store.rows import DecisionHead, DecisionRow, Expected, FeedbackRow
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class DecisionCache:
                 self._bytes -= _size(old.record)
                 old.record, old.x = _head(old.record), None
 
-    def played(self, task: int, after: int, upto: int, most: int) -> list[Played] | None:
+    def played(self, task: int, after: int, upto: int, most: int) -> list[DecisionSummary] | None:
         """Return the first `most` decisions of a task in (`after`, `upto`]; None if the log must be read."""
         with self._lock:
             if after < self._since["decisions"] or upto > self._last:
@@ -174,7 +174,7 @@ class DecisionCache:
                 if row.task == task and row.seq <= upto and isinstance(row, DecisionRow):
                     played.append(row)
         first = played[: -most - 1 : -1]
-        return [Played(row.seq, row.time, row.label, row.greedy, row.confidence, row.sure) for row in first]
+        return [DecisionSummary(row.seq, row.time, row.label, row.greedy, row.confidence, row.sure) for row in first]
 
     def events(self, of: Expected, after: int, upto: int, most: int, revised: int) -> tuple[list[Event], bool] | None:
         """Return the first `most` feedbacks of a task in (`after`, `upto`], and whether there may be more.

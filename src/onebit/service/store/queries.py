@@ -89,7 +89,7 @@ class TaskChange(NamedTuple):
     detail: dict[str, Any]
 
 
-class Played(NamedTuple):
+class DecisionSummary(NamedTuple):
     """The columns of a decision that the statistics need."""
 
     seq: int

@@ -18,9 +18,9 @@ from onebit.service.store.queries import (
     REVISIONS,
     AnsweredDecision,
     DecisionRecord,
+    DecisionSummary,
     Event,
     GenerationCount,
-    Played,
     RowOfDecision,
     StoredChange,
     TaskChange,
@@ -140,7 +140,7 @@ class Reader:
                 raise BadRecordError(of.name, "changes", seq, str(error)) from None
         return changes
 
-    def played(self, of: Expected, after: int, upto: int, most: int) -> list[Played]:
+    def played(self, of: Expected, after: int, upto: int, most: int) -> list[DecisionSummary]:
         """Return up to `most` decisions of a task, for statistics.
 
         Class indices are not checked.
@@ -149,11 +149,11 @@ class Reader:
         if recent is not None:
             return recent
         rows = self.database.rows(
-            f"SELECT {select_list(Played)} FROM decisions d WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+            f"SELECT {select_list(DecisionSummary)} FROM decisions d WHERE task = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
             (of.task, after, upto, most),
         )
-        played = list(map(Played._make, rows))
-        of.check("decisions", played, column_tests(Played))
+        played = list(map(DecisionSummary._make, rows))
+        of.check("decisions", played, column_tests(DecisionSummary))
         return played
 
     def events(
