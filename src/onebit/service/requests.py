@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from math import isfinite
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidatorFunctionWrapHandler, WrapValidator
+from pydantic import BaseModel, ConfigDict, Field
 
 from onebit.rules import DEFAULT
 from onebit.service.replies import Mode, Silence
@@ -28,19 +27,6 @@ MAX_CLASSES = 10_000
 MAX_FEATURES = 1_000_000
 Candidates = Annotated[list[ClassName], Field(min_length=1, max_length=MAX_CLASSES, fail_fast=True)]
 MAX_FORGET_IDS = 10_000  # in one request
-FEW = 100  # values up to which all errors are reported
-
-
-def _first_fault(names: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Validate the names of a large dict one by one, stopping at the first error.
-
-    Pydantic can do that for lists but not for dicts.
-    """
-    if isinstance(names, dict) and len(names) > FEW:
-        for name, value in names.items():
-            if type(value) is not float or not isfinite(value):
-                check({name: value})
-    return check(names)
 
 
 class Strict(BaseModel):
@@ -137,7 +123,7 @@ class DecideRequest(Strict):
     complete: bool = False
     sure: Sure | None = None
     risk: Risk | None = None
-    x: Annotated[list[Number], Field(fail_fast=True)] | Annotated[dict[str, Number], WrapValidator(_first_fault)] | str
+    x: Annotated[list[Number], Field(fail_fast=True)] | dict[str, Number] | str
 
 
 class FeedbackRequest(Strict):

@@ -46,7 +46,7 @@ _PATTERNS = {
 }
 
 
-def message_of(
+def describe_errors(
     errors: Sequence[ErrorDetails],
     body: object,
     known: Sequence[str] = (),
@@ -60,7 +60,7 @@ def message_of(
     >>> try:
     ...     DecideRequest.model_validate({"x": [1, 2, "a"]})
     ... except ValidationError as error:
-    ...     message_of(error.errors(), {"x": [1, 2, "a"]})
+    ...     describe_errors(error.errors(), {"x": [1, 2, "a"]})
     ("x[2] is 'a', but must be a number", 'x[2]')
     """
     located = [(_location(error["loc"], body, error["type"]), error) for error in errors[:MOST_ERRORS]]
@@ -71,7 +71,7 @@ def message_of(
     about = [error for other, error in related if other == location]
     outermost = len(location) == 1
     location = (*within, *location)
-    field = shown_location(location)
+    field = format_location(location)
     error = about[0]
     if error["type"] == "missing":
         return f"{field} is missing", field
@@ -79,35 +79,35 @@ def message_of(
         known_here = f"; {nearest(str(location[-1]), known)}" if outermost and known else ""
         return f"{field} is not known here{known_here}", field
     if error["type"] == "union_tag_not_found":
-        field = shown_location((*location, error["ctx"]["discriminator"].strip("'")))
+        field = format_location((*location, error["ctx"]["discriminator"].strip("'")))
         return f"{field} is missing", field
     if error["type"] == "union_tag_invalid":
-        field = shown_location((*location, error["ctx"]["discriminator"].strip("'")))
+        field = format_location((*location, error["ctx"]["discriminator"].strip("'")))
         return (
-            f"{field} is {shown_value(error['ctx']['tag'])}, but must be one of {error['ctx']['expected_tags']}",
+            f"{field} is {format_value(error['ctx']['tag'])}, but must be one of {error['ctx']['expected_tags']}",
             field,
         )
     must_be = " or ".join(dict.fromkeys(map(_must_be, about)))
-    return f"{field or 'the body'} is {shown_value(error['input'])}, but must be {must_be}", field
+    return f"{field or 'the body'} is {format_value(error['input'])}, but must be {must_be}", field
 
 
-def shown_location(location: Location) -> str | None:
+def format_location(location: Location) -> str | None:
     """Format a location as it would be written in a program; None for the whole body.
 
-    >>> shown_location((2, "x", 3)), shown_location(("features", "size")), shown_location(("x", "a b")), shown_location(())
+    >>> format_location((2, "x", 3)), format_location(("features", "size")), format_location(("x", "a b")), format_location(())
     ('[2].x[3]', 'features.size', "x['a b']", None)
     """
     plain = (isinstance(part, str) and part.isidentifier() and len(part) <= LONGEST for part in location)
     parts = [
-        f".{part}" if is_plain else f"[{shown_value(part)}]" for part, is_plain in zip(location, plain, strict=True)
+        f".{part}" if is_plain else f"[{format_value(part)}]" for part, is_plain in zip(location, plain, strict=True)
     ]
     return "".join(parts).removeprefix(".") or None
 
 
-def shown_value(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a value in about 60 characters at most.
 
-    >>> shown_value("a" * 100), shown_value([1, 2]), shown_value(None), shown_value(True)
+    >>> format_value("a" * 100), format_value([1, 2]), format_value(None), format_value(True)
     ("'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa...'", 'a list of 2', 'null', 'true')
     """
     if value is None or isinstance(value, bool):
@@ -123,9 +123,12 @@ def shown_value(value: object) -> str:
 
 
 def _must_be(error: Any) -> str:
-    if error["type"] == "string_pattern_mismatch":
+    kind = error["type"]
+    if kind == "string_pattern_mismatch":
         return _PATTERNS[error["ctx"]["pattern"]]
-    form = _MUST_BE.get(error["type"])
+    if kind == "float_type" and type(error["input"]) is int:  # too large for a float
+        kind = "finite_number"
+    form = _MUST_BE.get(kind)
     return f"valid: {error['msg']}" if form is None else form.format(**error.get("ctx", {}))
 
 

@@ -98,7 +98,7 @@ class Operation:
         if task is not None:
             await self.service.discover(task)
         if self.query:
-            arguments |= self._query.read(scope["query_string"])
+            arguments |= self._query.read(request)
         if self._body is not None:
             content = await read_body(request, self.service.settings, context.reserve_large)
             arguments["body"] = await self._body.read(content)

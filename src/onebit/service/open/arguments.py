@@ -13,7 +13,7 @@ from onebit.errors import brief
 from onebit.features.rows import to_dense
 from onebit.service.core.served_task import ServedTask
 from onebit.service.errors import InvalidError
-from onebit.service.http.messages import message_of
+from onebit.service.http.messages import describe_errors
 from onebit.service.inputs import is_storable
 from onebit.service.requests import MAX_ID_LENGTH, DecideRequest
 from onebit.spaces.sparse import SparseRows
@@ -27,7 +27,7 @@ def checked(model: type[Model], given: dict[str, Any]) -> Model:
     try:
         return model.__pydantic_validator__.validate_python(given)  # type: ignore[no-any-return]  # `model_validate`, in two thirds of its time
     except ValidationError as error:
-        raise InvalidError(*message_of(error.errors(), given, list(model.model_fields))) from None
+        raise InvalidError(*describe_errors(error.errors(), given, list(model.model_fields))) from None
 
 
 def parse_decision_options(
