@@ -130,6 +130,12 @@ class UnfinishedError(RequestError):
     status, code = 504, "unfinished"
 
 
+class InternalError(RequestError):
+    """An internal error of the service."""
+
+    status, code = 500, "internal"
+
+
 class ReadinessWarning(NamedTuple):
     """A problem that does not stop the service but that operators must know of.
 

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import orjson
-from orjson import Fragment
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from pydantic import Field
 from starlette.requests import Request
@@ -24,7 +22,7 @@ from onebit.service.core.history import WINDOW
 from onebit.service.errors import ForbiddenError
 from onebit.service.http.access import COOKIE, context_of, principal_of
 from onebit.service.http.metrics import Metrics, build_info
-from onebit.service.http.responses import STRICT, Reply, empty_reply, json_in_pieces, json_reply
+from onebit.service.http.responses import STRICT, Reply, empty_reply, encode_in_pieces, json_reply
 from onebit.service.maintenance.forget import ForgetOrder
 from onebit.service.store.clock import rfc3339
 from onebit.service.tokens import SCOPES
@@ -165,7 +163,7 @@ class Api:
         if token is None or principal.id is None:  # a service without tokens needs no cookie
             return empty_reply()
         left_s = COOKIE_S if principal.expires is None else max(1, int(principal.expires - time.time()))
-        return empty_reply([_cookie(request, token, min(COOKIE_S, left_s))])
+        return _with_cookie(request, token, min(COOKIE_S, left_s))
 
     async def session(self, request: Request) -> Session:
         """Return what the token may do."""
@@ -178,7 +176,7 @@ class Api:
 
     async def log_out(self, request: Request) -> Response:
         """Remove the token's cookie from the browser."""
-        return empty_reply([_cookie(request, "", 0)])
+        return _with_cookie(request, "", 0)
 
     async def learners(self) -> Learners:
         """Return the learners that a task can have, and their parameters."""
@@ -200,8 +198,8 @@ class Api:
         principal = principal_of(request)
         tasks = [task for task in self._service.tasks() if principal.sees(task.name)]
         quarantined = [task for task in self._service.quarantined() if principal.sees(task["name"])]
-        form = b'{"tasks":[%b],"quarantined":' + orjson.dumps(quarantined).replace(b"%", b"%%") + b"}"
-        return await json_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE, form)
+        encoded = await encode_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE)
+        return {"tasks": encoded, "quarantined": quarantined}
 
     async def task(self, task: requests.TaskName) -> object:
         """Return the current state of a task."""
@@ -228,8 +226,8 @@ class Api:
         if len(body) * classes <= PROBABILITIES_AT_ONCE:
             return await self._service.decide(task, body, single=False)
         await context_of(request).reserve_large()  # the reply is large
-        decided = await self._service.decide(task, body, single=False)
-        return await json_in_pieces(decided, self._service.heavy_work, max(1, PROBABILITIES_AT_ONCE // classes))
+        decisions = await self._service.decide(task, body, single=False)
+        return await encode_in_pieces(decisions, self._service.heavy_work, max(1, PROBABILITIES_AT_ONCE // classes))
 
     async def feedback(
         self, task: requests.TaskName, body: requests.FeedbackRequest | list[requests.FeedbackRequest]
@@ -271,7 +269,7 @@ class Api:
         """Return the newest decisions of a task, newest first; `before` is the seq of the last one seen."""
         await self._reserve(request, task, limit)
         decisions = [await self._with_times(row) for row in await self._service.decisions(task, limit, before)]
-        return await json_in_pieces(decisions, self._service.heavy_work, DECISIONS_AT_ONCE, b'{"decisions":[%b]}')
+        return {"decisions": await encode_in_pieces(decisions, self._service.heavy_work, DECISIONS_AT_ONCE)}
 
     async def decision(self, request: Request, task: requests.TaskName, id: str) -> object:  # noqa: A002 - its name in JSON
         """Return a decision in the log."""
@@ -297,8 +295,7 @@ class Api:
         for name, number in TIMES.items():
             decision[name] = rfc3339(decision[number])
         if isinstance(decision["x"], list) and len(decision["x"]) > NUMBERS_AT_ONCE:
-            reply = await json_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
-            decision["x"] = Fragment(reply.body)
+            decision["x"] = await encode_in_pieces(decision["x"], self._service.heavy_work, NUMBERS_AT_ONCE)
         return decision
 
     async def item(self, task: requests.TaskName, number: Annotated[int, Field(ge=0, le=LARGEST)]) -> object:
@@ -314,9 +311,10 @@ def _describe(rule: Rule) -> LearnerKind:
     return LearnerKind(rule.name, rule.summary, parameters)
 
 
-def _cookie(request: Request, token: str, seconds: int) -> tuple[bytes, bytes]:
+def _with_cookie(request: Request, token: str, seconds: int) -> Response:
+    """Return an empty reply that sets the token's cookie for some seconds."""
     # Behind a proxy, trust its header: somebody who forges it harms only their own cookie.
-    over_tls = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto", ""))
-    secure = "; Secure" if over_tls else ""
-    text = f"{COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/; Max-Age={seconds}{secure}"
-    return b"set-cookie", text.encode("latin-1")
+    is_secure = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto", ""))
+    reply = empty_reply()
+    reply.set_cookie(COOKIE, token, max_age=seconds, secure=is_secure, httponly=True, samesite="strict")
+    return reply

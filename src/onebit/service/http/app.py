@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import secrets
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onebit.service import replies
-from onebit.service.errors import ConflictError, GoneError, NoMemoryError, NotFoundError
-from onebit.service.http.access import Access
+from onebit.service.errors import (
+    UNKNOWN,
+    ConflictError,
+    GoneError,
+    InternalError,
+    NoMemoryError,
+    NotFoundError,
+    RequestError,
+    UnfinishedError,
+    UnknownTaskError,
+)
+from onebit.service.http.access import Access, RequestContext
 from onebit.service.http.api import Api, Health, Item, Learners, LoggedDecisions, Session, Task, Tasks
-from onebit.service.http.guard import Connections
+from onebit.service.http.guard import LARGEST_HEAD, Connections, HeadTooLargeError
 from onebit.service.http.metrics import Metrics
-from onebit.service.http.middleware import Middleware
 from onebit.service.http.openapi import build_document
 from onebit.service.http.pages import HTML, ICON, Pages
+from onebit.service.http.responses import error_reply
 from onebit.service.http.routes import Endpoint, Needs, Operation, PathItem
 from onebit.service.tokens import Tokens
 
 if TYPE_CHECKING:
     from onebit.service.service import Service
 
+LOG = logging.getLogger("onebit.service")
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+DISCONNECTED = 499  # status, in metrics only, of a request whose client disconnected
 
 
 class App:
-    """The ASGI application: Starlette's router inside one middleware."""
+    """The ASGI application: Starlette's router, with metrics and error replies around it."""
 
     def __init__(self, service: Service, tokens: Tokens | None = None) -> None:
         settings = service.settings
@@ -38,24 +56,20 @@ class App:
         self._document: dict[str, Any] | None = None
         service.warning_sources.append(self.tokens.warnings)
         metrics = Metrics(service, self.connections)
+        self._request_seconds = metrics.request_seconds
         self.operations = _list_operations(Api(self.openapi, service, metrics), Pages(), service)
         origins = settings.cors_origin
-        access = Access(self.tokens, {*LOOPBACK, settings.host.lower()}, origins)
+        self._access = Access(self.tokens, {*LOOPBACK, settings.host.lower()}, origins)
         # One route per path, the busiest first: the router tries them in order.
         paths: dict[str, list[Operation]] = {}
         for operation in self.operations:
             paths.setdefault(operation.pattern, []).append(operation)
-        routes = [Route(path, PathItem(operations, access)) for path, operations in paths.items()]
-
-        async def not_found(scope: Scope, receive: Receive, send: Send) -> None:
-            access.authenticate(scope)
-            raise NotFoundError("there is nothing at this path")
-
-        router = Router(routes, redirect_slashes=False, default=not_found)
-        self._app: ASGIApp = Middleware(router, metrics.request_seconds)
+        routes = [Route(path, PathItem(operations, self._access)) for path, operations in paths.items()]
+        self._router = Router(routes, redirect_slashes=False, default=self._refuse_path)
+        self._app: ASGIApp = self._answer
         if origins:  # scripts on pages of these sites may use the service with a token, but not with cookies
             self._app = CORSMiddleware(
-                self._app,
+                self._answer,
                 allow_origins=sorted(origins),
                 allow_methods=("GET", "POST", "PATCH", "DELETE"),
                 allow_headers=("authorization", "content-type"),
@@ -69,11 +83,54 @@ class App:
         finally:
             self.connections.note_answer(tuple(scope.get("client") or ()))
 
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on to its route, or reply with an error; measure the time."""
+        context = RequestContext(scope["method"])
+        # The server itself omits the body of a reply to HEAD.
+        scope = {**scope, "onebit": context, "method": "GET" if scope["method"] == "HEAD" else scope["method"]}
+        try:
+            if sum(len(name) + len(value) for name, value in scope["headers"]) > LARGEST_HEAD:
+                raise HeadTooLargeError
+            await self._router(scope, receive, send)
+        except ClientDisconnect:
+            context.status = DISCONNECTED
+        except (Exception, asyncio.CancelledError) as error:
+            if context.status:  # the reply has been started, and cannot be replaced
+                raise
+            response = _reply_to_error(error, context)
+            context.status = response.status_code
+            await response(scope, receive, send)
+        finally:
+            context.release_large()
+            duration = self._request_seconds.labels(context.method, context.route, context.status)
+            duration.observe(perf_counter() - context.started)
+
+    async def _refuse_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._access.authenticate(scope)
+        raise NotFoundError("there is nothing at this path")
+
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI document; it is built on first use."""
         if self._document is None:
             self._document = build_document(self.operations)
         return self._document
+
+
+def _reply_to_error(error: BaseException, context: RequestContext) -> Response:
+    if isinstance(error, asyncio.CancelledError):  # the time for pending requests at shutdown is over
+        return error_reply(UnfinishedError(f"the service ended, and {UNKNOWN}"))
+    if isinstance(error, UnknownTaskError) and context.principal is not None:
+        return error_reply(error.seen(context.principal.sees))
+    if isinstance(error, RequestError):
+        return error_reply(error)
+    if isinstance(error, MemoryError):
+        LOG.error(f"not enough memory for a request: {error}", extra={"event": "no-memory"})
+        advice = "send less at a time, or send it again later with the same id"
+        return error_reply(NoMemoryError(f"there is not enough memory for this request now: {advice}"))
+    number = secrets.token_hex(8)
+    details = {"event": "request-failed", "request": number, "method": context.method, "route": context.route}
+    LOG.error(f"request {number} failed", exc_info=error, extra=details)
+    return error_reply(InternalError(f"internal error; the log has details under request {number}"))
 
 
 def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation]:
@@ -83,12 +140,12 @@ def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation
         operations.append(Operation(method, path, endpoint, service, needs=needs, tag=tag, **more))
 
     task = "/v1/tasks/{task}"
-    decided = replies.DecisionReply | list[replies.DecisionReply]
-    answered = replies.FeedbackReply | list[replies.FeedbackReply]
-    gone, changes = [ConflictError, GoneError], [ConflictError, NoMemoryError]
+    decision = replies.DecisionReply | list[replies.DecisionReply]
+    feedback = replies.FeedbackReply | list[replies.FeedbackReply]
+    by_id, changes = [ConflictError, GoneError], [ConflictError, NoMemoryError]
     decisions, look = partial(add, "decisions"), partial(add, "look")
-    decisions("POST", f"{task}/decide", api.decide, "decide", reply=decided, refusals=gone)
-    decisions("POST", f"{task}/feedback", api.feedback, "feedback", reply=answered, refusals=gone)
+    decisions("POST", f"{task}/decide", api.decide, "decide", reply=decision, refusals=by_id)
+    decisions("POST", f"{task}/feedback", api.feedback, "feedback", reply=feedback, refusals=by_id)
     look("GET", f"{task}/stats", api.stats, "read", reply=replies.Stats)
     look("GET", f"{task}/decisions", api.decisions, "read", reply=LoggedDecisions)
     logged = f"{task}/decisions/{{id:text}}"

@@ -33,6 +33,9 @@ class HeadTooLargeError(TooLargeError):
 
     status = 431
 
+    def __init__(self) -> None:
+        super().__init__(f"the head of the request is larger than {LARGEST_HEAD:,} bytes")
+
 
 class Connections:
     """The open connections by address of the client, and their limits."""
@@ -129,7 +132,7 @@ class Guard(asyncio.Protocol):
         """Check a head or a part of a body, and return what to pass to uvicorn; nothing for half a head."""
         self._size += len(piece)
         if self._reads != "body" and self._size > LARGEST_HEAD:
-            raise HeadTooLargeError(f"the head of the request is larger than {LARGEST_HEAD:,} bytes")
+            raise HeadTooLargeError
         if self._size > self._bounds.most_bytes:
             raise TooLargeError("the request is larger than any may be")
         if self._reads == "nothing":

@@ -12,7 +12,7 @@ from pydantic.json_schema import JsonSchemaMode
 
 from onebit.service.errors import UnavailableError
 from onebit.service.http.access import COOKIE
-from onebit.service.http.responses import PROBLEM, Problem, title_of
+from onebit.service.http.responses import PROBLEM, Problem, format_title
 from onebit.service.http.routes import Operation
 from onebit.version import VERSION
 
@@ -110,7 +110,7 @@ def _responses(operation: Operation, schemas: _Schemas) -> dict[str, Any]:
         good["headers"] = {name: _header(meaning) for name, meaning in operation.headers.items()}
     responses = {str(operation.status): good}
     for kind in sorted(operation.errors, key=lambda kind: kind.status):
-        responses[str(kind.status)] = _refusal(title_of(kind), schemas)
+        responses[str(kind.status)] = _refusal(format_title(kind), schemas)
         if kind is UnavailableError:
             responses[str(kind.status)]["headers"] = {"Retry-After": _header("Seconds after which to send it again")}
     for status, reply in operation.other_replies.items():

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 
 import orjson
+from orjson import Fragment
 from pydantic import BaseModel
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -73,13 +74,13 @@ class Reply(Response):
         await send({"type": "http.response.body", "body": self.body[last:] if last else self.body})
 
 
-async def json_in_pieces(values: Sequence[object], heavy_work: HeavyWork, at_once: int, form: bytes = b"[%b]") -> Reply:
-    """Return a list as JSON, alone or inside `form`; others get a turn after every `at_once` values."""
-    parts: list[bytes] = []
+async def encode_in_pieces(values: Sequence[object], heavy_work: HeavyWork, at_once: int) -> Fragment:
+    """Return a list as JSON, to be part of a reply; others get a turn after every `at_once` values."""
+    pieces: list[bytes] = []
     for start in range(0, len(values), at_once):
         async with heavy_work:
-            parts.append(orjson.dumps(values[start : start + at_once])[1:-1])
-    return Reply(form % b",".join(parts), 200, _JSON_HEADERS)
+            pieces.append(orjson.dumps(values[start : start + at_once])[1:-1])
+    return Fragment(b"[%b]" % b",".join(pieces))
 
 
 def json_reply(value: object, status: int = 200, headers: Headers = ()) -> Reply:
@@ -106,7 +107,7 @@ def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
         own.append((b"retry-after", b"%d" % error.retry_after_s))
     problem = {
         "type": f"urn:onebit:error:{error.code}",
-        "title": title_of(type(error)),
+        "title": format_title(type(error)),
         "status": error.status,
         "detail": error.message,
         "error": {"code": error.code, "message": error.message, "field": error.field},
@@ -114,7 +115,7 @@ def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
     return Reply(orjson.dumps(problem), error.status, [*_PROBLEM_HEADERS, *own, *headers])
 
 
-def title_of(kind: type[RequestError]) -> str:
+def format_title(kind: type[RequestError]) -> str:
     """Return the title of a kind of error: the first sentence of its docstring."""
     return (kind.__doc__ or "").partition(".")[0]
 
