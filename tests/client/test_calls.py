@@ -325,11 +325,11 @@ def test_a_class_that_the_first_attempt_added_is_fine(kind: str, monkeypatch: py
         ({"seed": 5, "mode": "learn", "silence": "nothing"}, True),
     ],
 )
-def test_a_task_is_as_wanted(wanted: dict[str, Any], same: bool) -> None:
-    from onebit.client.calls import is_as_wanted
+def test_a_task_has_settings(wanted: dict[str, Any], same: bool) -> None:
+    from onebit.client.calls import has_settings
 
-    assert is_as_wanted(Task.read(TASK), wanted) is same
-    assert is_as_wanted(Task.read({**TASK, "classes": [0, 1, 2]}), {"classes": 3})
+    assert has_settings(Task.read(TASK), wanted) is same
+    assert has_settings(Task.read({**TASK, "classes": [0, 1, 2]}), {"classes": 3})
 
 
 @both
@@ -495,7 +495,7 @@ WRONG: dict[str, Any] = {
     r"X\[1\]\[0\] is nan, but must be a finite number": lambda t: t.decide_many([[1.0], [float("nan")]]),
     r"x\[1\] is inf": lambda t: t.decide(np.array([1.0, np.inf])),
     r"x\['rain'\] is 'much', but must be a finite": lambda t: t.decide({"rain": "much"}),
-    r"x has the name 3, but names must be texts": lambda t: t.decide({3: 1.0}),
+    r"x has the name 3, but names must be strings": lambda t: t.decide({3: 1.0}),
     r"x is 3, but must be a row of numbers": lambda t: t.decide(3),
     r"x is \['a', 'b'\], but must be a row": lambda t: t.decide(["a", "b"]),
     r"x is \[\[1\.0\]\], but must be a row": lambda t: t.decide([[1.0]]),
@@ -508,12 +508,12 @@ WRONG: dict[str, Any] = {
     r"right\[1\] is 0, but must be": lambda t: t.feedback_many(["a", "b"], [True, 0]),
     r"revise is 'yes', but must be True or False": lambda t: t.feedback("a", True, revise="yes"),
     r"ids is 'a', but must hold several": lambda t: t.withdraw_many("a"),
-    r"id is None, but must be a text": lambda t: t.withdraw(None),
+    r"id is None, but must be a string": lambda t: t.withdraw(None),
     r"shown_propensity is 'half', but must be a finite number": lambda t: t.feedback("a", True, "b", "half"),
-    r"cannot be written as JSON: \{1\} is nothing that": lambda t: t.switch("bpa", parameters={"rate": {1}}),
+    r"cannot be written as JSON: \{1\} has no form": lambda t: t.switch("bpa", parameters={"rate": {1}}),
     r"cannot be written as JSON: Out of range": lambda t: t.change(deadline_s=float("inf")),
-    r"id is '', but must be a text": lambda t: t.feedback("", True),
-    r"id is 7, but must be a text": lambda t: t.decide([1.0], id=7),
+    r"id is '', but must be a string": lambda t: t.feedback("", True),
+    r"id is 7, but must be a string": lambda t: t.decide([1.0], id=7),
 }
 
 
@@ -564,12 +564,12 @@ def test_a_refusal_of_a_later_request_says_where_it_is(kind: str, monkeypatch: p
     monkeypatch.setattr(bodies, "MOST_ROWS", 2)
     answers = [answer(200, [DECIDED] * 2), refused(422, "invalid", "x of item 1 is too short.", "[1].x")]
     found, _ = follow(kind, monkeypatch, answers, lambda c: c.task("t").decide_many(["x"] * 4))
-    assert str(found) == "of X, counted from 2 on: x of item 1 is too short."
+    assert str(found) == "in X, counting from item 2: x of item 1 is too short."
     assert (found.status, found.field) == (422, "[1].x")
     monkeypatch.setattr(bodies, "MOST_ROWS", 4)
     answers = [httpx.Response(413), answer(200, [DECIDED] * 2), refused(422, "invalid", "x of item 1 is too short.")]
     found, _ = follow(kind, monkeypatch, answers, lambda c: c.task("t").decide_many(["x"] * 4))
-    assert str(found) == "of X, counted from 2 on: x of item 1 is too short."
+    assert str(found) == "in X, counting from item 2: x of item 1 is too short."
 
 
 @both
@@ -583,9 +583,9 @@ def test_replies_that_are_not_the_services(kind: str, monkeypatch: pytest.Monkey
     assert str(found) == "the answer was 500 (Internal Server Error), and not from the service itself"
     for strange in (answer(200, {"label": 1}), answer(200, [1]), answer(200, "text"), answer(200, None)):
         found, _ = follow(kind, monkeypatch, [strange], decide)
-        assert "not what this client knows" in str(found)
+        assert "this client cannot read the reply" in str(found)
     found, _ = follow(kind, monkeypatch, [answer(200, [DECIDED])], lambda c: c.task("t").decide_many(["a", "b"]))
-    assert "not what this client knows" in str(found)
+    assert "this client cannot read the reply" in str(found)
 
 
 @both

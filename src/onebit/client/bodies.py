@@ -1,6 +1,6 @@
 """Request bodies as plain values and as JSON, after checks that need Python's types.
 
-They catch what JSON cannot express and what the service could not explain.
+They catch what JSON cannot express, or what the service could not name as the caller does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ MOST_ROWS = 10_000  # in one request, the default limit of the service
 MOST_BYTES = 8 * 2**20  # in one request, half the default limit of the service
 
 Body = dict[str, Any]
-Answer = tuple[bool | None, float | None, ClassName | None]  # right, reward and truth, exactly one of which is given
 
 
 def new_id() -> str:
@@ -41,7 +40,7 @@ def encode(value: Body) -> bytes:
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"), default=_plain_number).encode()
     except (TypeError, ValueError) as error:
-        raise InputError(f"what is to be sent cannot be written as JSON: {error}") from None
+        raise InputError(f"the request cannot be written as JSON: {error}") from None
 
 
 def batches(items: Iterable[bytes]) -> Iterator[list[bytes]]:
@@ -83,7 +82,7 @@ def plain_features(x: Any, name: str = "x") -> list[float] | dict[str, float] | 
     if isinstance(x, Mapping):
         for key in x:
             if not isinstance(key, str):
-                raise InputError(f"{name} has the name {brief(key)}, but names must be texts")
+                raise InputError(f"{name} has the name {brief(key)}, but names must be strings")
         return {str(key): _number(value, f"{name}[{key!r}]") for key, value in x.items()}
     try:
         numbers = np.asarray(x)
@@ -92,7 +91,7 @@ def plain_features(x: Any, name: str = "x") -> list[float] | dict[str, float] | 
         values: list[float] = numbers.astype(np.float64).tolist()
     except (TypeError, ValueError):
         raise InputError(
-            f"{name} is {brief(x)}, but must be a row of numbers, a dict of names and numbers, or a text"
+            f"{name} is {brief(x)}, but must be a row of numbers, a dict of names and numbers, or a string"
         ) from None
     for position, value in enumerate(values):
         if not math.isfinite(value):
@@ -105,7 +104,7 @@ def identity(id: str | DecisionReply) -> str:  # noqa: A002
     if isinstance(id, DecisionReply):
         return id.id
     if not isinstance(id, str) or not id:
-        raise InputError(f"id is {brief(id)}, but must be a text that is not empty, or a decision")
+        raise InputError(f"id is {brief(id)}, but must be a string that is not empty, or a decision")
     return id
 
 
@@ -136,14 +135,14 @@ def build_decide(
     """
     if sure is not None and risk is not None:
         raise InputError("give either sure or risk: a risk chooses the confidence from which decisions are sure")
-    bounds = {"sure": sure, "risk": risk}
-    return {
-        "id": new_id() if id is None else identity(id),
-        "x": plain_features(x, names[0]),
-        **({} if among is None else {"among": list(each(among, names[1]))}),
-        **{name: _number(bound, name) for name, bound in bounds.items() if bound is not None},
-        **({"complete": True} if _truth(complete, "complete") else {}),
-    }
+    return without_none(
+        id=new_id() if id is None else identity(id),
+        x=plain_features(x, names[0]),
+        among=None if among is None else list(each(among, names[1])),
+        sure=None if sure is None else _number(sure, "sure"),
+        risk=None if risk is None else _number(risk, "risk"),
+        complete=_boolean(complete, "complete") or None,
+    )
 
 
 def build_decides(
@@ -151,72 +150,72 @@ def build_decides(
 ) -> Iterator[Body]:
     """Yield the request for a decision on each row."""
     rows = list(each(X, "X"))
-    given = [None] * len(rows) if ids is None else list(each(ids, "ids"))
-    _require_same_length(X=rows, ids=given)
+    names = [None] * len(rows) if ids is None else list(each(ids, "ids"))
+    _require_same_length(X=rows, ids=names)
     candidates = None if among is None else list(each(among, "among"))
     is_same = candidates is None or all(isinstance(item, str | int | np.generic) for item in candidates)
     sets = [candidates] * len(rows) if is_same or candidates is None else candidates
     if len(rows) != len(sets):
         raise InputError(f"X has {len(rows)} items, but among has {len(sets)} lists")
-    for row, (x, name, offered) in enumerate(zip(rows, given, sets, strict=True)):
+    for row, (x, name, offered) in enumerate(zip(rows, names, sets, strict=True)):
         places = (f"X[{row}]", "among" if is_same else f"among[{row}]")
         yield build_decide(x, name, offered, complete, sure, risk, places)
 
 
 def build_feedback(
     id: str | DecisionReply,  # noqa: A002
-    answer: Answer,
+    right: bool | None,
+    reward: float | None,
+    truth: ClassName | None,
     shown: ClassName | None,
     shown_propensity: float | None,
     revise: bool,
     index: str = "",
 ) -> Body:
     """Return the feedback on one decision; `index` is its position in a list, for error messages."""
-    feedback: Body = {"id": identity(id), **_checked_answer(answer, index)}
-    if _truth(revise, "revise"):
-        feedback["revise"] = True
-    if shown is not None:
-        feedback["shown"] = shown
-    if shown_propensity is not None:
-        feedback["shown_propensity"] = _number(shown_propensity, "shown_propensity")
-    return feedback
+    count = sum(value is not None for value in (right, reward, truth))
+    if count != 1:
+        reason = f"and not {count} of them" if count else f"and not None for all of them{index and f' (ids{index})'}"
+        raise InputError(f"give one of right, reward and truth{index and ' for each decision'}, {reason}")
+    if reward is not None:
+        reward = _number(reward, f"reward{index}")
+        if not 0.0 <= reward <= 1.0:
+            raise InputError(
+                f"reward{index} is {reward:g}, but must be a number from 0 to 1: for rewards from a to b, give (reward - a) / (b - a)"
+            )
+    return without_none(
+        id=identity(id),
+        right=None if right is None else _boolean(right, f"right{index}"),
+        reward=reward,
+        truth=truth,
+        shown=shown,
+        shown_propensity=None if shown_propensity is None else _number(shown_propensity, "shown_propensity"),
+        revise=_boolean(revise, "revise") or None,
+    )
 
 
 def build_feedbacks(
-    ids: Any, answers: tuple[Iterable[Any] | None, ...], shown: Any, shown_propensity: Any, revise: bool
+    ids: Any, right: Any, rewards: Any, truths: Any, shown: Any, shown_propensity: Any, revise: bool
 ) -> Iterator[Body]:
     """Yield the feedback on each decision."""
     names = list(each(ids, "ids"))
-    none = [None] * len(names)
-    given = dict(zip(("right", "rewards", "truths"), answers, strict=True))
-    columns = {**given, "shown": shown, "shown_propensity": shown_propensity}
-    lists = {name: none if column is None else list(each(column, name)) for name, column in columns.items()}
-    _require_same_length(ids=names, **lists)
-    for row, (name, right, reward, truth, label, chance) in enumerate(zip(names, *lists.values(), strict=True)):
-        yield build_feedback(name, (right, reward, truth), label, chance, revise, f"[{row}]")
-
-
-def _checked_answer(answer: Answer, index: str) -> Body:
-    """Return the feedback itself, after checks: right or wrong, a reward, or the right class."""
-    right, reward, truth = answer
-    given = sum(value is not None for value in answer)
-    if given != 1:
-        which = f"and not {given} of them" if given else f"and not None for all of them{index and f' (ids{index})'}"
-        raise InputError(f"give one of right, reward and truth{index and ' for each decision'}, {which}")
-    if reward is not None:
-        number = _number(reward, f"reward{index}")
-        if not 0.0 <= number <= 1.0:
-            raise InputError(
-                f"reward{index} is {number:g}, but must be a number from 0 to 1: of rewards from a to b, give (reward - a) / (b - a)"
-            )
-        return {"reward": number}
-    return {"right": _truth(right, f"right{index}")} if truth is None else {"truth": truth}
+    columns = {
+        "right": right,
+        "rewards": rewards,
+        "truths": truths,
+        "shown": shown,
+        "shown_propensity": shown_propensity,
+    }
+    lists = [[None] * len(names) if column is None else list(each(column, name)) for name, column in columns.items()]
+    _require_same_length(ids=names, **dict(zip(columns, lists, strict=True)))
+    for row, values in enumerate(zip(names, *lists, strict=True)):
+        yield build_feedback(*values, revise=revise, index=f"[{row}]")
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def _truth(value: Any, name: str) -> bool:
+def _boolean(value: Any, name: str) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise InputError(f"{name} is {brief(value)}, but must be True or False")
     return bool(value)
@@ -235,11 +234,11 @@ def _number(value: Any, name: str) -> float:
 def _plain_number(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{brief(value)} is nothing that JSON has")
+    raise TypeError(f"{brief(value)} has no form in JSON")
 
 
 def _require_same_length(**columns: list[Any]) -> None:
-    (first, one), *others = columns.items()
-    for name, other in others:
-        if len(other) != len(one):
-            raise InputError(f"{first} has {len(one)} items, but {name} has {len(other)}")
+    (first, items), *others = columns.items()
+    for name, column in others:
+        if len(column) != len(items):
+            raise InputError(f"{first} has {len(items)} items, but {name} has {len(column)}")

@@ -27,7 +27,7 @@ from onebit.client.errors import ServiceError
 from onebit.client.plan import COMPILING_S, LONGEST_WAIT_S, Reply, Send, Steps, attempted, refusal
 from onebit.contract.validation import checked_count
 from onebit.errors import InputError, brief
-from onebit.service.replies import LoggedDecision, QuarantinedTask, Readiness, Task
+from onebit.service.replies import Readiness, Task
 
 TASK = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 
@@ -72,7 +72,7 @@ ConnectionT = TypeVar("ConnectionT", bound=Connection)
 
 
 class Caller(Generic[ConnectionT]):
-    """A base class of objects with operations, which are made of these calls and run on its connection."""
+    """Base class of objects with operations, which consist of these calls and run on its connection."""
 
     _is_asynchronous: ClassVar[bool] = False
 
@@ -80,40 +80,35 @@ class Caller(Generic[ConnectionT]):
         self._connection = connection
         self._attempts = checked_count("attempts", attempts)
 
-    def _look(self, path: str, read: Callable[[Any], T]) -> Steps[T]:
-        """Send a query, which changes nothing."""
-        reply, _ = yield from attempted(Send("GET", path), self._attempts)
-        return _value(reply, read)
-
-    def _post(self, path: str, body: dict[str, Any], read: Callable[[Any], T]) -> Steps[T]:
-        """Send a decision request or feedback, which is safe to repeat because it has an id."""
-        reply, _ = yield from attempted(Send("POST", path, encode(body)), self._attempts)
-        return _value(reply, read)
+    def _call(
+        self,
+        method: str,
+        path: str,
+        read: Callable[[Any], T],
+        body: dict[str, Any] | None = None,
+        *,
+        repeatable: bool = True,
+        patience_s: float = 0.0,
+    ) -> Steps[T]:
+        """Send a request, and read the reply. It must not be `repeatable` if it must not be carried out twice."""
+        send = Send(method, path, None if body is None else encode(body), patience_s=patience_s)
+        reply, _ = yield from attempted(send, self._attempts, repeatable=repeatable)
+        return _read_reply(reply, read)
 
     def _post_many(
-        self, path: str, items: Iterable[dict[str, Any]], read: Callable[[Any], T], *, rows_of: str
+        self, path: str, items: Iterable[dict[str, Any]], read: Callable[[Any], T], *, argument: str
     ) -> Steps[list[T]]:
         """Send decision requests or feedback, in several requests if there are many.
 
-        `rows_of` names the rows in error messages.
+        `argument` is the name of the user's list, for error messages.
         """
-        done: list[T] = []
+        values: list[T] = []
         for batch in batches(map(encode, items)):
-            done += yield from self._batch(path, batch, read, rows_of, len(done))
-        return done
-
-    def _order(self, method: str, path: str, body: dict[str, Any] | None, read: Callable[[Any], T]) -> Steps[T]:
-        """Send what must not be done twice.
-
-        It may take as long as compiling a learner or rewriting the log.
-        """
-        content, patience_s = (None, 0.0) if body is None else (encode(body), COMPILING_S)
-        send = Send(method, path, content, patience_s=patience_s)
-        reply, _ = yield from attempted(send, self._attempts, repeatable=False)
-        return _value(reply, read)
+            values += yield from self._post_batch(path, batch, read, argument, len(values))
+        return values
 
     def _ready(self) -> Steps[Readiness]:
-        """Ask once whether the service accepts requests; "not ready" is a valid answer."""
+        """Return whether the service accepts requests, without further attempts: "not ready" is a valid answer."""
         outcome = yield Send("GET", "/readyz")
         if isinstance(outcome, Reply) and outcome.status in (HTTPStatus.OK, HTTPStatus.SERVICE_UNAVAILABLE):
             try:
@@ -122,56 +117,57 @@ class Caller(Generic[ConnectionT]):
                 pass  # for instance the 503 of a proxy
         raise refusal(outcome)
 
-    def _create(self, wanted: dict[str, Any], *, exist_ok: bool) -> Steps[Task]:
+    def _create(self, settings: dict[str, Any], *, exist_ok: bool) -> Steps[Task]:
         """Create a task.
 
-        An existing task with the wanted settings is accepted with `exist_ok`, or if an earlier attempt may have created it.
+        An existing task with these settings is accepted with `exist_ok`, or if an earlier attempt may have created it.
         """
-        path = task_path(wanted["name"])
-        send, doubt = Send("POST", "/v1/tasks", encode(wanted), patience_s=COMPILING_S), exist_ok
+        path = task_path(settings["name"])
+        send, doubt = Send("POST", "/v1/tasks", encode(settings), patience_s=COMPILING_S), exist_ok
         for _ in range(self._attempts):
             reply, repeated = yield from attempted(send, self._attempts)
             doubt = doubt or repeated
             if reply.status != HTTPStatus.CONFLICT or not doubt:
                 break
-            look, _ = yield from attempted(Send("GET", path), self._attempts)
-            if look.status != HTTPStatus.NOT_FOUND:
-                there = _value(look, Task.read)
-                if is_as_wanted(there, wanted):
-                    return there
+            current, _ = yield from attempted(Send("GET", path), self._attempts)
+            if current.status != HTTPStatus.NOT_FOUND:
+                task = _read_reply(current, Task.read)
+                if has_settings(task, settings):
+                    return task
                 break
             send = replace(send, wait_s=LONGEST_WAIT_S)  # the task is being compiled
-        return _value(reply, Task.read)
+        return _read_reply(reply, Task.read)
 
-    def _change(self, path: str, wanted: dict[str, Any]) -> Steps[Task]:
+    def _change(self, path: str, changes: dict[str, Any]) -> Steps[Task]:
         """Change a task.
 
-        A refusal is accepted if an earlier attempt may have succeeded and the task is as wanted.
+        A refusal is accepted if an earlier attempt may have succeeded and the task has these settings.
         """
-        reply, doubt = yield from attempted(Send("PATCH", path, encode(wanted), patience_s=COMPILING_S), self._attempts)
+        send = Send("PATCH", path, encode(changes), patience_s=COMPILING_S)
+        reply, doubt = yield from attempted(send, self._attempts)
         if doubt and not reply.good:
-            there = yield from self._look(path, Task.read)
-            named = {name: value for name, value in wanted.items() if name not in ("add_classes", "remove_classes")}
-            added, gone = (set(wanted.get(name, ())) for name in ("add_classes", "remove_classes"))
-            if added <= set(there.classes) and gone <= set(there.retired) and is_as_wanted(there, named):
-                return there
-        return _value(reply, Task.read)
+            task = yield from self._call("GET", path, Task.read)
+            settings = dict(changes)
+            added, removed = settings.pop("add_classes", ()), settings.pop("remove_classes", ())
+            if {*added} <= {*task.classes} and {*removed} <= {*task.retired} and has_settings(task, settings):
+                return task
+        return _read_reply(reply, Task.read)
 
-    def _batch(
-        self, path: str, batch: list[bytes], read: Callable[[Any], T], rows_of: str, before: int
+    def _post_batch(
+        self, path: str, batch: list[bytes], read: Callable[[Any], T], argument: str, start: int
     ) -> Steps[list[T]]:
         """Send one request, or two halves if the service or a proxy finds it too large."""
         reply, _ = yield from attempted(Send("POST", path, b"[" + b",".join(batch) + b"]"), self._attempts)
         if reply.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE and len(batch) > 1:
             half = len(batch) // 2
-            first = yield from self._batch(path, batch[:half], read, rows_of, before)
-            return first + (yield from self._batch(path, batch[half:], read, rows_of, before + half))
+            first = yield from self._post_batch(path, batch[:half], read, argument, start)
+            return first + (yield from self._post_batch(path, batch[half:], read, argument, start + half))
         try:
-            return _value(reply, lambda body: [read(item) for _, item in zip(batch, body, strict=True)])
+            return _read_reply(reply, lambda body: [read(item) for _, item in zip(batch, body, strict=True)])
         except ServiceError as error:
-            if not before:
+            if not start:
                 raise
-            message = f"of {rows_of}, counted from {before} on: {error}"  # the service counts within the batch
+            message = f"in {argument}, counting from item {start}: {error}"  # the service counts within the batch
             raise ServiceError(message, status=error.status, code=error.code, field=error.field) from None
 
 
@@ -179,17 +175,17 @@ def task_path(task: str) -> str:
     """Return the path of a task; raise InputError if the name cannot be that of a task."""
     if not isinstance(task, str) or not TASK.fullmatch(task):
         raise InputError(
-            f"{brief(task)} cannot be the name of a task: these are 1 to 100 letters, digits, '.', '_' and '-'"
+            f"{brief(task)} cannot be the name of a task: use 1 to 100 letters, digits, '.', '_' and '-', without a '.' at the start"
         )
     return f"/v1/tasks/{task}"
 
 
-def is_as_wanted(there: Task, wanted: Mapping[str, Any]) -> bool:
-    """Return True if a task has the wanted settings, apart from its seed, which is never shown."""
-    for name, setting in wanted.items():
+def has_settings(task: Task, settings: Mapping[str, Any]) -> bool:
+    """Return True if a task has these settings, apart from its seed, which is never shown."""
+    for name, setting in settings.items():
         if name == "seed":
             continue
-        actual = getattr(there, name)
+        actual = getattr(task, name)
         expected = list(range(setting)) if name == "classes" and isinstance(setting, int) else setting
         if isinstance(expected, dict):  # missing entries have their defaults
             actual = {key: value for key, value in (actual or {}).items() if key in expected}
@@ -198,29 +194,14 @@ def is_as_wanted(there: Task, wanted: Mapping[str, Any]) -> bool:
     return True
 
 
-def read_tasks(body: Any) -> list[Task]:
-    """Read a list of tasks."""
-    return [Task.read(task) for task in body["tasks"]]
-
-
-def read_deleted(body: Any) -> Task | QuarantinedTask:
-    """Read the reply for a deleted task; of a quarantined task only the name and the reason are known."""
-    return QuarantinedTask.read(body) if "classes" not in body else Task.read(body)
-
-
-def read_decisions(body: Any) -> list[LoggedDecision]:
-    """Read a page of the log."""
-    return [LoggedDecision.read(row) for row in body["decisions"]]
-
-
-def _value(reply: Reply, read: Callable[[Any], T]) -> T:
+def _read_reply(reply: Reply, read: Callable[[Any], T]) -> T:
     if not reply.good:
         raise refusal(reply)
     try:
         return read(reply.json)
     except (ValueError, TypeError, KeyError, AttributeError):
         raise ServiceError(
-            "the reply is not what this client knows: is the service of another version, or is this another service?",
+            "this client cannot read the reply: the service has another version, or is not a onebit service",
             status=reply.status,
             code="unexpected",
         ) from None

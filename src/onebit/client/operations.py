@@ -10,9 +10,9 @@ from urllib.parse import quote
 import httpx
 
 from onebit.client import bodies
-from onebit.client.calls import Caller, ConnectionT, operation, read_decisions, read_deleted, read_tasks, task_path
+from onebit.client.calls import Caller, ConnectionT, operation, task_path
 from onebit.client.connection import AsyncConnection, BlockingConnection
-from onebit.client.plan import Steps
+from onebit.client.plan import COMPILING_S, Steps
 from onebit.contract.validation import ClassName, checked_count
 from onebit.errors import InputError
 from onebit.service.replies import (
@@ -49,7 +49,7 @@ class TaskOperations(Caller[ConnectionT]):
     @operation
     def info(self) -> Steps[Task]:
         """Return the current state of the task."""
-        return self._look(self._path, Task.read)
+        return self._call("GET", self._path, Task.read)
 
     @operation
     def decide(
@@ -69,7 +69,7 @@ class TaskOperations(Caller[ConnectionT]):
         `unsure` below a confidence of `sure`, or below the one that keeps the `risk`; the defaults are those of the task.
         """
         body = bodies.build_decide(x, id, among, complete, sure, risk)
-        return self._post(f"{self._path}/decide", body, DecisionReply.read)
+        return self._call("POST", f"{self._path}/decide", DecisionReply.read, body)
 
     @operation
     def decide_many(
@@ -87,7 +87,7 @@ class TaskOperations(Caller[ConnectionT]):
         `among` is one list of classes for all rows, or one for each (None: all classes).
         """
         items = bodies.build_decides(X, ids, among, complete, sure, risk)
-        return self._post_many(f"{self._path}/decide", items, DecisionReply.read, rows_of="X")
+        return self._post_many(f"{self._path}/decide", items, DecisionReply.read, argument="X")
 
     @operation
     def feedback(
@@ -107,8 +107,8 @@ class TaskOperations(Caller[ConnectionT]):
         class that was actually shown, and `right` refers to that; `shown_propensity` is the probability with which it was chosen. With
         `revise` this replaces earlier feedback, or silence.
         """
-        body = bodies.build_feedback(id, (right, reward, truth), shown, shown_propensity, revise)
-        return self._post(f"{self._path}/feedback", body, FeedbackReply.read)
+        body = bodies.build_feedback(id, right, reward, truth, shown, shown_propensity, revise)
+        return self._call("POST", f"{self._path}/feedback", FeedbackReply.read, body)
 
     @operation
     def feedback_many(
@@ -127,14 +127,14 @@ class TaskOperations(Caller[ConnectionT]):
         Instead of `right`, give `rewards`, or `truths` with the classes that would have been right. If several are given, each decision must
         have a value in one of them, and None in the others. An unknown id or a conflict is reported in the answer, not raised.
         """
-        items = bodies.build_feedbacks(ids, (right, rewards, truths), shown, shown_propensity, revise)
-        return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
+        items = bodies.build_feedbacks(ids, right, rewards, truths, shown, shown_propensity, revise)
+        return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, argument="ids")
 
     @operation
     def withdraw(self, id: str | DecisionReply) -> Steps[FeedbackReply]:  # noqa: A002
         """Withdraw the feedback on a decision: the learner is rebuilt as if it had never been given."""
         body = {"id": bodies.identity(id), "withdraw": True}
-        return self._post(f"{self._path}/feedback", body, FeedbackReply.read)
+        return self._call("POST", f"{self._path}/feedback", FeedbackReply.read, body)
 
     @operation
     def withdraw_many(self, ids: Iterable[str | DecisionReply]) -> Steps[list[FeedbackReply]]:
@@ -143,31 +143,32 @@ class TaskOperations(Caller[ConnectionT]):
         An unknown id or a conflict is reported in the answer, not raised.
         """
         items = ({"id": bodies.identity(id), "withdraw": True} for id in bodies.each(ids, "ids"))  # noqa: A001
-        return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, rows_of="ids")
+        return self._post_many(f"{self._path}/feedback", items, FeedbackReply.read, argument="ids")
 
     @operation
     def stats(self, window: int = 1000) -> Steps[Stats]:
         """Return errors, rates, delays and classes; the error is that of the last `window` feedbacks."""
-        return self._look(f"{self._path}/stats?window={window:d}", Stats.read)
+        return self._call("GET", f"{self._path}/stats?window={window:d}", Stats.read)
 
     @operation
     def decisions(self, limit: int = 50, before: int | None = None) -> Steps[list[LoggedDecision]]:
         """Return the newest decisions in the log, or the newest before a `seq`."""
         older = "" if before is None else f"&before={before:d}"
-        return self._look(f"{self._path}/decisions?limit={limit:d}{older}", read_decisions)
+        path = f"{self._path}/decisions?limit={limit:d}{older}"
+        return self._call("GET", path, lambda body: [LoggedDecision.read(row) for row in body["decisions"]])
 
     @operation
     def decision(self, id: str | DecisionReply) -> Steps[LoggedDecision]:  # noqa: A002
         """Return a decision in the log, with its feedback if there is any."""
         # An id '..' must not lead to another path.
         name = quote(bodies.identity(id), safe="").replace(".", "%2E")
-        return self._look(f"{self._path}/decisions/{name}", LoggedDecision.read)
+        return self._call("GET", f"{self._path}/decisions/{name}", LoggedDecision.read)
 
     @operation
     def explain(self, id: str | DecisionReply, top: int = 10) -> Steps[ExplanationReply]:  # noqa: A002
         """Return the `top` features or words that speak for a decision's label, by the current learner."""
         path = f"{self._path}/explanation?id={quote(bodies.identity(id), safe='')}&top={checked_count('top', top)}"
-        return self._look(path, ExplanationReply.read)
+        return self._call("GET", path, ExplanationReply.read)
 
     @operation
     def change(
@@ -213,7 +214,7 @@ class TaskOperations(Caller[ConnectionT]):
         body = bodies.without_none(
             learner=learner, parameters=parameters, exploration_floor=exploration_floor, seed=seed
         )
-        return self._order("POST", f"{self._path}/learner", body, Task.read)
+        return self._call("POST", f"{self._path}/learner", Task.read, body, repeatable=False, patience_s=COMPILING_S)
 
     @operation
     def forget(
@@ -228,12 +229,18 @@ class TaskOperations(Caller[ConnectionT]):
             raise InputError("give either ids or before")
         names = None if ids is None else [bodies.identity(id) for id in bodies.each(ids, "ids")]  # noqa: A001
         body = bodies.without_none(ids=names, before=before, unlearn=unlearn)
-        return self._order("POST", f"{self._path}/forget", body, ForgetReply.read)
+        return self._call(
+            "POST", f"{self._path}/forget", ForgetReply.read, body, repeatable=False, patience_s=COMPILING_S
+        )
 
     @operation
     def delete(self) -> Steps[Task | QuarantinedTask]:
         """Delete the task. Its rows stay in the log, and its name is free again."""
-        return self._order("DELETE", self._path, None, read_deleted)
+
+        def read(body: Any) -> Task | QuarantinedTask:
+            return Task.read(body) if "classes" in body else QuarantinedTask.read(body)
+
+        return self._call("DELETE", self._path, read, repeatable=False)
 
 
 class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, TransportT]):
@@ -319,12 +326,12 @@ class ClientOperations(Caller[ConnectionT], Generic[ConnectionT, TaskT, Transpor
     @operation
     def tasks(self) -> Steps[list[Task]]:
         """Return all tasks that the token may see."""
-        return self._look("/v1/tasks", read_tasks)
+        return self._call("GET", "/v1/tasks", lambda body: [Task.read(task) for task in body["tasks"]])
 
     @operation
     def version(self) -> Steps[Version]:
         """Return the versions and the CPU that the service runs on."""
-        return self._look("/version", Version.read)
+        return self._call("GET", "/version", Version.read)
 
     @operation
     def ready(self) -> Steps[Readiness]:

@@ -422,4 +422,4 @@ def test_no_start_without_the_tokens_that_there_were(tmp_path: Path, lost: bool)
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 2
     assert len(ended.stderr.splitlines()) == 1
-    assert ("is gone" if lost else "does not exist") in ended.stderr
+    assert ("is missing" if lost else "does not exist") in ended.stderr

@@ -20,7 +20,7 @@ from onebit.service import replies, requests
 from onebit.service.core.decide import PROBABILITIES_AT_ONCE
 from onebit.service.core.history import WINDOW
 from onebit.service.errors import ForbiddenError
-from onebit.service.http.access import COOKIE, context_of, principal_of
+from onebit.service.http.access import COOKIE, get_context, get_principal
 from onebit.service.http.metrics import Metrics, build_info
 from onebit.service.http.responses import STRICT, Reply, empty_reply, encode_in_pieces, json_reply
 from onebit.service.maintenance.forget import ForgetOrder
@@ -141,7 +141,7 @@ class Api:
     async def readyz(self, request: Request) -> Response:
         """Return whether decisions and feedback are accepted; if not, why; quarantined tasks and warnings."""
         await self._service.log_health.probe()
-        state = self._service.readiness(principal_of(request).sees)
+        state = self._service.readiness(get_principal(request).sees)
         return json_reply(state, 200 if state["ready"] else 503)
 
     async def version(self) -> object:
@@ -159,7 +159,7 @@ class Api:
 
     async def log_in(self, request: Request) -> Response:
         """Store the token of this request in the browser, as a cookie that no script can read."""
-        token, principal = context_of(request).token, principal_of(request)
+        token, principal = get_context(request).token, get_principal(request)
         if token is None or principal.id is None:  # a service without tokens needs no cookie
             return empty_reply()
         left_s = COOKIE_S if principal.expires is None else max(1, int(principal.expires - time.time()))
@@ -167,7 +167,7 @@ class Api:
 
     async def session(self, request: Request) -> Session:
         """Return what the token may do."""
-        principal = principal_of(request)
+        principal = get_principal(request)
         return Session(
             scopes=[scope for scope in SCOPES if scope in principal.scopes],
             tasks=None if principal.tasks is None else sorted(principal.tasks),
@@ -187,7 +187,7 @@ class Api:
 
     async def create(self, request: Request, body: requests.NewTask) -> Response:
         """Create a task."""
-        principal = principal_of(request)
+        principal = get_principal(request)
         if not principal.sees(body.name):
             raise ForbiddenError("the token is for other tasks")
         task = await self._service.create(body, principal.id)
@@ -195,7 +195,7 @@ class Api:
 
     async def tasks(self, request: Request) -> object:
         """Return the tasks that the token may see."""
-        principal = principal_of(request)
+        principal = get_principal(request)
         tasks = [task for task in self._service.tasks() if principal.sees(task.name)]
         quarantined = [task for task in self._service.quarantined() if principal.sees(task["name"])]
         encoded = await encode_in_pieces(tasks, self._service.heavy_work, TASKS_AT_ONCE)
@@ -207,11 +207,11 @@ class Api:
 
     async def change(self, request: Request, task: requests.TaskName, body: requests.Change) -> object:
         """Change a task: add or retire classes, or set its mode, deadline, silence, revisions or confidence."""
-        return await self._service.change(task, body, principal_of(request).id)
+        return await self._service.change(task, body, get_principal(request).id)
 
     async def delete(self, request: Request, task: requests.TaskName) -> object:
         """Delete a task: its rows stay in the log, and its name is free again."""
-        return await self._service.delete(task, principal_of(request).id)
+        return await self._service.delete(task, get_principal(request).id)
 
     async def decide(
         self,
@@ -225,7 +225,7 @@ class Api:
         classes = self._service.classes(task)
         if len(body) * classes <= PROBABILITIES_AT_ONCE:
             return await self._service.decide(task, body, single=False)
-        await context_of(request).reserve_large()  # the reply is large
+        await get_context(request).reserve_large()  # the reply is large
         decisions = await self._service.decide(task, body, single=False)
         return await encode_in_pieces(decisions, self._service.heavy_work, max(1, PROBABILITIES_AT_ONCE // classes))
 
@@ -239,12 +239,12 @@ class Api:
 
     async def switch(self, request: Request, task: requests.TaskName, body: requests.NewLearner) -> object:
         """Train another learner from the log of the task; it takes over when the training is done."""
-        return await self._service.switch(task, body, principal_of(request).id)
+        return await self._service.switch(task, body, get_principal(request).id)
 
     async def forget(self, request: Request, task: requests.TaskName, body: requests.ForgetRequest) -> object:
         """Forget decisions: delete them from the log with all their feedback; their ids are never reused."""
         order = ForgetOrder(body.ids, body.before, body.unlearn)
-        return await self._service.forget(task, order, principal_of(request).id)
+        return await self._service.forget(task, order, get_principal(request).id)
 
     async def stats(
         self, request: Request, task: requests.TaskName, window: Annotated[int, Field(ge=1, le=WINDOW)] = 1000
@@ -252,7 +252,7 @@ class Api:
         """Return the statistics of a task."""
         classes = self._service.classes(task)
         if classes > CLASSES_AT_ONCE:
-            await context_of(request).reserve_large()
+            await get_context(request).reserve_large()
         stats = self._service.summary(task, window)
         for first in range(0, classes, CLASSES_AT_ONCE):
             async with self._service.heavy_work:
@@ -288,7 +288,7 @@ class Api:
     async def _reserve(self, request: Request, task: str, decisions: int = 1) -> None:
         """Wait for a turn if a reply with `decisions` decisions of a task may be large."""
         if decisions * self._service.decision_values(task) > MOST_SMALL:
-            await context_of(request).reserve_large()
+            await get_context(request).reserve_large()
 
     async def _with_times(self, decision: dict[str, Any]) -> dict[str, Any]:
         """Return a decision with its times also as text. Others get a turn while a long x is encoded."""

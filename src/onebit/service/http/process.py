@@ -10,11 +10,12 @@ import json
 import logging
 import math
 import os
+import resource
 import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import uvicorn
@@ -29,6 +30,11 @@ from onebit.service.store.base import Store, store_at
 from onebit.service.store.clock import rfc3339
 from onebit.service.tokens import Tokens
 
+try:
+    from uvloop import new_event_loop
+except ModuleNotFoundError:  # it is not available on every system
+    from asyncio import new_event_loop  # type: ignore[assignment]
+
 LOG = logging.getLogger("onebit.service")
 BACKLOG = 2048  # connections waiting to be accepted
 MOST_FILES = 65_536  # open connections and files, if the system allows it
@@ -42,40 +48,46 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 
 def serve(settings: Settings) -> int:
     """Run a service until a signal ends it, and return the exit code."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     form = settings.log_format or ("text" if sys.stderr.isatty() else "json")
-    with _logging(form), _private():
-        if settings.token_file is not None and not settings.token_file.exists():
-            raise InputError(f"--token-file {settings.token_file} does not exist: `onebit token create` creates it")
-        if settings.log is None and settings.data.exists() and not settings.data.is_dir():
-            raise InputError(f"--data {settings.data} is a file, but must be a folder, or the name of a new one")
-        store = store_at(settings.where)
-        tokens = store.tokens(settings)
+    with _log_to_stderr(form), _private_files():
+        store, tokens = _open_store(settings)
         is_open = tokens.open
-        if settings.log is None and not is_open and not settings.tokens.exists():
-            raise InputError(
-                f"there have been tokens for {settings.data}, and {settings.tokens} is gone: bring it back, make a new token, or "
-                f"remove {settings.closed} to let everybody on this machine in"
-            )
         address = _resolve_address(settings.host, settings.port)
         if is_open and not ipaddress.ip_address(address[1][0]).is_loopback:
             option = f"--token-file {settings.tokens}" if settings.log is None else "--log ADDRESS"
             raise InputError(
-                f"there are no tokens, so that only this machine may use the service, and --host {settings.host} is more than this "
-                f"machine: make a token with `onebit token create --scope admin {option}`"
+                f"there are no tokens, so only this machine may use the service, but --host {settings.host} lets others in: "
+                f"create a token with `onebit token create --scope admin {option}`"
             )
-        if not is_open:
-            tokens.listed()  # report a damaged file now, and not at the first request
         listening = _bind_socket(*address)
         _allow_many_files()
         gc.set_threshold(GARBAGE)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner, listening:
-            code = runner.run(_serve(settings, store, tokens, listening, is_open, began))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner, listening:
+            code = runner.run(_serve(settings, store, tokens, listening, is_open, started))
     if some_work():  # otherwise Python would wait for the compiler, or crash
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     return code
+
+
+def _open_store(settings: Settings) -> tuple[Store, Tokens]:
+    """Return the store and its tokens, after checks of the folder and of the token file."""
+    if settings.token_file is not None and not settings.token_file.exists():
+        raise InputError(f"--token-file {settings.token_file} does not exist: `onebit token create` creates it")
+    if settings.log is None and settings.data.exists() and not settings.data.is_dir():
+        raise InputError(f"--data {settings.data} is a file, but must be a folder, or the name of a new one")
+    store = store_at(settings.where)
+    tokens = store.tokens(settings)
+    if not tokens.open:
+        if settings.log is None and not settings.tokens.exists():
+            raise InputError(
+                f"the token file {settings.tokens} of {settings.data} is missing: restore it, create a new token, or "
+                f"remove {settings.closed} to let everybody on this machine in"
+            )
+        tokens.listed()  # report a damaged file now, and not at the first request
+    return store, tokens
 
 
 async def _serve(
@@ -84,7 +96,7 @@ async def _serve(
     tokens: Tokens,
     listening: socket.socket,
     is_open: bool,
-    began: float,
+    started: float,
 ) -> int:
     LOG.info(f"starting on {store.name}", extra={"event": "starting", "folder": store.name})
     service = Service(settings, compiles_apart=True, store=store)
@@ -95,6 +107,7 @@ async def _serve(
         ws="none",
         lifespan="off",
         log_config=None,
+        log_level=logging.ERROR,  # since strangers can cause warnings
         access_log=False,
         proxy_headers=False,
         server_header=False,
@@ -119,7 +132,7 @@ async def _serve(
         return 0
     try:
         listening.listen(BACKLOG)
-        _log_addresses(store, listening, is_open, service.task_names(), began)
+        _log_addresses(store, listening, is_open, service.task_names(), started)
         await server.serve(sockets=[listening])
     finally:
         for number in SIGNALS:
@@ -130,28 +143,28 @@ async def _serve(
 
 
 def _connection_settings(connections: Connections) -> dict[str, Any]:
-    """Return uvicorn's settings that limit connections: our guard, or only its own if that does not fit."""
+    """Return uvicorn's settings that limit connections: our guard, or only uvicorn's own limits if it does not fit."""
     try:
         return {"http": guarded(connections)}
     except ImportError as error:
         LOG.warning(
-            f"uvicorn {uvicorn.__version__} is not known ({error}): heads that take long and answers that are not read are not ended, the number "
-            f"of connections is not exact, and what is not HTTP is refused in plain text",
+            f"the limits on connections do not fit uvicorn {uvicorn.__version__} ({error}): slow request heads and unread replies do not time out, "
+            f"the limit on the number of connections is approximate, and invalid HTTP is refused in plain text",
             extra={"event": "uvicorn-unknown"},
         )
         # uvicorn answers connections beyond the limit with 503.
         return {"http": "h11", "h11_max_incomplete_event_size": LARGEST_HEAD, "limit_concurrency": connections.most + 1}
 
 
-def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], began: float) -> None:
+def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks: list[str], started: float) -> None:
     host, port = listening.getsockname()[:2]
     address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    seconds = round(time.perf_counter() - began, 3)
-    counted = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
-    about = {"address": address, "folder": store.name, "tasks": tasks, "open": is_open, "seconds": seconds}
+    seconds = round(time.perf_counter() - started, 3)
+    count = f"{len(tasks)} task{'' if len(tasks) == 1 else 's'}"
+    details = {"address": address, "folder": store.name, "tasks": tasks, "open": is_open, "seconds": seconds}
     LOG.info(
-        f"listening on {address} for {counted} of {store.name}, after {seconds} s",
-        extra={"event": "listening", **about},
+        f"listening on {address} for {count} of {store.name}, after {seconds} s",
+        extra={"event": "listening", **details},
     )
     LOG.info(
         f"to play, open {address}/play/digits in a browser; all tasks are at {address}/",
@@ -159,7 +172,7 @@ def _log_addresses(store: Store, listening: socket.socket, is_open: bool, tasks:
     )
     if is_open:
         LOG.warning(
-            "there are no tokens: everybody on this machine may do everything; `onebit token create` ends that",
+            "there are no tokens: everybody on this machine may do everything; `onebit token create` changes that",
             extra={"event": "open"},
         )
 
@@ -178,13 +191,12 @@ def _bind_socket(family: int, address: tuple[Any, ...]) -> socket.socket:
     """Return a bound socket; it starts to listen when the service is ready."""
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        if os.name == "posix":  # on Windows this would share a port in use
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind(address)
     except OSError as error:
         bound.close()
         raise InputError(
-            f"port {address[1]} of {address[0]} cannot be used: {error.strerror or error}; --port names another"
+            f"port {address[1]} of {address[0]} cannot be used: {error.strerror or error}; choose another with --port"
         ) from None
     return bound
 
@@ -194,24 +206,14 @@ def _allow_many_files() -> None:
 
     It also limits the number of connections.
     """
-    with contextlib.suppress(ImportError, ValueError, OSError):
-        import resource
-
+    with contextlib.suppress(ValueError, OSError):
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
-        if soft != resource.RLIM_INFINITY and soft < wanted:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        limit = MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, MOST_FILES)
+        if soft != resource.RLIM_INFINITY and soft < limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ModuleNotFoundError:  # it is not available on every system
-        return None
-    return uvloop.new_event_loop
-
-
-class _JsonLines(logging.Formatter):
+class _JsonFormatter(logging.Formatter):
     """A log formatter that writes one JSON object per line."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -229,7 +231,7 @@ class _JsonLines(logging.Formatter):
         return json.dumps(line, default=str)
 
 
-class _TextLines(logging.Formatter):
+class _TextFormatter(logging.Formatter):
     """A log formatter that writes lines of text for people."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -240,7 +242,7 @@ class _TextLines(logging.Formatter):
 
 
 @contextlib.contextmanager
-def _private() -> Iterator[None]:
+def _private_files() -> Iterator[None]:
     """Create files that other users of this machine cannot read, since they hold users' data."""
     before = os.umask(0o077)
     try:
@@ -250,21 +252,18 @@ def _private() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _logging(form: str) -> Iterator[None]:
-    """Log everything to stderr in one format; of uvicorn only errors, since strangers can cause warnings."""
+def _log_to_stderr(form: str) -> Iterator[None]:
+    """Log warnings of all libraries, and information of onebit, to stderr in one format."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_JsonLines() if form == "json" else _TextLines())
+    handler.setFormatter(_JsonFormatter() if form == "json" else _TextFormatter())
     root, ours = logging.getLogger(), logging.getLogger("onebit")
-    uvicorn_own = logging.getLogger("uvicorn")
-    levels = root.level, ours.level, uvicorn_own.level
+    level = ours.level
     root.addHandler(handler)
     ours.setLevel(logging.INFO)
-    uvicorn_own.setLevel(logging.ERROR)
     logging.captureWarnings(True)
     try:
         yield
     finally:
         logging.captureWarnings(False)
-        for logger, level in zip((root, ours, uvicorn_own), levels, strict=True):
-            logger.setLevel(level)
+        ours.setLevel(level)
         root.removeHandler(handler)
