@@ -208,8 +208,8 @@ def build_feedbacks(
     }
     lists = [[None] * len(names) if column is None else list(each(column, name)) for name, column in columns.items()]
     _require_same_length(ids=names, **dict(zip(columns, lists, strict=True)))
-    for row, values in enumerate(zip(names, *lists, strict=True)):
-        yield build_feedback(*values, revise=revise, index=f"[{row}]")
+    for row, (name, verdict, reward, truth, label, chance) in enumerate(zip(names, *lists, strict=True)):
+        yield build_feedback(name, verdict, reward, truth, label, chance, revise, f"[{row}]")
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
