@@ -19,7 +19,7 @@ import onebit
 from onebit.checks.examples import refused
 from onebit.cli import main
 from onebit.data.columns import MOST_CATEGORIES
-from onebit.data.reading import Kind, kind_of_texts
+from onebit.data.reading import Kind, guess_kind_of_texts
 from onebit.data.texts import Ngrams
 from onebit.errors import OnebitWarning
 from onebit.features.named import words_in
@@ -160,7 +160,7 @@ def test_dates_and_ids_are_read_where_they_are_asked_for(tmp_path: Path) -> None
     ],
 )
 def test_what_texts_look_like(name: str, texts: list[str], kind: Kind) -> None:
-    assert kind_of_texts(name, texts, True) is kind
+    assert guess_kind_of_texts(name, texts, True) is kind
 
 
 def test_a_number_written_wrong_is_refused_and_not_taken_for_a_category(tmp_path: Path) -> None:

@@ -275,11 +275,15 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         read_log(tmp_path / "log.csv")
     for name in ("log.csv", "log.parquet", "log.csv.gz"):
         (tmp_path / name).write_bytes(b"" if name == "log.csv" else b"nothing of the kind")
-        with pytest.raises(onebit.InputError, match=r"cannot be read|is damaged"):
+        with pytest.raises(onebit.InputError, match=r"cannot be read|is damaged|is empty"):
             read_log(tmp_path / name)
     (tmp_path / "ragged.csv").write_text("x,action,right\n1,a,1\n2,b\n")
-    with pytest.raises(onebit.InputError, match="cannot be read"):
+    with pytest.raises(onebit.InputError, match=r"row 2 \(line 3 of the file\) .* has 2 cells, but the header has 3"):
         read_log(tmp_path / "ragged.csv")
+    rows = "\n".join(f"{'x' if row == 5000 else row},a,{row % 2}" for row in range(6000))
+    (tmp_path / "words.csv").write_text(f"x,action,right\n{rows}\n")
+    with pytest.raises(onebit.InputError, match=r"row 5001 of .*: x is 'x', but must be a number"):
+        list(read_log(tmp_path / "words.csv", classes=["a", "b"]))
     (tmp_path / "log.vw").write_text("1:0:1 | a\n")
     with pytest.raises(onebit.InputError, match=r"action was given with .* names a column"):
         read_log(tmp_path / "log.vw", action="a")

@@ -1,11 +1,9 @@
-"""Reading of tables in any format: finds the label and the kind of each column, makes blocks of rows."""
+"""Tables as labelled rows: which column is the label, what kind the others are, and the features they become."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,40 +12,50 @@ from onebit.contract.validation import ClassName
 from onebit.data.candidate_sets import ListedCandidates
 from onebit.data.dataset import REWARD, most_rewarded, refuse_out_of_range
 from onebit.data.file_blocks import CHUNK, Again, ArrayBlock, ArrayStore, FileReader
-from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, parse_number
+from onebit.data.labels import MOST_CLASSES, NUMBER, Codes, TooManyError, parse_labels
 from onebit.data.reading import (
     LEFT_OUT,
     Kind,
     Reading,
     describe_kinds,
+    guess_kind,
+    inner_type,
     is_number_type,
-    kind_of,
+    is_text_type,
     known_column,
     label_column,
     refuse_bad_header,
     reward_columns,
     usual_labels,
 )
+from onebit.data.table_files import TableFile, cast_texts, format_cell, number_type, trim_numbers
 from onebit.data.texts import Encoder, Entries, join_entries
 from onebit.errors import InputError, brief, nearest
 
 MOST_CATEGORIES = 1000  # values of a column that get one 0/1 column each; with more, they are hashed
 BATCH = 1 << 20  # approximate number of cells in a batch
 REWARDS = "a reward"
+ROWS = 1 << 16  # most rows in a batch
 TEXTS = 1 << 12  # rows with texts that are encoded at a time
 
 
-class Columns(FileReader):
-    """A table with named columns.
+class TableReader(FileReader):
+    """A reader of a table: finds the label, and turns all other columns into features.
 
     Without text X is dense: the features in order, with one 0/1 column per value of a categorical feature. With text,
     or with categories of very many values, X is sparse: first the numbers, then the output of a vectorizer, then all
-    hashed features.
+    hashed features. `label_names` are the labels by code if the label column holds codes.
     """
 
-    texts_are_cells: ClassVar[bool] = False  # True if a text may be a malformed number
-
-    def __init__(self, path: Path, names: Sequence[str], reading: Reading, classes: Iterable[ClassName] | None) -> None:
+    def __init__(
+        self,
+        table: TableFile,
+        reading: Reading,
+        classes: Iterable[ClassName] | None,
+        label_names: Sequence[ClassName] | None = None,
+    ) -> None:
+        self.table, self._label_names = table, label_names
+        path, names = table.path, table.names
         refuse_bad_header(path, names)
         self.rewards = reward_columns(path, names, reading, classes) if reading.rewards else None
         self.label = None if self.rewards else label_column(path, names, reading.label)
@@ -80,7 +88,8 @@ class Columns(FileReader):
                         f"the column {brief(name)} of {path} is named twice, the second time to be {purpose}"
                     )
                 self._declared[name] = declared.get(what)
-        self.names = list(names)
+        self.names = names
+        self._text_types: dict[str, Any] = {}  # of columns of texts that stand for numbers
         if self.rewards is not None:
             self._refuse_leak()
         if all(name in self._answering or self._declared.get(name, Kind.NUMBER) is None for name in names):
@@ -91,36 +100,12 @@ class Columns(FileReader):
         self.categories: dict[str, Codes] = {}
         self._encoder: Encoder | None = None
 
-    @abstractmethod
-    def sample(self) -> Any:
-        """Return the first rows as an Arrow record batch, types declared or inferred; None if there are none."""
-
-    @abstractmethod
-    def batches(self) -> Iterator[tuple[Any, int]]:
-        """Yield Arrow record batches, each with the number of bytes read so far."""
-
-    def label_names(self) -> list[Any]:
-        """Return the labels as the user knows them, in the order of their codes.
-
-        Labels read as text become numbers if all look like numbers, and stay strings otherwise. If classes are given,
-        their types decide.
-        """
-        texts: list[str] = self.labels.values
-        are_numbers = [bool(NUMBER.fullmatch(text.strip())) for text in texts]
-        if self.classes is None and not all(are_numbers):
-            return texts
-        known = set(self.classes or ())
-        return [
-            parse_number(text) if is_number and text not in known else text
-            for text, is_number in zip(texts, are_numbers, strict=True)
-        ]
-
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         if not self.kinds:
             self._settle()
         row = stored = 0
         place = {name: index for index, name in enumerate(self.names)}  # a dict, as Arrow searches all names
-        for batch, done in self.batches():
+        for batch, done in self.table.batches(max(1, min(ROWS, BATCH // len(self.names)))):
             for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
                 part = batch.slice(start, TEXTS) if self._encoder else batch
                 cells = {name: part.column(place[name]) for name in [*self.features, *self._answering]}
@@ -142,13 +127,15 @@ class Columns(FileReader):
 
     def _settle(self) -> None:
         """Determine the kind of each column from its declaration or else from its first values."""
-        sample = self.sample()
+        sample = self.table.sample()
         for index, name in enumerate(self.names):
+            if sample is not None:
+                self._refuse_type(name, inner_type(sample.column(index).type))
             if name in self._answering:
                 continue
             kind = self._declared.get(name, Kind.NUMBER)
             if name not in self._declared and sample is not None:
-                kind = kind_of(name, sample.column(index), self.texts_are_cells)
+                kind = guess_kind(name, sample.column(index), name in self.table.mixed, self.table.decimal)
                 if kind is not Kind.NUMBER:
                     self._guessed[name] = kind
             if kind is not None:
@@ -180,8 +167,24 @@ class Columns(FileReader):
         self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._features_of(Kind.CATEGORY)}
         self.columns = None if self.categories else tuple(self.features)
 
+    def _refuse_type(self, name: str, kind: Any) -> None:
+        """Raise InputError for a label, category or text column with cells of an unsuitable Arrow type."""
+        from pyarrow import types
+
+        if name == self.label and self.table.typed:
+            if types.is_boolean(kind) or not (is_number_type(kind) or is_text_type(kind)):
+                raise InputError(
+                    f"the label column {brief(name)} of {self.path} is of the type {kind}, "
+                    "but labels must be whole numbers or strings"
+                )
+        elif self._declared.get(name) in (Kind.CATEGORY, Kind.TEXT) and types.is_nested(kind):
+            raise InputError(
+                f"the column {brief(name)} of {self.path} is of the type {kind}, "
+                "but categories and texts are single values"
+            )
+
     def _no_candidates(self) -> ListedCandidates:
-        return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.place)
+        return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.table.place)
 
     @property
     def _answers(self) -> str:
@@ -210,14 +213,6 @@ class Columns(FileReader):
     def _features_of(self, kind: Kind) -> list[str]:
         return [name for name in self.features if self.kinds[name] is kind]
 
-    def is_text(self, name: str) -> bool:
-        """Return True if a column is read as text.
-
-        These are all columns that are not numeric; until the kinds are known, all columns except rewards.
-        """
-        is_reward = self._answering.get(name) == REWARDS
-        return not is_reward and (not self.kinds or self.kinds.get(name) is not Kind.NUMBER)
-
     # --- blocks -------------------------------------------------------------------------------------------------------
 
     def _read_answers(self, cells: dict[str, Any], rows: int, row: int) -> ArrayBlock:
@@ -242,6 +237,8 @@ class Columns(FileReader):
         """Return a column of a block as numbers; dates that are declared numeric become days since 1970."""
         import pyarrow as arrow
 
+        if is_text_type(column.type):
+            column = self._parse_texts(name, column, row)
         self._refuse_missing(column, name, row)
         if arrow.types.is_temporal(column.type) and self._declared.get(name) is Kind.NUMBER:
             microseconds = column.cast(arrow.timestamp("us")).cast(arrow.int64())
@@ -249,6 +246,24 @@ class Columns(FileReader):
         if not is_number_type(column.type):
             raise self._no_number(name, self.place(row), column[0].as_py())
         return np.asarray(column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False))
+
+    def _parse_texts(self, name: str, column: Any, row: int) -> Any:
+        """Return a column of texts as numbers, booleans or dates; the first block of a column decides which."""
+        import pyarrow as arrow
+
+        numbers, kind = None, self._text_types.get(name)
+        if self.table.decimal == ".":  # usually there is nothing to trim
+            numbers = cast_texts(column, kind or arrow.float64())
+        if numbers is None:
+            texts = trim_numbers(column, self.table.decimal)
+            self._refuse_missing(texts, name, row)
+            kind = kind or number_type(texts, self._declared.get(name) is Kind.NUMBER) or arrow.float64()
+            numbers = cast_texts(texts, kind)
+            if numbers is None:
+                at = next(at for at in range(len(texts)) if cast_texts(texts.slice(at, 1), kind) is None)
+                raise self._no_number(name, self.place(row + at), column[at].as_py())
+        self._text_types[name] = numbers.type
+        return numbers
 
     @np.errstate(over="ignore")  # values that are too large are rejected below, with their location
     def _dense(self, names: Sequence[str], cells: dict[str, Any], rows: int, row: int) -> NDArray[np.float32]:
@@ -286,9 +301,12 @@ class Columns(FileReader):
             values, which = self._distinct(cells[name], name, row)
             entries.append(encoder.categories(name, values, which))
         for number, name in enumerate(self._features_of(Kind.TEXT)):
-            texts = ["" if text is None else str(text) for text in cells[name].to_pylist()]
+            texts = [format_cell(cell) or "" for cell in cells[name].to_pylist()]
             entries.append(encoder.texts(name, number, texts))
         return join_entries(entries, rows)
+
+    def place(self, row: int) -> str:
+        return self.table.place(row)
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         classes = self._finish_answers(store)
@@ -306,14 +324,19 @@ class Columns(FileReader):
     def _finish_answers(self, store: ArrayStore) -> tuple[ClassName, ...]:
         """Convert labels and candidates to class indices and return the classes."""
         if self.rewards is None:
-            classes = self.finish_labels(store, self.label_names(), f"the label column {self.label!r} of {self.path}")
+            labels = self.labels.values
+            if self._label_names is not None:
+                labels = [self._label_names[code] for code in labels]
+            elif not self.table.typed:
+                labels = parse_labels(labels, self.classes)
+            classes = self.finish_labels(store, labels, f"the label column {self.label!r} of {self.path}")
         else:
             classes = self.rewards.classes
         sets = None
         if self.candidates is not None:
             members = store.array("members")
-            labels = None if self.rewards else store.array("y")
-            sets = self._listed.sets(members, store.array("sizes"), classes, labels)
+            y = None if self.rewards else store.array("y")
+            sets = self._listed.sets(members, store.array("sizes"), classes, y)
             members[:] = sets.members
         if self.rewards is not None:
             store.array("y")[:] = most_rewarded(store.array("rewards"), sets)
@@ -342,6 +365,8 @@ class Columns(FileReader):
         self._refuse_missing(column, name, row)
         encoded = column.dictionary_encode()
         values = encoded.dictionary.to_pylist()
+        if not self.table.typed:
+            values = [format_cell(value) for value in values]
         which = encoded.indices.to_numpy(zero_copy_only=False)
         if "" in values:
             self._missing(name, row + int(np.flatnonzero(which == values.index(""))[0]))

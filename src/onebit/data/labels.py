@@ -37,12 +37,16 @@ def as_number(name: ClassName) -> Any:
     return to_whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
 
 
-def as_classes(labels: list[str], classes: list[ClassName] | None) -> list[ClassName]:
-    """Return labels as integers if all are whole numbers, else as strings; given classes decide the types."""
-    if classes is not None:
-        known = set(classes)
-        return [int(label) if label not in known and WHOLE.fullmatch(label) else label for label in labels]
-    return [int(label) for label in labels] if all(map(WHOLE.fullmatch, labels)) else list(labels)
+def parse_labels(texts: Sequence[str], classes: Iterable[ClassName] | None) -> list[Any]:
+    """Return labels read as text as numbers if all look like numbers; given classes decide for each label."""
+    are_numbers = [bool(NUMBER.fullmatch(text.strip())) for text in texts]
+    if classes is None and not all(are_numbers):
+        return list(texts)
+    unchanged = set(classes or ())
+    return [
+        to_whole(parse_number(text)) if is_number and text not in unchanged else text
+        for text, is_number in zip(texts, are_numbers, strict=True)
+    ]
 
 
 def encode_labels(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.labels import NUMBER, parse_number, to_whole
+from onebit.data.labels import NUMBER, WHOLE, parse_number, to_whole
 from onebit.data.texts import Ngrams
 from onebit.errors import InputError, brief, closest
 
@@ -164,7 +164,7 @@ def reward_columns(
 
 _ID_NAME = re.compile(r"(?:^|[\W_])(?i:id|uuid|guid)$|[a-z](?:Id|ID)$")
 _UUID = re.compile(r"[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}", re.IGNORECASE)
-_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ]+\d{1,2}:\d{2}.*)?", re.ASCII)
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}(?:[T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(?::\d{2})?", re.ASCII)
 ENOUGH = 20  # number of values from which it means something that all differ
 WORDY = 4.0  # average number of words that makes a column text
 SEVERAL = 2.0  # the same, if values rarely repeat
@@ -203,12 +203,10 @@ def is_number_type(kind: Any) -> bool:
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind) or types.is_boolean(kind))
 
 
-def kind_of(name: str, column: Any, texts_are_cells: bool) -> Kind:
-    """Return the kind of an Arrow column.
-
-    With `texts_are_cells`, a text may be a malformed number.
-    """
+def guess_kind(name: str, column: Any, mixed: bool, decimal: str) -> Kind:
+    """Guess the kind of an Arrow column; if it is mixed, a text may stand for a number."""
     from pyarrow import types
+    from pyarrow.csv import ConvertOptions
 
     kind = inner_type(column.type)
     if types.is_temporal(kind):
@@ -217,31 +215,35 @@ def kind_of(name: str, column: Any, texts_are_cells: bool) -> Kind:
         return Kind.ID
     if not is_text_type(kind):
         return Kind.NUMBER  # other values are rejected later, with their location
-    return kind_of_texts(name, [text for text in column.to_pylist() if text], texts_are_cells)
+    texts = [text.strip() for text in column.to_pylist() if text]
+    if mixed:
+        missing = set(ConvertOptions().null_values)
+        texts = [text.replace(decimal, ".") for text in texts if text not in missing]
+    return guess_kind_of_texts(name, texts, mixed)
 
 
-def kind_of_texts(name: str, texts: Sequence[str], cells: bool) -> Kind:
-    """Return the kind of a text column.
+def guess_kind_of_texts(name: str, texts: Sequence[str], mixed: bool) -> Kind:
+    """Guess the kind of a column of texts; if it is mixed, they may stand for numbers, some of them malformed.
 
-    With `cells`, texts may be numbers, some of them malformed.
-
-    >>> kind_of_texts("colour", ["red", "blue", "red"], True).value
+    >>> guess_kind_of_texts("colour", ["red", "blue", "red"], True).value
     'categories'
-    >>> kind_of_texts("subject", ["my bill is too high again", "cannot log in since today"], True).value
+    >>> guess_kind_of_texts("subject", ["my bill is too high again", "cannot log in since today"], True).value
     'text'
     """
     count = len(texts)
     if not count:
         return Kind.NUMBER
-    if cells and sum(bool(NUMBER.fullmatch(text.strip())) for text in texts) >= count / 2:
+    if mixed and sum(bool(NUMBER.fullmatch(text)) for text in texts) >= count / 2:
+        return Kind.ID if _is_id(name) and all(map(WHOLE.fullmatch, texts)) else Kind.NUMBER
+    if mixed and all(text.lower() in ("true", "false") for text in texts):
         return Kind.NUMBER
-    if all(_DATE.fullmatch(text.strip()) for text in texts):
+    if all(map(_DATE.fullmatch, texts)):
         return Kind.DATE
     words = sum(len(text.split()) for text in texts) / count
     different = len(set(texts)) / count
     if words >= WORDY or (words >= SEVERAL and count >= ENOUGH and different > SELDOM):
         return Kind.TEXT
-    if words < SEVERAL and (_is_id(name) or all(_UUID.fullmatch(text.strip()) for text in texts)):
+    if words < SEVERAL and (_is_id(name) or all(map(_UUID.fullmatch, texts))):
         return Kind.ID
     if count >= ENOUGH and different == 1.0 and words < SEVERAL:
         return Kind.ID

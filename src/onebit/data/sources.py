@@ -228,10 +228,7 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
         )
 
     if is_frame(X) and not of_texts and (y is None or reading.given is not None or not is_numeric_frame(X)):
-        user_files.require("pyarrow", "a frame that is not all numbers")
-        from onebit.data.typed_tables import read_frame
-
-        return source("frame", read_frame(X, y, reading, classes))
+        return source("frame", user_files.read_frame(X, y, reading, classes))
     if y is None:
         for what, columns, instead in (
             ("rewards", reading.rewards, "a matrix with a column for each class"),

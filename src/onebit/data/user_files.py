@@ -15,11 +15,18 @@ from numpy.typing import NDArray
 
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.dataset import Csr, Dataset, label_rows, make_dataset, reward_rows
-from onebit.data.file_blocks import FileProgress, FileReader, read_into_memory
+from onebit.data.columns import TableReader
+from onebit.data.dataset import Csr, Dataset, label_rows, make_dataset, refuse_unmatched, reward_rows
+from onebit.data.delimited import CsvTable
+from onebit.data.file_blocks import FileProgress, FileReader, read_into_memory, unreadable
+from onebit.data.labels import encode_labels
 from onebit.data.large import convert_file, is_large
 from onebit.data.reading import Reading
+from onebit.data.svmlight import Svmlight
+from onebit.data.table_files import FrameTable, ParquetTable, TableFile, excel_table, json_table
+from onebit.data.vw_text import VwText
 from onebit.errors import InputError, MissingExtraError, OnebitError, OnebitWarning, brief
+from onebit.features.frames import narwhals_frame
 
 JSON_LINES = (".jsonl", ".jsonl.gz")
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", *JSON_LINES, ".xlsx")
@@ -82,25 +89,53 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
     name = path.name.lower()
     if name.endswith(SVMLIGHT):
         require("sklearn", str(path))
-        from onebit.data.svmlight import Svmlight
-
         return Svmlight(path, classes)
     if name.endswith(VW):
-        from onebit.data.vw_text import VwText
-
         return VwText(path, classes)
     require("pyarrow", str(path))
-    from onebit.data import typed_tables
-    from onebit.data.delimited import Delimited
+    return TableReader(_table(path, name, reading), reading, classes)
 
+
+def _table(path: Path, name: str, reading: Reading) -> TableFile:
     if name.endswith(".xlsx"):
         require("openpyxl", str(path), "excel")
-        return typed_tables.excel_table(path, reading, classes)
+        return excel_table(path)
     if name.endswith(JSON_LINES):
-        return typed_tables.json_table(path, reading, classes)
-    if name.endswith(".parquet"):
-        return typed_tables.parquet_table(path, reading, classes)
-    return Delimited(path, reading, classes)
+        return json_table(path, reading.candidates)
+    return ParquetTable(path) if name.endswith(".parquet") else CsvTable(path)
+
+
+def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName] | None) -> Dataset:
+    """Return the data set of a frame of pandas, polars or Arrow; its labels are one of its columns, or `y`."""
+    require("pyarrow", "a frame that is not all numbers")
+    import pyarrow as arrow
+
+    if y is not None and reading.label is not None:
+        raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
+    wrapped, label_names = narwhals_frame(frame), None
+    names = list(wrapped.columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(
+                f"a column of the frame is called {brief(name)}, but to be read by name all must be strings"
+            )
+    try:
+        table = wrapped.to_arrow().select(names)
+    except (arrow.ArrowException, OverflowError) as error:
+        raise unreadable(Path("the frame"), error) from None
+    if y is not None:
+        codes, label_names = encode_labels(y, classes)
+        refuse_unmatched(table, f"{len(codes)} labels", len(codes))
+        label = "y"
+        while label in names:
+            label += "_"
+        reading, classes = replace(reading, label=label), label_names
+        table = table.append_column(label, arrow.array(codes))
+    reader = TableReader(FrameTable(table), reading, classes, label_names)
+    data = read_into_memory(reader, "reading the frame")
+    if reader.note:
+        warnings.warn(reader.note, OnebitWarning, stacklevel=2)
+    return data
 
 
 def require(module: str, what: str, extra: str = "experiments") -> None:

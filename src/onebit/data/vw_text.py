@@ -20,7 +20,7 @@ import numpy as np
 
 from onebit.contract.validation import ClassName
 from onebit.data.file_blocks import ArrayBlock, ArrayStore, FileReader, numbered_lines
-from onebit.data.labels import MOST_CLASSES, NUMBER, WHOLE, as_classes
+from onebit.data.labels import MOST_CLASSES, NUMBER, WHOLE, parse_labels
 from onebit.errors import InputError, brief
 
 LINES = 1 << 14  # read at a time
@@ -147,7 +147,7 @@ class VwText(FileReader):
             rows, stored = rows + len(chunk), stored + len(indices)
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
-        names = as_classes(self.labels.values, self.classes)
+        names = parse_labels(self.labels.values, self.classes)
         classes = self.finish_labels(store, names, f"the label of {self.path}")
         if not self._columns:
             raise InputError(f"{self.path} has no features, only labels")

@@ -11,7 +11,7 @@ from onebit.contract.parameters import checked_flag, require_known
 from onebit.contract.rule import Rule
 from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.file_blocks import numbered_lines
-from onebit.data.labels import NUMBER, WHOLE, as_classes, sort_classes
+from onebit.data.labels import NUMBER, WHOLE, parse_labels, sort_classes
 from onebit.data.user_files import VW
 from onebit.data.vw_text import ACTION_FEATURES, parse_line
 from onebit.errors import InputError, brief
@@ -51,7 +51,7 @@ class Log:
             raise InputError(f"{name} has no decision with an answer, so it says nothing")
         given = None if classes is None else checked_classes(classes)
         written = [name for name in names if isinstance(name, str)]
-        renamed = dict(zip(written, as_classes(written, None if given is None else list(given)), strict=True))
+        renamed = dict(zip(written, parse_labels(written, given), strict=True))
         self._names = {name: renamed.get(name, name) if isinstance(name, str) else name for name in names}
         if given is None:
             if len(set(self._names.values())) < 2:

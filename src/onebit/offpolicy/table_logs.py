@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from itertools import repeat
 from pathlib import Path
@@ -16,11 +16,10 @@ import numpy as np
 
 from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.candidate_sets import parse_names
-from onebit.data.delimited import READ_ERRORS, CsvFile
-from onebit.data.file_blocks import unreadable
+from onebit.data.delimited import CsvTable
 from onebit.data.labels import to_whole
 from onebit.data.reading import inner_type, is_number_type, is_text_type
-from onebit.data.typed_tables import parquet_batches
+from onebit.data.table_files import ParquetTable, TableFile, cast_texts, null_missing, number_type, trim_numbers
 from onebit.data.user_files import require
 from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy.log_files import Costs, Log
@@ -41,7 +40,6 @@ EXPORTED = (
     *("id", "x", "label", "right", "propensity", "probabilities", "late", "shown", "shown_propensity"),
     *("among", "complete", "reward", "truth"),
 )
-BITS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 
 
 class LogRow(NamedTuple):
@@ -74,6 +72,7 @@ class LogColumns(NamedTuple):
     names: LogRow
     costs: Costs | None
     complete: bool
+    numbers: set[str]  # the columns of x that hold numbers
 
     @property
     def beside_x(self) -> list[str]:
@@ -87,32 +86,43 @@ def table_log(
     require("pyarrow", str(path))
     import pyarrow as arrow
 
-    table = _ParquetLog(path) if path.is_dir() or path.suffix.lower() == ".parquet" else _CsvLog(path)
-    about = (table.schema.metadata or {}).get(b"onebit")
+    tables: list[TableFile]
+    about = None
+    if path.is_dir() or path.suffix.lower() == ".parquet":
+        files = [ParquetTable(file) for file in (sorted(path.glob("*.parquet")) if path.is_dir() else [path])]
+        tables = [*files]
+        about = (files[-1].schema.metadata or {}).get(b"onebit")  # the last file knows all classes
+    else:
+        tables = [CsvTable(path)]
+    names = tables[-1].names
     if about is not None and not any(given.values()) and costs is None:
         try:
             exported = json.loads(about)
             own, is_text = checked_classes(exported["classes"]), exported["features"]["kind"] == "text"
         except (ValueError, KeyError, TypeError):
             own, is_text = (), False
-        if not own or not set(EXPORTED) <= set(table.schema.names):
+        if not own or not set(EXPORTED) <= set(names):
             raise InputError(f"{path} says that `onebit export` wrote it, and is none of its tables: name the columns")
-        return Log(str(path), lambda with_x: _exported(table, len(own), with_x), own, is_text)
-    columns = _columns(path, table.schema.names, given, costs, complete)
-    kinds = {name: table.schema.field(name).type for name in columns.x}
-    for name, kind in kinds.items():
+        return Log(str(path), lambda with_x: _exported(tables, len(own), with_x), own, is_text)
+    columns = _columns(path, names, given, costs, complete)
+    sample = tables[-1].sample()
+    if sample is None:
+        raise InputError(f"{path} has no rows")
+    kinds = [_type_of_x(sample.column(name), tables[-1]) for name in columns.x]
+    for name, kind in zip(columns.x, kinds, strict=True):
         if not (is_number_type(kind) or arrow.types.is_nested(kind) or _is_string(kind)):
             raise InputError(f"the column {brief(name)} of {path} holds {kind}, but x is made of numbers and texts")
-    if len(columns.x) > 1 and any(arrow.types.is_nested(kind) for kind in kinds.values()):
+    if len(kinds) > 1 and any(map(arrow.types.is_nested, kinds)):
         raise InputError(f"a column of {path} that holds a whole x must be the only one of x")
-    if columns.is_text and not _is_string(kinds[columns.x[0]]):
+    if columns.is_text and not _is_string(kinds[0]):
         raise InputError(f"the column {brief(columns.x[0])} of {path} holds no text")
-    return Log(str(path), lambda with_x: _rounds(table, columns, with_x), classes, columns.is_text)
+    columns = columns._replace(
+        numbers={name for name, kind in zip(columns.x, kinds, strict=True) if is_number_type(kind)}
+    )
+    return Log(str(path), lambda with_x: _rounds(path, tables, columns, with_x), classes, columns.is_text)
 
 
-def _columns(
-    path: Path, names: Sequence[str], given: Mapping[str, Any], costs: Costs | None, complete: bool
-) -> LogColumns:
+def _columns(path: Path, names: list[str], given: Mapping[str, Any], costs: Costs | None, complete: bool) -> LogColumns:
     chosen = {what: name for what, name in given.items() if name is not None}
     if "x" in chosen and "text" in chosen:
         raise InputError("x and text were both given: x is numbers and categories, or a text")
@@ -143,7 +153,7 @@ def _columns(
     action, truth = column("action", needed=True), column("truth")
     right, reward = column("right", needed=truth is None), "reward" if has_both else None
     row = LogRow(action, right, reward, truth, column("among"), column("propensity"), column("id"))
-    columns = LogColumns(x, "text" in chosen, row, costs, complete)
+    columns = LogColumns(x, "text" in chosen, row, costs, complete, set())
     for name in columns.beside_x:
         if name in x:
             raise InputError(
@@ -159,77 +169,45 @@ MEANINGS = {
 }
 
 
-class _ParquetLog:
-    """A Parquet file, or the files of a folder sorted by name, the last of which knows all classes."""
-
-    def __init__(self, path: Path) -> None:
-        import pyarrow as arrow
-        from pyarrow import parquet
-
-        self.path, self.decimal = path, "."
-        self._files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
-        for file in self._files:
-            try:
-                self.schema = parquet.read_schema(file)
-            except (arrow.ArrowException, OSError) as error:
-                raise unreadable(file, error) from None
-
-    def batches(self, names: list[str], texts: Iterable[str] = ()) -> Iterator[Any]:
-        """Yield record batches of these columns."""
-        for path in self._files:
-            yield from parquet_batches(path, BATCH, names)
-
-
-class _CsvLog:
-    """A CSV or TSV file whose column types are inferred from its first block."""
-
-    def __init__(self, path: Path) -> None:
-        self.path, self._file = path, CsvFile(path)
-        try:
-            first = self._file.first_batch()
-        except READ_ERRORS as error:
-            raise unreadable(path, error) from None
-        if first is None:
-            raise InputError(f"{path} has no rows")
-        self.schema, self.decimal = first.schema, self._file.decimal
-
-    def batches(self, names: list[str], texts: Iterable[str] = ()) -> Iterator[Any]:
-        """Yield record batches of the columns `names`; those in `texts` are always read as text."""
-        import pyarrow as arrow
-
-        types = {}
-        for name in names:
-            kind = self.schema.field(name).type
-            is_text = name in texts or _is_string(kind)
-            types[name] = arrow.string() if is_text else kind if arrow.types.is_boolean(kind) else arrow.float64()
-        try:
-            for batch, _ in self._file.batches(types, include_columns=names, strings_can_be_null=True):
-                yield batch
-        except READ_ERRORS as error:
-            raise unreadable(self.path, error) from None
-
-
-def _rounds(table: _ParquetLog | _CsvLog, columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
+def _rounds(path: Path, tables: list[TableFile], columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
     number, x_names = 0, columns.x if with_x else []
-    # Read all but x as text: an answer that is not a number would make its whole column text, without its row.
-    for batch in table.batches([*columns.beside_x, *x_names], texts=columns.beside_x):
-        cells = [_cells(batch, field, name, table.decimal) for field, name in columns.names._asdict().items()]
-        xs = _xs(batch, columns) if with_x else repeat(None, batch.num_rows)
-        for row, x in zip(map(LogRow, *cells), xs, strict=True):
-            number += 1
-            try:
-                yield _round(number, row, x, columns)
-            except InputError as error:
-                raise InputError(f"row {number} of {table.path}: {error}") from None
+    for table in tables:
+        for batch, _ in table.batches(BATCH, list(dict.fromkeys([*columns.beside_x, *x_names]))):
+            cells = [_cells(batch, field, name, table) for field, name in columns.names._asdict().items()]
+            xs = _xs(batch, columns, table) if with_x else repeat(None, batch.num_rows)
+            for row, x in zip(map(LogRow, *cells), xs, strict=True):
+                number += 1
+                try:
+                    yield _round(number, row, x, columns)
+                except InputError as error:
+                    raise InputError(f"row {number} of {path}: {error}") from None
 
 
-def _cells(batch: Any, field: str, name: str | None, decimal: str) -> list[Any]:
+def _cells(batch: Any, field: str, name: str | None, table: TableFile) -> list[Any]:
     if name is None:
         return [None] * batch.num_rows
-    column = batch.column(name)
-    if field in NUMBERS and _is_string(column.type):
-        return [_number(cell, decimal) for cell in column.to_pylist()]
-    return column.to_pylist()  # type: ignore[no-any-return]
+    if field in NUMBERS:
+        return _numbers(batch.column(name), table)
+    return _without_missing(batch.column(name), table).to_pylist()  # type: ignore[no-any-return]
+
+
+def _without_missing(column: Any, table: TableFile) -> Any:
+    return column if table.typed else null_missing(column)
+
+
+def _numbers(column: Any, table: TableFile) -> list[Any]:
+    """Return the cells of a column as numbers and booleans; texts that are neither stay as they are."""
+    import pyarrow as arrow
+
+    if not is_text_type(inner_type(column.type)):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    texts = trim_numbers(column.cast(arrow.string()), table.decimal)
+    kind = number_type(texts, False)
+    if kind is not None:
+        return cast_texts(texts, kind).to_pylist()  # type: ignore[no-any-return]
+    if len(texts) == 1:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    return [cell for at in range(len(texts)) for cell in _numbers(column.slice(at, 1), table)]
 
 
 def _round(number: int, row: LogRow, x: Any, columns: LogColumns) -> Round | None:
@@ -263,18 +241,6 @@ def _round(number: int, row: LogRow, x: Any, columns: LogColumns) -> Round | Non
     )
 
 
-def _number(cell: str | None, decimal: str) -> bool | float | str | None:
-    """Return the number or boolean that a text represents; the text itself if it is neither."""
-    text = "" if cell is None else cell.strip()
-    if text in BITS:
-        return BITS[text]
-    foreign = "_" if decimal == "." else "_."
-    try:
-        return cell if any(character in text for character in foreign) else float(text.replace(decimal, "."))
-    except ValueError:
-        return cell
-
-
 def _parse_answer(name: str, answer: Any, costs: Costs | None) -> tuple[bool | None, float | None]:
     """Return an answer as (right, None) or (None, reward); `name` is its column."""
     if not isinstance(answer, bool | int | float | Decimal):
@@ -298,30 +264,48 @@ def _action(name: str, cell: Any) -> ClassName:
     return action
 
 
-def _xs(batch: Any, columns: LogColumns) -> list[Any]:
+def _type_of_x(column: Any, table: TableFile) -> Any:
+    """Return the Arrow type of a column of x; texts that stand for numbers or dates are such."""
+    if table.typed:
+        return column.type
+    return number_type(trim_numbers(column, table.decimal), True) or column.type
+
+
+def _xs(batch: Any, columns: LogColumns, table: TableFile) -> list[Any]:
     """Return the x of each row: an array if all columns are numeric, else a dict of named features.
 
-    The name of a categorical feature includes its value, as in `city=Berlin`. In place of a missing x there is the
-    InputError to raise.
+    The name of a categorical feature includes its value, as in `city=Berlin`. In place of a missing x, or one that is
+    not a number, there is the InputError to raise.
     """
     import pyarrow as arrow
 
     first = batch.column(columns.x[0])
     if columns.is_text or arrow.types.is_nested(first.type):
         missing = InputError(f"{columns.x[0]} is missing")
-        return [missing if x is None else _whole_x(x) for x in first.to_pylist()]
-    parts = [batch.column(name) for name in columns.x]
-    has_names = any(_is_string(part.type) for part in parts)
+        return [missing if x is None else _whole_x(x) for x in _without_missing(first, table).to_pylist()]
+    parts = [_cells_of_x(name, batch.column(name), name in columns.numbers, table) for name in columns.x]
     xs: list[Any] = []
-    for cells in zip(*(part.to_pylist() for part in parts), strict=True):
-        if None in cells:
-            xs.append(InputError(f"{columns.x[cells.index(None)]} is missing"))
-        elif has_names:
+    for cells in zip(*parts, strict=True):
+        errors = [cell for cell in cells if isinstance(cell, InputError)]
+        if errors:
+            xs.append(errors[0])
+        elif len(columns.numbers) == len(cells):
+            xs.append(np.array(cells, dtype=np.float64))
+        else:
             named = zip(columns.x, cells, strict=True)
             xs.append(dict((f"{name}={x}", 1.0) if isinstance(x, str) else (name, float(x)) for name, x in named))
-        else:
-            xs.append(np.array(cells, dtype=np.float64))
     return xs
+
+
+def _cells_of_x(name: str, column: Any, is_number: bool, table: TableFile) -> list[Any]:
+    """Return the cells of a column of x, and an InputError in place of one that is missing or malformed."""
+    cells = _numbers(column, table) if is_number else _without_missing(column, table).to_pylist()
+    for row, cell in enumerate(cells):
+        if cell is None:
+            cells[row] = InputError(f"{name} is missing")
+        elif is_number and isinstance(cell, str):
+            cells[row] = InputError(f"{name} is {brief(cell)}, but must be a number, as in the first rows")
+    return cells
 
 
 def _is_string(kind: Any) -> bool:
@@ -336,12 +320,14 @@ def _whole_x(cell: Any) -> Any:
     return dict(cell) if cell and isinstance(cell[0], tuple) else cell
 
 
-def _exported(table: _ParquetLog | _CsvLog, classes: int, with_x: bool) -> Iterator[Round | None]:
+def _exported(tables: list[TableFile], classes: int, with_x: bool) -> Iterator[Round | None]:
     """Yield the rounds of a table written by `onebit export`, None for one without a timely answer.
 
     In shadow mode, the label is the one that the caller showed.
     """
-    for batch in table.batches([name for name in EXPORTED if with_x or name != "x"]):
+    names = [name for name in EXPORTED if with_x or name != "x"]
+    batches = (batch for table in tables for batch, _ in table.batches(BATCH, names))
+    for batch in batches:
         for row in batch.to_pylist():
             if row["right"] is None or row["late"]:
                 yield None
