@@ -98,7 +98,7 @@ def test_the_version_is_said_without_numpy() -> None:
 
 def test_an_option_is_not_cut_short(call: Call) -> None:
     code, _, err = call("learners", "--jso")
-    assert (code, err) == (2, "onebit learners: there is no --jso here (see onebit learners --help)\n")
+    assert (code, err) == (2, "onebit learners: unrecognized arguments: --jso (see onebit learners --help)\n")
 
 
 def test_help_lists_every_command_with_what_it_does(call: Call) -> None:

@@ -40,7 +40,8 @@ COMMANDS = {
     "evaluate": "evaluate",
     "doctor": "doctor",
 }
-VERBOSE = ("onebit.engine", "onebit.experiments")  # parts whose information is shown, not only their warnings
+# Parts whose information is shown, not only their warnings: they report what takes long or runs elsewhere.
+VERBOSE = ("onebit.engine", "onebit.experiments")
 STOPPED = 130  # the exit code that shells expect after Ctrl-C
 
 
@@ -89,14 +90,14 @@ def parser(names: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
     return top
 
 
-def _parser_for(words: Sequence[str]) -> argparse.ArgumentParser:
+def _parser_for(arguments: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of the command that was typed, without importing the modules of the others."""
-    named = next((word for word in words if not word.startswith("-")), None)
-    if named is None:
-        return parser(() if words[0] in ("-V", "--version") else COMMANDS)
-    if named not in COMMANDS:
-        raise InputError(f"there is no command {brief(named)}; {nearest(named, COMMANDS)}")
-    return parser([named])
+    command = next((argument for argument in arguments if not argument.startswith("-")), None)
+    if command is None:
+        return parser(() if arguments[0] in ("-V", "--version") else COMMANDS)
+    if command not in COMMANDS:
+        raise InputError(f"there is no command {brief(command)}; {nearest(command, COMMANDS)}")
+    return parser([command])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,29 +106,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="replace")  # for terminals that cannot show all characters
     try:
         try:
-            words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
-            chosen, unknown = _parser_for(words).parse_known_args(words)
-            if unknown:
-                chosen.complain(f"there is no {' '.join(unknown)} here")
-            chosen.command_line = shlex.join(["onebit", *words])
+            typed = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+            chosen, extra = _parser_for(typed).parse_known_args(typed)
+            if extra:
+                chosen.complain(f"unrecognized arguments: {' '.join(extra)}")
+            chosen.command_line = shlex.join(["onebit", *typed])
             with nullcontext() if chosen.command == "serve" else _log_to_stderr():  # the service formats its own log
                 code = int(chosen.execute(chosen) or 0)
-        except SystemExit as leaving:  # argparse exits after --help, --version and invalid arguments
-            code = int(leaving.code or 0)
+        except SystemExit as ending:  # argparse exits after --help, --version and invalid arguments
+            code = int(ending.code or 0)
         sys.stdout.flush()
         return code
     except OnebitError as error:
-        return _complain(str(error), 2)
+        return _print_error(str(error), 2)
     except MemoryError as error:
-        return _complain(f"there is not enough memory: {error}", 2)
+        return _print_error(f"there is not enough memory: {error}", 2)
     except KeyboardInterrupt as stopped:
-        return _complain(str(stopped) or "stopped", STOPPED)
+        return _print_error(str(stopped) or "stopped", STOPPED)
     except BrokenPipeError:  # the reader of a pipe, such as `head`, has closed it
         _discard_output()
         return 0
     except OSError as error:
         _discard_output()
-        return _complain(f"the output cannot be written: {error.strerror or error}", 2)
+        return _print_error(f"the output cannot be written: {error.strerror or error}", 2)
 
 
 def console() -> NoReturn:
@@ -147,10 +148,7 @@ def console() -> NoReturn:
 
 @contextmanager
 def _log_to_stderr() -> Iterator[None]:
-    """Log to stderr, a line each: warnings and errors of all parts, and information of `VERBOSE` ones.
-
-    The latter report what takes long or runs elsewhere.
-    """
+    """Log warnings and errors of all parts, and information of the `VERBOSE` ones, to stderr, a line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("onebit: %(message)s"))
     logging.getLogger("psycopg").addHandler(logging.NullHandler())  # our own messages say the same
@@ -173,7 +171,7 @@ def _log_to_stderr() -> Iterator[None]:
             logger.setLevel(level)
 
 
-def _complain(message: str, code: int) -> int:
+def _print_error(message: str, code: int) -> int:
     print(f"onebit: {_one_line(message)}", file=sys.stderr)
     return code
 

@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from onebit.cli.experiment import print_page, result_folder
-from onebit.cli.options import add_set_option, add_stream_options, names_of, positive, read_stream, settings
+from onebit.cli.options import add_set_option, add_stream_options, parse_names, positive, read_stream, settings
 from onebit.cli.terminal import print_json, print_note, print_table, progress_bar
 from onebit.experiments.report.html import save_page
 
@@ -77,7 +77,7 @@ def parse_groups(text: str | None) -> list[list[str]] | None:
     >>> parse_groups("0,1/2,cat")
     [['0', '1'], ['2', 'cat']]
     """
-    return None if text is None else [names_of(group) for group in text.split("/")]
+    return None if text is None else [parse_names(group) for group in text.split("/")]
 
 
 def show(found: Bounds) -> None:

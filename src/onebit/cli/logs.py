@@ -15,7 +15,7 @@ from onebit.cli.options import (
     add_set_option,
     class_names,
     default_rule,
-    names_of,
+    parse_names,
     settings,
     whole,
 )
@@ -89,7 +89,10 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--seed", type=whole, default=0, help="seed of the learner (default 0)")
     file = command.add_argument_group("a log in a file")
     file.add_argument(
-        "--x", metavar="A,B,...", type=names_of, help="the columns of the features: numbers and categories (default x)"
+        "--x",
+        metavar="A,B,...",
+        type=parse_names,
+        help="the columns of the features: numbers and categories (default x)",
     )
     for name, meaning in COLUMNS.items():
         file.add_argument(f"--{name}", metavar="COLUMN", help=meaning)

@@ -30,7 +30,7 @@ COLUMN_LISTS = {
     "text": "text columns; others that look like text are detected",
     "categorical": "categorical columns: a 0/1 column for each value, hashed if there are more than 1,000",
     "numeric": "numeric columns that look like ids, and dates (as days)",
-    "drop": "columns to leave out; dates and ids are by default",
+    "drop": "columns to leave out, besides dates and ids",
 }
 SECONDS = {"h": 3600, "d": 86_400, "w": 604_800}  # seconds per unit of a time span
 
@@ -77,7 +77,7 @@ def add_stream_options(command: argparse.ArgumentParser) -> None:
         "--seed", type=whole, default=0, help="seed of the first run; later runs count up from it (default 0)"
     )
     add_quiet_option(command)
-    data = command.add_argument_group("how the data come")
+    data = command.add_argument_group("data options")
     orders = ", ".join(f"{name} ({meaning})" for name, meaning in ORDERS.items())
     data.add_argument("--order", choices=list(ORDERS), help=f"order of the rows of a file: {orders}; default shuffle")
     data.add_argument(
@@ -85,14 +85,15 @@ def add_stream_options(command: argparse.ArgumentParser) -> None:
     )
     data.add_argument("--label", metavar="COLUMN", help="the label column of a table")
     for name, meaning in COLUMN_LISTS.items():
-        data.add_argument(f"--{name}", metavar="A,B,...", type=names_of, default=[], help=meaning)
+        data.add_argument(f"--{name}", metavar="A,B,...", type=parse_names, default=[], help=meaning)
     data.add_argument("--ngrams", metavar="N or N-M", help="also use character n-grams of the words of text: 3-5")
     data.add_argument(
         "--classes", metavar="A,B,...", type=class_names, help="the classes of a file (default: those that occur)"
     )
     data.add_argument("--noise", type=float, default=0.0, help="share of the labels replaced by one drawn uniformly")
     data.add_argument(
-        "--drift", help="rename the classes during the stream: abrupt:AT or gradual:FROM..TO, as fractions of it"
+        "--drift",
+        help="rename the classes during the stream: abrupt:AT or gradual:FROM..TO, in fractions of the stream",
     )
     data.add_argument(
         "--delay", help="rounds until feedback arrives: fixed:N, geometric:MEAN or heavy-tail:MEAN (default: none)"
@@ -107,17 +108,17 @@ def add_run_options(command: argparse.ArgumentParser) -> None:
     """Add the options for own rules, for the stream, and for candidates, rewards and corrections."""
     add_rule_option(command)
     add_stream_options(command)
-    feedback = command.add_argument_group("beyond right and wrong")
+    feedback = command.add_argument_group("feedback options")
     feedback.add_argument(
         "--candidates",
         metavar="N or COLUMN",
         type=_count_or_column,
-        help="classes offered in each round, the right one among them: a number, drawn at random, or a column of a file that lists them",
+        help="classes offered in each round, including the right one: how many to draw at random, or a column of a file that lists them",
     )
     feedback.add_argument(
         "--rewards",
         metavar="A,B,... or 'PREFIX*'",
-        type=names_of,
+        type=parse_names,
         help="columns of a file with the reward of each class, from 0 to 1, in place of a label",
     )
     feedback.add_argument(
@@ -144,23 +145,23 @@ def read_stream(chosen: argparse.Namespace, data: str) -> Stream:
     If several data sets are given, options for files do not apply to those that onebit knows by name.
     """
     is_file = data not in names() or not isinstance(chosen.data, list) or len(chosen.data) == 1
-    wanted = [*STREAM_OPTIONS, *(FILE_OPTIONS if is_file else ())]
+    options = [*STREAM_OPTIONS, *(FILE_OPTIONS if is_file else ())]
     if "corrected" in chosen:  # the command has the options of `add_run_options`
-        wanted += ["corrected", *(("candidates", "rewards") if is_file else ())]
+        options += ["corrected", *(("candidates", "rewards") if is_file else ())]
         if not is_file and not isinstance(chosen.candidates, str):
-            wanted.append("candidates")
+            options.append("candidates")
     with download_bar(chosen.quiet) as report:
-        return stream(data, progress=report, **{name: getattr(chosen, name) for name in wanted})
+        return stream(data, progress=report, **{name: getattr(chosen, name) for name in options})
 
 
-def names_of(text: str | None) -> list[str]:
+def parse_names(text: str | None) -> list[str]:
     """Parse a comma-separated list of names."""
     return [name.strip() for name in text.split(",") if name.strip()] if text else []
 
 
 def class_names(text: str) -> list[ClassName] | None:
     """Parse a comma-separated list of classes, as integers where possible; None if it is empty."""
-    return [parse_value(name) for name in names_of(text)] or None
+    return [parse_value(name) for name in parse_names(text)] or None
 
 
 def positive(text: str) -> int:
@@ -188,19 +189,19 @@ def whole(text: str) -> int:
     return number
 
 
-def settings(given: Sequence[str], what: str = "--set", read: Callable[[str], Any] = parse_value) -> dict[str, Any]:
+def settings(texts: Sequence[str], option: str = "--set", read: Callable[[str], Any] = parse_value) -> dict[str, Any]:
     """Parse parameters from name=value; values are numbers or other JSON if possible, otherwise text.
 
     >>> settings(["exploration=.1", "variant=PA-I", "baseline=true", "rate=none"])
     {'exploration': 0.1, 'variant': 'PA-I', 'baseline': True, 'rate': None}
     """
     parameters: dict[str, Any] = {}
-    for text in given:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise InputError(f"{what} takes name=value, and was given {brief(text)}")
+            raise InputError(f"{option} expects name=value, got {brief(text)}")
         if name in parameters:
-            raise InputError(f"{what} gives {name} twice")
+            raise InputError(f"{option} sets {name} twice")
         parameters[name] = read(value)
     return parameters
 

@@ -52,7 +52,7 @@ def port(text: str) -> int:
     """Parse a port number; 0 means any free port."""
     number = whole(text)
     if number > 65_535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: they end at 65535")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: the largest is 65535")
     return number
 
 
@@ -68,7 +68,7 @@ def origin(text: str) -> str:
     parts = re.fullmatch(r"(https?)://([a-z0-9.-]+|\[[0-9a-f:.]+\])(:\d{1,5})?/?", text.lower())
     if parts is None:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not the origin of a page: it has a scheme, a host and perhaps a port, as https://app.example.org"
+            f"{text!r} is not the origin of a page: give a scheme, a host and perhaps a port, as in https://app.example.org"
         )
     scheme, host, port = parts.groups()
     return f"{scheme}://{host}{'' if port in (None, DEFAULT_PORTS[scheme]) else port}"
@@ -88,19 +88,19 @@ def absolute_rule(text: str) -> str:
 
 
 OPTIONS = {
-    "data": Option(Path, "DIR", "folder for the log, the snapshots and the tokens; created if missing"),
+    "data": Option(Path, "DIR", "folder for the log, the snapshots and the tokens; created if it does not exist"),
     "log": Option(
         database,
         "ADDRESS",
-        "a PostgreSQL database for the log, the snapshots and the tokens, which other nodes may share: postgresql://...; in place of DIR",
+        "PostgreSQL database for the log, the snapshots and the tokens, which nodes may share, instead of DIR: postgresql://...",
     ),
     "host": Option(str, "NAME", "name or address to listen on"),
     "port": Option(port, "PORT", "port to listen on; 0 picks a free one"),
     "token_file": Option(Path, "FILE", "token file; by default tokens.json in DIR"),
     "max_body": Option(positive, "BYTES", "largest body of a request"),
-    "max_batch": Option(positive, "N", "most decisions or feedbacks in one request"),
-    "max_values": Option(positive, "N", "most names of a dict x, or words of a text x"),
-    "max_connections": Option(positive, "N", "most connections at once"),
+    "max_batch": Option(positive, "N", "largest number of decisions or feedbacks in one request"),
+    "max_values": Option(positive, "N", "largest number of names in a dict x, or of words in a text x"),
+    "max_connections": Option(positive, "N", "largest number of connections at once"),
     "cors_origin": Option(
         origin,
         "ORIGIN",
@@ -108,12 +108,12 @@ OPTIONS = {
         is_list=True,
     ),
     "snapshot_every": Option(positive, "N", "events of a task between snapshots"),
-    "keep_snapshots": Option(positive, "N", "how many of a task's newest snapshots are kept, besides a few older ones"),
-    "request_timeout_s": Option(seconds, "S", "seconds for a request to arrive completely"),
-    "max_tasks": Option(positive, "N", "most tasks at a time"),
-    "max_tasks_per_token": Option(positive, "N", "most tasks at a time that one token has created"),
-    "max_task_memory": Option(positive, "BYTES", "most memory of a new learner, in its two copies"),
-    "drain_s": Option(seconds, "S", "seconds for requests in progress at shutdown"),
+    "keep_snapshots": Option(positive, "N", "newest snapshots to keep of each task, besides a few older ones"),
+    "request_timeout_s": Option(seconds, "S", "seconds within which a request must arrive"),
+    "max_tasks": Option(positive, "N", "largest number of tasks at a time"),
+    "max_tasks_per_token": Option(positive, "N", "largest number of tasks at a time created with one token"),
+    "max_task_memory": Option(positive, "BYTES", "largest memory of a new learner, for its two copies together"),
+    "drain_s": Option(seconds, "S", "seconds to finish requests at shutdown"),
     "log_format": Option(
         log_format,
         "FORM",
@@ -179,16 +179,16 @@ def needing_extra() -> Iterator[None]:
 
 
 def execute(chosen: argparse.Namespace) -> int:
-    """Serve until a signal ends the process."""
-    given = {name: setting(chosen, name) for name in OPTIONS}
-    if given["log"] is not None:
-        if given["data"] is not None:
-            raise InputError("give either --data or --log: they are two places for one log")
-        given["data"] = Path()
-    if given["data"] is None:
-        raise InputError("--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)")
-    given |= {name: tuple(given[name] or ()) for name, option in OPTIONS.items() if option.is_list}
-    settings = Settings(**{name: value for name, value in given.items() if value is not None})
+    """Run the service until a signal ends the process."""
+    values = {name: setting(chosen, name) for name in OPTIONS}
+    if values["log"] is not None:
+        if values["data"] is not None:
+            raise InputError("give either --data or --log, not both")
+        values["data"] = Path()
+    if values["data"] is None:
+        raise InputError("--data DIR is missing: the folder of the service (or set ONEBIT_SERVE_DATA)")
+    values |= {name: tuple(values[name] or ()) for name, option in OPTIONS.items() if option.is_list}
+    settings = Settings(**{name: value for name, value in values.items() if value is not None})
     with needing_extra():
         from onebit.service.http.process import serve
     return serve(settings)

@@ -41,9 +41,9 @@ def print_table(table: Table, hidden: Collection[str] = (), roomy: Collection[st
     from rich.table import Table as TerminalTable
 
     console = open_console()
-    left_out = {*hidden, *(roomy if console.width < WIDTH else ())}
-    shown = [index for index, column in enumerate(table.columns) if column.title not in left_out]
-    drawn = TerminalTable(
+    omitted = {*hidden, *(roomy if console.width < WIDTH else ())}
+    indices = [index for index, column in enumerate(table.columns) if column.title not in omitted]
+    grid = TerminalTable(
         title=escape(table.title),
         title_justify="left",
         caption=escape(caption),
@@ -51,19 +51,19 @@ def print_table(table: Table, hidden: Collection[str] = (), roomy: Collection[st
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    for index in shown:
+    for index in indices:
         column = table.columns[index]
         justify: Literal["left", "right"] = "right" if column.numeric else "left"
-        drawn.add_column(column.title, justify=justify, overflow="fold", no_wrap=column.numeric or index == 0)
+        grid.add_column(column.title, justify=justify, overflow="fold", no_wrap=column.numeric or index == 0)
     for group, rows in table.groups.items():
         if group:
-            drawn.add_section()
-            drawn.add_row(f"[bold]{group}[/]")
+            grid.add_section()
+            grid.add_row(f"[bold]{group}[/]")
         for cells in rows:
             tones = [TONES[cell.tone] if isinstance(cell, Badge) else "default" for cell in cells]
-            texts = [f"[{tones[index]}]{escape(_plain_cell(cells[index]))}[/]" for index in shown]
-            drawn.add_row(f"{'  ' if group else ''}{texts[0]}", *texts[1:])
-    console.print(drawn)
+            texts = [f"[{tones[index]}]{escape(_plain_cell(cells[index]))}[/]" for index in indices]
+            grid.add_row(f"{'  ' if group else ''}{texts[0]}", *texts[1:])
+    console.print(grid)
 
 
 def _plain_cell(cell: Cell) -> str:
@@ -79,7 +79,7 @@ def print_note(note: str) -> None:
 
 @contextmanager
 def progress_bar(title: str, total: int, quiet: bool) -> Iterator[Progress]:
-    """Show a progress bar with the time left on stderr; print a line a minute if it is no terminal."""
+    """Show a progress bar with the remaining time on stderr; without a terminal, print a line per minute."""
     with growing_bar(title, quiet) as (set_total, progress):
         set_total(total)
         yield progress
@@ -130,9 +130,13 @@ class _ProgressLines:
         now = time.monotonic()
         if now - self._printed >= LINE_S and 0 < self._done <= self._total:
             self._printed, took = now, now - self._started
-            left = took * (self._total - self._done) / self._done
+            remaining_s = took * (self._total - self._done) / self._done
             share = f"{100 * self._done / self._total:.0f} % after {format_duration(took)}"
-            print(f"onebit: {self._title}: {share}, about {format_duration(left)} left", file=sys.stderr, flush=True)
+            print(
+                f"onebit: {self._title}: {share}, about {format_duration(remaining_s)} left",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 @contextmanager
@@ -153,9 +157,9 @@ def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None
     with Bar(*columns, console=console, transient=True) as bar:
         tasks: dict[str, Any] = {}
 
-        def report(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what)
-            bar.update(tasks[what], completed=done, total=total or None)
+        def report(step: str, done: int, total: int) -> None:
+            if step not in tasks:
+                tasks[step] = bar.add_task(step)
+            bar.update(tasks[step], completed=done, total=total or None)
 
         yield report

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from onebit.cli.options import later_time, names_of
+from onebit.cli.options import later_time, parse_names
 from onebit.cli.serve import add_setting, needing_extra, setting
 from onebit.cli.terminal import print_json
 from onebit.errors import InputError, brief
@@ -69,7 +69,7 @@ def execute(chosen: argparse.Namespace) -> None:
             raise InputError("ID is missing: the id of the token to revoke; `onebit token list` shows them")
         print(f"token {tokens.revoke(chosen.id).id} is revoked", file=sys.stderr)
     else:
-        print(tokens.create(names_of(chosen.scope), chosen.task, chosen.name, chosen.expires))
+        print(tokens.create(parse_names(chosen.scope), chosen.task, chosen.name, chosen.expires))
         data = setting(chosen, "data")
         if data is not None and not (data / "onebit.db").exists():
             print(f"there is no service in {data} yet", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The replies of the service, which it builds and documents with these classes; the client reads them.
+"""The replies of the service: it builds and documents them with these classes, and the client reads them.
 
 A client ignores fields that a newer service adds; a missing field is an error. JSON's null is None here.
 """
@@ -24,28 +24,33 @@ class Value:
     @classmethod
     def read(cls, body: dict[str, Any]) -> Self:
         """Read an object that has at least the required fields; raise KeyError or TypeError otherwise."""
-        fields = {
-            name: body[name] for name, one in cls.__dataclass_fields__.items() if name in body or one.default is MISSING
-        }
         kind: Any = cls  # mypy does not accept a frozen dataclass as hashable
-        return cls(**{**fields, **{name: read(fields[name]) for name, read in _inner_readers(kind).items()}})
+        values = {
+            name: body[name]
+            for name, field in cls.__dataclass_fields__.items()
+            if name in body or field.default is MISSING
+        }
+        for name, read in _inner_readers(kind).items():
+            values[name] = read(values[name])
+        return cls(**values)
 
 
 @cache
 def _inner_readers(kind: type[Value]) -> dict[str, Callable[[Any], Any]]:
     """Return the readers of those fields that hold other values, by field name."""
-    found = {name: _inner_reader(hint) for name, hint in get_type_hints(kind).items()}
-    return {name: read for name, read in found.items() if read is not None}
+    readers = {name: _inner_reader(hint) for name, hint in get_type_hints(kind).items()}
+    return {name: read for name, read in readers.items() if read is not None}
 
 
 def _inner_reader(hint: Any) -> Callable[[Any], Any] | None:
-    kinds = [one for one in (hint, *get_args(hint)) if isinstance(one, type) and issubclass(one, Value)]
-    many = get_origin(hint) if get_origin(hint) in (list, tuple) else None
+    """Return the reader of a field of this type; None if its JSON needs no conversion."""
+    kinds = [part for part in (hint, *get_args(hint)) if isinstance(part, type) and issubclass(part, Value)]
+    sequence = get_origin(hint) if get_origin(hint) in (list, tuple) else None
     if not kinds:
-        return tuple if many is tuple else None  # JSON has lists only
+        return tuple if sequence is tuple else None  # JSON has lists only
     read = kinds[0].read
-    if many is not None:
-        return lambda body: many(read(one) for one in body)
+    if sequence is not None:
+        return lambda body: sequence(map(read, body))
     return lambda body: None if body is None else read(body)
 
 

@@ -301,7 +301,7 @@ def test_every_setting_is_an_option_and_a_variable() -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "sentence"),
     [
-        ([], {}, "--data DIR is missing, the folder of the service (or ONEBIT_SERVE_DATA)"),
+        ([], {}, "--data DIR is missing: the folder of the service (or set ONEBIT_SERVE_DATA)"),
         (["--data", ".", "--port", "65536"], {}, "'65536' is not a port"),
         (["--data", "."], {"PORT": "many"}, "ONEBIT_SERVE_PORT: 'many' is not a whole number"),
         (["--data", ".", "--drain-s", "0"], {}, "'0' is not a number of seconds above 0"),

@@ -22,7 +22,7 @@ from onebit.service.core.history import WINDOW
 from onebit.service.errors import ForbiddenError
 from onebit.service.http.access import COOKIE, get_context, get_principal
 from onebit.service.http.metrics import Metrics, build_info
-from onebit.service.http.responses import STRICT, Reply, empty_reply, encode_in_pieces, json_reply
+from onebit.service.http.responses import STRICT, Reply, build_empty_reply, build_json_reply, encode_in_pieces
 from onebit.service.maintenance.forget import ForgetOrder
 from onebit.service.store.clock import rfc3339
 from onebit.service.tokens import SCOPES
@@ -142,7 +142,7 @@ class Api:
         """Return whether decisions and feedback are accepted; if not, why; quarantined tasks and warnings."""
         await self._service.log_health.probe()
         state = self._service.readiness(get_principal(request).sees)
-        return json_reply(state, 200 if state["ready"] else 503)
+        return build_json_reply(state, 200 if state["ready"] else 503)
 
     async def version(self) -> object:
         """Return the versions and the CPU in use; if they agree, services learn the same, bit for bit."""
@@ -161,7 +161,7 @@ class Api:
         """Store the token of this request in the browser, as a cookie that no script can read."""
         token, principal = get_context(request).token, get_principal(request)
         if token is None or principal.id is None:  # a service without tokens needs no cookie
-            return empty_reply()
+            return build_empty_reply()
         left_s = COOKIE_S if principal.expires is None else max(1, int(principal.expires - time.time()))
         return _with_cookie(request, token, min(COOKIE_S, left_s))
 
@@ -191,7 +191,7 @@ class Api:
         if not principal.sees(body.name):
             raise ForbiddenError("the token is for other tasks")
         task = await self._service.create(body, principal.id)
-        return json_reply(task, 201, [(b"location", f"/v1/tasks/{task.name}".encode())])
+        return build_json_reply(task, 201, [(b"location", f"/v1/tasks/{task.name}".encode())])
 
     async def tasks(self, request: Request) -> object:
         """Return the tasks that the token may see."""
@@ -315,6 +315,6 @@ def _with_cookie(request: Request, token: str, seconds: int) -> Response:
     """Return an empty reply that sets the token's cookie for some seconds."""
     # Behind a proxy, trust its header: somebody who forges it harms only their own cookie.
     is_secure = "https" in (request.scope["scheme"], request.headers.get("x-forwarded-proto", ""))
-    reply = empty_reply()
+    reply = build_empty_reply()
     reply.set_cookie(COOKIE, token, max_age=seconds, secure=is_secure, httponly=True, samesite="strict")
     return reply

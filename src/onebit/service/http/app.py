@@ -34,7 +34,7 @@ from onebit.service.http.guard import LARGEST_HEAD, Connections, HeadTooLargeErr
 from onebit.service.http.metrics import Metrics
 from onebit.service.http.openapi import build_document
 from onebit.service.http.pages import HTML, ICON, Pages
-from onebit.service.http.responses import error_reply
+from onebit.service.http.responses import build_error_reply
 from onebit.service.http.routes import Endpoint, Needs, Operation, PathItem
 from onebit.service.tokens import Tokens
 
@@ -118,19 +118,19 @@ class App:
 
 def _reply_to_error(error: BaseException, context: RequestContext) -> Response:
     if isinstance(error, asyncio.CancelledError):  # the time for pending requests at shutdown is over
-        return error_reply(UnfinishedError(f"the service ended, and {UNKNOWN}"))
+        return build_error_reply(UnfinishedError(f"the service ended, and {UNKNOWN}"))
     if isinstance(error, UnknownTaskError) and context.principal is not None:
-        return error_reply(error.seen(context.principal.sees))
+        return build_error_reply(error.seen(context.principal.sees))
     if isinstance(error, RequestError):
-        return error_reply(error)
+        return build_error_reply(error)
     if isinstance(error, MemoryError):
         LOG.error(f"not enough memory for a request: {error}", extra={"event": "no-memory"})
         advice = "send less at a time, or send it again later with the same id"
-        return error_reply(NoMemoryError(f"there is not enough memory for this request now: {advice}"))
+        return build_error_reply(NoMemoryError(f"there is not enough memory for this request now: {advice}"))
     number = secrets.token_hex(8)
     details = {"event": "request-failed", "request": number, "method": context.method, "route": context.route}
     LOG.error(f"request {number} failed", exc_info=error, extra=details)
-    return error_reply(InternalError(f"internal error; the log has details under request {number}"))
+    return build_error_reply(InternalError(f"internal error; the log has details under request {number}"))
 
 
 def _list_operations(api: Api, pages: Pages, service: Service) -> list[Operation]:

@@ -1,7 +1,8 @@
 """Limits on connections that uvicorn has no settings for, in a protocol around uvicorn's own.
 
-The protocol holds a request back until its head is complete, follows along with a parser of its own, and is told by the application when a request is
-answered. It depends on only one class of uvicorn; without that, `process` falls back on uvicorn's own settings.
+The protocol holds a request back until its head is complete, and parses it a second time to know where it ends. The
+application reports when a request is answered. Only one class of uvicorn is used; without it, `process` falls back on
+uvicorn's own settings.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Literal
 import httptools
 
 from onebit.service.errors import RequestError, RequestTimeoutError, TooLargeError, UnavailableError
-from onebit.service.http.responses import final_bytes
+from onebit.service.http.responses import encode_last_reply
 from onebit.service.settings import Settings
 
 KEEP_ALIVE_S = 65  # longer than proxies keep idle connections, so that they close them first
@@ -42,13 +43,13 @@ class Connections:
 
     def __init__(self, settings: Settings) -> None:
         self.most = settings.max_connections
-        self.patience_s = settings.request_timeout_s
-        self.most_bytes = 2 * settings.max_body + LARGEST_HEAD  # a body sent in small chunks takes more bytes
+        self.timeout_s = settings.request_timeout_s
+        self.max_bytes = 2 * settings.max_body + LARGEST_HEAD  # a body sent in small chunks takes more bytes
         self.open: dict[object, Guard] = {}
         self.refused = 0  # refused connections since the start
 
     def note_answer(self, client: object) -> None:
-        """Record that the application has answered a request of `client`, as named in the ASGI scope."""
+        """Record that the application has answered a request of `client`, its address in the ASGI scope."""
         if (connection := self.open.get(client)) is not None:
             connection.note_answer()
 
@@ -75,77 +76,80 @@ class Guard(asyncio.Protocol):
     """A connection: incoming data are checked against the limits, then passed to uvicorn's protocol."""
 
     def __init__(self, connections: Connections, inner: asyncio.Protocol) -> None:
-        self._bounds, self._inner = connections, inner
+        self._connections, self._inner = connections, inner
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpRequestParser(self)
         self._parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
-        self._reads: Literal["nothing", "head", "body"] = "nothing"
-        self._held, self._size = b"", 0  # of the arriving request: an incomplete head, and the bytes so far
-        self._left: int | None = None  # bytes of its body still to come, if the head says how many
+        # The arriving request: its part, the start of a head that is not complete, the bytes so far, and the bytes of
+        # the body still to come if the head says how many.
+        self._part: Literal["nothing", "head", "body"] = "nothing"
+        self._half_head = b""
+        self._size = 0
+        self._body_left: int | None = None
         self._unanswered = 0  # requests passed to uvicorn and not answered yet
-        self._is_deaf = False  # reads no more; the connection is closed after pending answers
-        self._due: float | None = self._loop.time() + connections.patience_s  # deadline for the arrival of a request
-        self._stuck: float | None = None  # since when the client has not read what was sent
+        self._is_ending = False  # reads no more; the connection is closed after pending answers
+        self._deadline: float | None = self._loop.time() + connections.timeout_s  # for the arrival of a request
+        self._unread_since: float | None = None  # time from which the client has not read what was sent
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Register the connection; refuse it if there are too many."""
         self._transport: asyncio.Transport = transport  # type: ignore[assignment]
         self._client = tuple(transport.get_extra_info("peername") or ())[:2]
-        self._bounds.open[self._client] = self
-        self._alarm = self._loop.call_later(self._bounds.patience_s, self._look)
+        self._connections.open[self._client] = self
+        self._alarm = self._loop.call_later(self._connections.timeout_s, self._check_times)
         self._inner.connection_made(_OpenTransport(self._transport))  # type: ignore[arg-type]
-        if len(self._bounds.open) > self._bounds.most:
-            self._bounds.refused += 1
-            self._refuse(UnavailableError(f"there are {self._bounds.most} connections already, the most at once"))
+        if len(self._connections.open) > self._connections.most:
+            self._connections.refused += 1
+            self._refuse(UnavailableError(f"there are already {self._connections.most} connections, the most at once"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Unregister the connection."""
         self._alarm.cancel()
-        self._bounds.open.pop(self._client, None)
+        self._connections.open.pop(self._client, None)
         self._inner.connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Pass complete heads and parts of bodies to uvicorn; refuse what exceeds the limits."""
-        if self._is_deaf:
+        if self._is_ending:
             return
-        data, self._held = self._held + data, b""
+        data, self._half_head = self._half_head + data, b""
         start, accepted = 0, []
         try:
             while start < len(data):
-                if self._reads == "nothing":
+                if self._part == "nothing":
                     end = data.find(END, start) + len(END)
                     end = len(data) if end < len(END) else end
                 else:
-                    end = len(data) if self._left is None else start + self._left
-                accepted.append(self._checked(data[start:end]))
+                    end = len(data) if self._body_left is None else start + self._body_left
+                accepted.append(self._check(data[start:end]))
                 start = end
         except RequestError as error:
             self._inner.data_received(b"".join(accepted))
             self._refuse(error)
             return
         self._inner.data_received(b"".join(accepted))
-        arrives = bool(self._held) or self._reads != "nothing"
-        if self._due is None and (arrives or not self._unanswered):
-            self._due = self._loop.time() + (self._bounds.patience_s if arrives else KEEP_ALIVE_S)
+        arrives = bool(self._half_head) or self._part != "nothing"
+        if self._deadline is None and (arrives or not self._unanswered):
+            self._deadline = self._loop.time() + (self._connections.timeout_s if arrives else KEEP_ALIVE_S)
 
-    def _checked(self, piece: bytes) -> bytes:
-        """Check a head or a part of a body, and return what to pass to uvicorn; nothing for half a head."""
+    def _check(self, piece: bytes) -> bytes:
+        """Check a head or a part of a body, and return the bytes for uvicorn: none for half a head."""
         self._size += len(piece)
-        if self._reads != "body" and self._size > LARGEST_HEAD:
+        if self._part != "body" and self._size > LARGEST_HEAD:
             raise HeadTooLargeError
-        if self._size > self._bounds.most_bytes:
-            raise TooLargeError("the request is larger than any may be")
-        if self._reads == "nothing":
+        if self._size > self._connections.max_bytes:
+            raise TooLargeError("the request is larger than the limit of the service")
+        if self._part == "nothing":
             if not piece.endswith(END) and _BEGINNING.match(piece):
-                self._held, self._size = piece, 0
+                self._half_head, self._size = piece, 0
                 return b""
             if not _FIRST_LINE.match(piece):
                 raise _not_http()
             piece = _OFFER.sub(_NO_OFFER, piece)
             length = _LENGTH.search(piece)
-            self._left = int(length[1]) if length else None
-        elif self._left is not None:
-            self._left -= len(piece)
+            self._body_left = int(length[1]) if length else None
+        elif self._body_left is not None:
+            self._body_left -= len(piece)
         try:
             self._parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
@@ -154,67 +158,68 @@ class Guard(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """Handle the start of a request, called by the parser at its first byte."""
-        self._reads = "head"
+        self._part = "head"
 
     def on_headers_complete(self) -> None:
         """Handle the end of the head; refuse too many pipelined requests."""
         if self._unanswered >= MOST_IN_A_ROW:
             raise TooLargeError("too many requests at once")
-        self._reads = "body"
+        self._part = "body"
         self._unanswered += 1
 
     def on_message_complete(self) -> None:
         """Handle the end of the request."""
-        self._reads, self._size, self._left, self._due = "nothing", 0, None, None
+        self._part, self._size, self._body_left, self._deadline = "nothing", 0, None, None
 
     def note_answer(self) -> None:
         """Record that the application has answered a request."""
         self._unanswered -= 1
-        if self._is_deaf and not self._unanswered:
+        if self._is_ending and not self._unanswered:
             self._transport.close()
 
     def pause_writing(self) -> None:
         """Pause writing because the client does not read, and start measuring how long."""
-        self._stuck = self._loop.time()
+        self._unread_since = self._loop.time()
         self._inner.pause_writing()
 
     def resume_writing(self) -> None:
         """Resume writing."""
-        self._stuck = None
+        self._unread_since = None
         self._inner.resume_writing()
 
-    def _look(self) -> None:
+    def _check_times(self) -> None:
         """End the connection if something takes too long; otherwise schedule the next check."""
-        now, patience_s = self._loop.time(), self._bounds.patience_s
-        if self._transport.is_closing() and self._stuck is None:
-            self._stuck = now
-        if self._stuck is not None and now - self._stuck >= patience_s:
+        now, timeout_s = self._loop.time(), self._connections.timeout_s
+        if self._transport.is_closing() and self._unread_since is None:
+            self._unread_since = now
+        if self._unread_since is not None and now - self._unread_since >= timeout_s:
             self._transport.abort()
             return
-        if self._due is not None and self._due <= now:
+        if self._deadline is not None and self._deadline <= now:
             if self._unanswered or not self._transport.is_reading():
-                self._due = now + patience_s  # the application times out late bodies, or reading is paused on our side
+                # The application times out late bodies, or reading is paused on our side.
+                self._deadline = now + timeout_s
             else:
-                self._refuse(RequestTimeoutError(f"the request did not arrive within {patience_s:g} seconds"))
-        wait_s = patience_s if self._due is None or self._is_deaf else min(patience_s, self._due - now)
-        self._alarm = self._loop.call_later(wait_s, self._look)
+                self._refuse(RequestTimeoutError(f"the request did not arrive within {timeout_s:g} seconds"))
+        wait_s = timeout_s if self._deadline is None or self._is_ending else min(timeout_s, self._deadline - now)
+        self._alarm = self._loop.call_later(wait_s, self._check_times)
 
     def _refuse(self, error: RequestError) -> None:
         """Stop reading, and answer with an error once complete requests before this one are answered."""
-        self._is_deaf = True
-        is_broken = self._reads == "body"  # whether uvicorn has the head of the last request but not its whole body
+        self._is_ending = True
+        is_broken = self._part == "body"  # uvicorn has the head of the last request, but not its whole body
         if self._transport.is_closing() or self._unanswered > is_broken:
             return
         if self._unanswered or not is_broken:
-            self._transport.write(final_bytes(error))
+            self._transport.write(encode_last_reply(error))
         self._transport.close()
 
 
 def _not_http() -> RequestError:
-    return RequestError("this is not HTTP that can be read")
+    return RequestError("the request is not valid HTTP")
 
 
-def guarded(connections: Connections) -> type[asyncio.Protocol]:
+def make_protocol(connections: Connections) -> type[asyncio.Protocol]:
     """Return uvicorn's protocol with a guard, for uvicorn's setting `http`.
 
     Raise ImportError if uvicorn has no such protocol.
@@ -222,7 +227,7 @@ def guarded(connections: Connections) -> type[asyncio.Protocol]:
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     class Guarded(Guard):
-        def __init__(self, **given: Any) -> None:
-            super().__init__(connections, HttpToolsProtocol(**given))
+        def __init__(self, **options: Any) -> None:
+            super().__init__(connections, HttpToolsProtocol(**options))
 
     return Guarded

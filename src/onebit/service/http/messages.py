@@ -47,14 +47,11 @@ _PATTERNS = {
 
 
 def describe_errors(
-    errors: Sequence[ErrorDetails],
-    body: object,
-    known: Sequence[str] = (),
-    within: Location = (),
+    errors: Sequence[ErrorDetails], body: object, fields: Sequence[str] = (), within: Location = ()
 ) -> tuple[str, str | None]:
     """Return a message and the field it is about.
 
-    `known` are the fields that a body may have, and `within` is the location of the body in a list.
+    `fields` are those that a body may have, and `within` is the location of the body in a list.
 
     >>> from onebit.service.requests import DecideRequest
     >>> try:
@@ -63,31 +60,26 @@ def describe_errors(
     ...     describe_errors(error.errors(), {"x": [1, 2, "a"]})
     ("x[2] is 'a', but must be a number", 'x[2]')
     """
-    located = [(_location(error["loc"], body, error["type"]), error) for error in errors[:MOST_ERRORS]]
+    located = [(_locate(error["loc"], body, error["type"]), error) for error in errors[:MOST_ERRORS]]
     # A union has an error for each member; the one with the deepest location is meant.
-    first = located[0][0]
-    related = [(location, error) for location, error in located if _along(location, first)]
-    location = max((location for location, _ in related), key=len)
-    about = [error for other, error in related if other == location]
-    outermost = len(location) == 1
+    location = max((place for place, _ in located if _overlap(place, located[0][0])), key=len)
+    related = [error for place, error in located if place == location]
+    is_outermost = len(location) == 1
     location = (*within, *location)
+    error = related[0]
+    kind = error["type"]
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        location = (*location, error["ctx"]["discriminator"].strip("'"))
     field = format_location(location)
-    error = about[0]
-    if error["type"] == "missing":
+    if kind in ("missing", "union_tag_not_found"):
         return f"{field} is missing", field
-    if error["type"] == "extra_forbidden":
-        known_here = f"; {nearest(str(location[-1]), known)}" if outermost and known else ""
-        return f"{field} is not known here{known_here}", field
-    if error["type"] == "union_tag_not_found":
-        field = format_location((*location, error["ctx"]["discriminator"].strip("'")))
-        return f"{field} is missing", field
-    if error["type"] == "union_tag_invalid":
-        field = format_location((*location, error["ctx"]["discriminator"].strip("'")))
-        return (
-            f"{field} is {format_value(error['ctx']['tag'])}, but must be one of {error['ctx']['expected_tags']}",
-            field,
-        )
-    must_be = " or ".join(dict.fromkeys(map(_must_be, about)))
+    if kind == "extra_forbidden":
+        advice = f"; {nearest(str(location[-1]), fields)}" if is_outermost and fields else ""
+        return f"{field} is not known here{advice}", field
+    if kind == "union_tag_invalid":
+        tags = error["ctx"]["expected_tags"]
+        return f"{field} is {format_value(error['ctx']['tag'])}, but must be one of {tags}", field
+    must_be = " or ".join(dict.fromkeys(map(_must_be, related)))
     return f"{field or 'the body'} is {format_value(error['input'])}, but must be {must_be}", field
 
 
@@ -132,21 +124,19 @@ def _must_be(error: Any) -> str:
     return f"valid: {error['msg']}" if form is None else form.format(**error.get("ctx", {}))
 
 
-def _location(loc: Sequence[str | int], body: object, kind: str) -> Location:
+def _locate(loc: Sequence[str | int], body: object, kind: str) -> Location:
     """Convert pydantic's location to one in the body, without the names of the types that it tried."""
     location: list[str | int] = []
     here: Any = body
     for number, part in enumerate(loc):
-        last = number == len(loc) - 1
-        inside = part in here if isinstance(here, dict) else isinstance(here, list) and isinstance(part, int)
-        if inside:
+        is_inside = part in here if isinstance(here, dict) else isinstance(here, list) and isinstance(part, int)
+        if is_inside:
             here = here[part]
-            location.append(part)
-        elif last and kind == "missing":
+        if is_inside or (kind == "missing" and number == len(loc) - 1):
             location.append(part)
     return tuple(location)
 
 
-def _along(one: Location, other: Location) -> bool:
-    shorter = min(len(one), len(other))
-    return one[:shorter] == other[:shorter]
+def _overlap(first: Location, second: Location) -> bool:
+    """Return True if one location is the other, or inside it."""
+    return all(part == counterpart for part, counterpart in zip(first, second, strict=False))

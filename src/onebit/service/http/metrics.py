@@ -10,14 +10,9 @@ from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import CollectorRegistry, Histogram, ProcessCollector, disable_created_metrics, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    InfoMetricFamily,
-    Metric,
-    SummaryMetricFamily,
-)
+from prometheus_client.core import CounterMetricFamily as Counter
+from prometheus_client.core import GaugeMetricFamily as Gauge
+from prometheus_client.core import HistogramMetricFamily, InfoMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
 from onebit.learner.model_file import platform_info
@@ -37,19 +32,23 @@ def build_info() -> dict[str, str]:
     return {"version": platform["onebit"], **{name: platform[name] for name in ("python", "numba", "numpy", "cpu")}}
 
 
-C, G = CounterMetricFamily, GaugeMetricFamily
 TASK_METRICS = (  # type, name, help, and path of the value in the statistics of a task
-    (C, "onebit_decisions", "Decisions made.", ("decisions",)),
-    (C, "onebit_right", "Feedbacks that said right.", ("right",)),
-    (C, "onebit_refused", "Feedbacks that could not be learnt from.", ("refused",)),
-    (C, "onebit_truths", "Feedbacks that named the right class.", ("truths",)),
-    (G, "onebit_mean_reward", f"The mean reward in the last {WINDOW} feedbacks.", ("window", "mean_reward")),
-    (C, "onebit_drift_alarms", "How often a task began to err more than before.", ("drift", "count")),
-    (G, "onebit_queue_events", "Rows of the log that are not learnt yet.", ("queue",)),
-    (C, "onebit_asked_sure", "Decisions that were asked to be sure.", ("certainty", "asked")),
-    (C, "onebit_sure", "Those that were.", ("certainty", "sure")),
-    (G, "onebit_sure_error_ratio", "The error of sure decisions, over all.", ("certainty", "error")),
-    (G, "onebit_risk_overshoot_ratio", "By how much that exceeds the risk, at least.", ("certainty", "overshoot")),
+    (Counter, "onebit_decisions", "Decisions made.", ("decisions",)),
+    (Counter, "onebit_right", "Feedback that said right.", ("right",)),
+    (Counter, "onebit_refused", "Feedback that could not be learnt from.", ("refused",)),
+    (Counter, "onebit_truths", "Feedback that named the right class.", ("truths",)),
+    (Gauge, "onebit_mean_reward", f"Mean reward over the last {WINDOW} feedbacks.", ("window", "mean_reward")),
+    (Counter, "onebit_drift_alarms", "How often the error of a task rose beyond chance.", ("drift", "count")),
+    (Gauge, "onebit_queue_events", "Rows of the log that are not learnt yet.", ("queue",)),
+    (Counter, "onebit_asked_sure", "Decisions with a required confidence or risk.", ("certainty", "asked")),
+    (Counter, "onebit_sure", "Decisions that met the required confidence or risk.", ("certainty", "sure")),
+    (Gauge, "onebit_sure_error_ratio", "Error of all sure decisions with feedback.", ("certainty", "error")),
+    (
+        Gauge,
+        "onebit_risk_overshoot_ratio",
+        "Lower bound on how far that error exceeds the risk.",
+        ("certainty", "overshoot"),
+    ),
 )
 
 
@@ -60,7 +59,7 @@ class Metrics(Collector):
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.request_seconds = Histogram(
             "onebit_request_seconds",
-            "From the head of a request to the end of its answer.",
+            "Time from the head of a request to the end of its reply.",
             ["method", "route", "status"],
             buckets=BOUNDS_S,
             registry=None,
@@ -79,34 +78,36 @@ class Metrics(Collector):
         """Yield all metrics."""
         gauges = self._service.gauges()
         state = self._service.readiness(lambda _: True)
-        yield InfoMetricFamily("onebit_build", "What the service runs on.", build_info())
+        yield InfoMetricFamily("onebit_build", "Versions and CPU of the service.", build_info())
         yield from self.request_seconds.collect()
-        yield G("onebit_connections", "Connections that are open.", len(self._connections.open))
-        yield C("onebit_connections_refused", "Connections beyond the most at once.", self._connections.refused)
+        yield Gauge("onebit_connections", "Open connections.", len(self._connections.open))
+        yield Counter("onebit_connections_refused", "Connections beyond the limit.", self._connections.refused)
         yield from self._statistics()
-        yield G("onebit_log_position", "The last row of the log.", gauges["position"])
-        yield G(
+        yield Gauge("onebit_log_position", "Position of the last row of the log.", gauges["position"])
+        yield Gauge(
             "onebit_log_lag_seconds",
-            "For how long this node has not heard where a log ends that it shares; 0 where it is alone.",
+            "Time since this node learnt where the shared log ends; 0 if it has a log of its own.",
             gauges["lag_s"],
         )
         yield SummaryMetricFamily(
             "onebit_commit_seconds",
-            "What writing to the disk took.",
+            "Time to write rows to disk.",
             count_value=gauges["transactions"],
             sum_value=gauges["commit_seconds"],
         )
-        age = "Since the last snapshot of a task, or since it is served."
+        age = "Time since the last snapshot of a task, or since it is served."
         tasks = gauges["tasks"].items()
-        yield _by_task(G, "onebit_snapshot_age_seconds", age, ((task, row["snapshot_age_s"]) for task, row in tasks))
+        yield _by_task(
+            Gauge, "onebit_snapshot_age_seconds", age, ((task, row["snapshot_age_s"]) for task, row in tasks)
+        )
         failed = ((task, row["snapshots_failed"]) for task, row in tasks)
-        yield _by_task(C, "onebit_snapshot_failures", "Snapshots that could not be written.", failed)
+        yield _by_task(Counter, "onebit_snapshot_failures", "Snapshots that could not be written.", failed)
         quarantined = ((task["name"], 1) for task in self._service.quarantined())
-        yield _by_task(G, "onebit_quarantined_tasks", "Tasks that are quarantined.", quarantined)
-        yield G("onebit_ready", "Whether /readyz says ready.", state["ready"])
-        yield G("onebit_warnings", "Warnings in /readyz.", len(state["warnings"]))
-        ahead = "By how much the times of the log are ahead of the machine's clock."
-        yield G("onebit_clock_ahead_seconds", ahead, gauges["clock_ahead_s"])
+        yield _by_task(Gauge, "onebit_quarantined_tasks", "Tasks that are quarantined.", quarantined)
+        yield Gauge("onebit_ready", "1 if /readyz says ready, otherwise 0.", state["ready"])
+        yield Gauge("onebit_warnings", "Warnings in /readyz.", len(state["warnings"]))
+        ahead = "How far the times in the log are ahead of the machine's clock."
+        yield Gauge("onebit_clock_ahead_seconds", ahead, gauges["clock_ahead_s"])
 
     def _statistics(self) -> Iterator[Metric]:
         """Yield the metrics that come from the statistics of tasks."""
@@ -117,15 +118,15 @@ class Metrics(Collector):
         for kind, name, meaning, path in TASK_METRICS:
             values = ((task, reduce(getitem, path, stats)) for task, stats in statistics.items())
             yield _by_task(kind, name, meaning, values)
-        right = G("onebit_right_ratio", f"The share of right in the last {WINDOW} feedbacks.", labels=["task"])
-        feedback = C("onebit_feedback", "Feedbacks received.", labels=["task", "status"])
-        own_error = G(
+        right = Gauge("onebit_right_ratio", f"Share of right among the last {WINDOW} feedbacks.", labels=["task"])
+        feedback = Counter("onebit_feedback", "Feedback received.", labels=["task", "status"])
+        own_error = Gauge(
             "onebit_shadow_error_ratio",
-            f"The learner's own error, estimated from the last {WINDOW} rounds in which something else was shown, and the ends of its 95 % interval.",
+            f"Estimated error of the learner's own decisions in the last {WINDOW} rounds that showed something else, and its 95 % interval.",
             labels=["task", "end"],
         )
         delays = HistogramMetricFamily(
-            "onebit_feedback_delay_seconds", "From a decision to its feedback.", labels=["task"]
+            "onebit_feedback_delay_seconds", "Time from a decision to its feedback.", labels=["task"]
         )
         for task, stats in statistics.items():
             feedback.add_metric([task, "accepted"], stats["feedback"] - stats["silences"])
@@ -141,7 +142,7 @@ class Metrics(Collector):
 
 
 def _by_task(
-    kind: type[CounterMetricFamily] | type[GaugeMetricFamily],
+    kind: type[Counter] | type[Gauge],
     name: str,
     meaning: str,
     values: Iterable[tuple[str, Any]],

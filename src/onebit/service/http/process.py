@@ -23,7 +23,7 @@ import uvicorn
 from onebit.errors import InputError
 from onebit.service.core.threads import some_work
 from onebit.service.http.app import App
-from onebit.service.http.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, guarded
+from onebit.service.http.guard import KEEP_ALIVE_S, LARGEST_HEAD, Connections, make_protocol
 from onebit.service.service import Service
 from onebit.service.settings import Settings
 from onebit.service.store.base import Store, store_at
@@ -145,7 +145,7 @@ async def _serve(
 def _connection_settings(connections: Connections) -> dict[str, Any]:
     """Return uvicorn's settings that limit connections: our guard, or only uvicorn's own limits if it does not fit."""
     try:
-        return {"http": guarded(connections)}
+        return {"http": make_protocol(connections)}
     except ImportError as error:
         LOG.warning(
             f"the limits on connections do not fit uvicorn {uvicorn.__version__} ({error}): slow request heads and unread replies do not time out, "

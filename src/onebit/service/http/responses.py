@@ -83,28 +83,28 @@ async def encode_in_pieces(values: Sequence[object], heavy_work: HeavyWork, at_o
     return Fragment(b"[%b]" % b",".join(pieces))
 
 
-def json_reply(value: object, status: int = 200, headers: Headers = ()) -> Reply:
+def build_json_reply(value: object, status: int = 200, headers: Headers = ()) -> Reply:
     """Return a value as a JSON response."""
     body = orjson.dumps(value)
     return Reply(body, status, [*_JSON_HEADERS, *headers])
 
 
-def empty_reply(headers: Headers = ()) -> Response:
+def build_empty_reply(headers: Headers = ()) -> Response:
     """Return a response without a body (204)."""
     response = Response(status_code=204)
     response.raw_headers = [*_JSON, *headers]
     return response
 
 
-def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
+def build_error_reply(error: RequestError, headers: Headers = ()) -> Reply:
     """Return an error as problem details."""
-    own: list[tuple[bytes, bytes]] = []
+    more: list[tuple[bytes, bytes]] = []
     if error.status == UnauthorizedError.status:
-        own.append((b"www-authenticate", b'Bearer realm="onebit"'))
+        more.append((b"www-authenticate", b'Bearer realm="onebit"'))
     if error.status == RequestTimeoutError.status:  # do not wait for the rest of the request
-        own.append((b"connection", b"close"))
+        more.append((b"connection", b"close"))
     if error.retry_after_s is not None:
-        own.append((b"retry-after", b"%d" % error.retry_after_s))
+        more.append((b"retry-after", b"%d" % error.retry_after_s))
     problem = {
         "type": f"urn:onebit:error:{error.code}",
         "title": format_title(type(error)),
@@ -112,7 +112,7 @@ def error_reply(error: RequestError, headers: Headers = ()) -> Reply:
         "detail": error.message,
         "error": {"code": error.code, "message": error.message, "field": error.field},
     }
-    return Reply(orjson.dumps(problem), error.status, [*_PROBLEM_HEADERS, *own, *headers])
+    return Reply(orjson.dumps(problem), error.status, [*_PROBLEM_HEADERS, *more, *headers])
 
 
 def format_title(kind: type[RequestError]) -> str:
@@ -120,12 +120,9 @@ def format_title(kind: type[RequestError]) -> str:
     return (kind.__doc__ or "").partition(".")[0]
 
 
-def final_bytes(error: RequestError) -> bytes:
-    """Return an error as the bytes of the last response on a connection.
-
-    It answers what is refused before there is a complete request.
-    """
-    reply = error_reply(error)
+def encode_last_reply(error: RequestError) -> bytes:
+    """Return an error as the bytes of the last response on a connection, before there is a complete request."""
+    reply = build_error_reply(error)
     headers = {**dict(reply.raw_headers), b"connection": b"close"}
     lines = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
     lines += [b"%b: %b" % header for header in headers.items()]

@@ -29,7 +29,7 @@ from onebit.service.errors import (
 )
 from onebit.service.http.access import Access, RequestContext
 from onebit.service.http.bodies import BodyReader, QueryReader, read_body
-from onebit.service.http.responses import empty_reply, error_reply, json_reply
+from onebit.service.http.responses import build_empty_reply, build_error_reply, build_json_reply
 
 if TYPE_CHECKING:
     from onebit.service.service import Service
@@ -105,7 +105,7 @@ class Operation:
         if self._wants_request:
             arguments["request"] = request
         answer = await self.endpoint(**arguments)
-        return answer if isinstance(answer, Response) else json_reply(answer, self.status)
+        return answer if isinstance(answer, Response) else build_json_reply(answer, self.status)
 
     def _check(self, context: RequestContext, task: str | None) -> None:
         """Raise an error if the token does not allow this operation."""
@@ -158,6 +158,6 @@ class PathItem:
             return await operation.answer(scope, receive)
         header = [(b"allow", self._allowed.encode())]
         if scope["method"] == "OPTIONS":
-            return empty_reply(header)
+            return build_empty_reply(header)
         message = f"the method {scope['method']} is not allowed here; allowed are {self._allowed}"
-        return error_reply(MethodNotAllowedError(message), header)
+        return build_error_reply(MethodNotAllowedError(message), header)
