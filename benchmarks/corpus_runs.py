@@ -116,8 +116,9 @@ def run_units(units: Sequence[Unit], records: Records, jobs: int, progress: Prog
                 list(pool.map(_compile_rule, sorted(rules)))  # each once, or every process would begin with all of them
             sizes = {pool.submit(_run_in_pool, unit): _size(unit) for unit in waiting}
             for future in _as_they_come(set(sizes)):
-                come = [records.add(record) for record in future.result()]
-                failed += [record for record in come if record.failed]
+                for record in future.result():
+                    records.add(record)
+                    failed += [record] if record.failed else []
                 progress(sizes[future])
         finally:
             stop.set()

@@ -31,9 +31,8 @@ from onebit.engine.gpu.layout import Layout, Shape
 from onebit.engine.schedule import Schedule, events_of
 from onebit.engine.stream import Tally
 from onebit.errors import OnebitError
-from onebit.experiments.executors.gpu import cost_family
 from onebit.experiments.executors.gpu.ahead import KernelBuilder
-from onebit.experiments.executors.threads import threads_executor
+from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.trials import Trial, choose_marks, make_entry
 from onebit.learner.learner import Learner, learner_class
 from onebit.rules import rule_named
@@ -177,7 +176,7 @@ def core_rate(line: Line) -> float | None:
     """Return the rounds a second of one core of this host; None if the run failed."""
     values, labels = rows_of(line.classes, line.features)
     streamed = stream(values, labels, rounds=CORE_ROUNDS, order="shuffle", delay=line.delay or None)
-    (record,) = threads_executor(1).run([Trial(make_entry(line.rule, line.options), streamed, 0)], lambda count: None)
+    (record,) = ThreadsExecutor(1).run([Trial(make_entry(line.rule, line.options), streamed, 0)], lambda count: None)
     return None if record.failed else CORE_ROUNDS / max(1e-9, record.seconds)
 
 
@@ -221,17 +220,14 @@ def late_against_immediate(found: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def fitted_speeds(found: list[dict[str, Any]]) -> Iterator[str]:
-    """What `--on auto` should reckon with (`experiments/executors/gpu/__init__.py`): geometric means over the rules of a family, K = 10, d = 100."""
-    families: dict[str, list[dict[str, Any]]] = {}
-    for one in found:
-        if (one["classes"], one["features"], one["delay"]) == (10, 100, None):
-            families.setdefault(cost_family(rule_named(one["rule"])), []).append(one)
-    for family, lines in families.items():
+    """What `--on auto` should reckon with (`experiments/executors/gpu/__init__.py`): geometric means over rules, K = 10, d = 100."""
+    lines = [one for one in found if (one["classes"], one["features"], one["delay"]) == (10, 100, None)]
+    if lines:
         together = np.array([one["replicates"] / 2 for one in lines])
         rates = np.array([one["rounds_per_second"] for one in lines])
         cores = np.array([one["rounds_per_second"] / one["cores"] for one in lines if one["cores"]])
         core = f", one core {geometric_mean(cores):,.0f}" if len(cores) else ""
-        yield f"{family}: {geometric_mean(rates / together):,.0f} of each of {geometric_mean(together):,.0f}{core}"
+        yield f"{geometric_mean(rates / together):,.0f} of each of {geometric_mean(together):,.0f}{core}"
 
 
 def geometric_mean(numbers: np.ndarray[Any, Any]) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from docs.extensions.tables import table
 
-from onebit.cli.learners import feedback_of, shown
+from onebit.cli.learners import describe_feedback, format_default
 from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import OneOf, Parameter
 from onebit.contract.rule import Rule
@@ -30,7 +30,7 @@ def learners_page() -> str:
         *table(
             ("name", "class", "feedback", "paper"),
             [
-                (f"[`{rule.name}`](#{_anchor(rule)})", f"`{rule.title}`", feedback_of(rule), rule.paper)
+                (f"[`{rule.name}`](#{_anchor(rule)})", f"`{rule.title}`", describe_feedback(rule), rule.paper)
                 for rule in rules
             ],
         ),
@@ -53,7 +53,7 @@ def _section(rule: Rule) -> list[str]:
         "",
         f"`onebit.{rule.title}`: {rule.summary}.",
         "",
-        f"- Feedback: {feedback_of(rule)}.",
+        f"- Feedback: {describe_feedback(rule)}.",
         f"- Paper: {rule.paper}.",
         f"- Exactly: {_exactly(rule)}.",
         "",
@@ -89,7 +89,7 @@ def _prose(text: str) -> str:
 
 
 def _default(rule: Rule, name: str) -> str:
-    return f"`{shown(rule.defaults[name])}`"
+    return f"`{format_default(rule.defaults[name])}`"
 
 
 def _range(parameter: Parameter) -> str:
@@ -125,5 +125,5 @@ def _example(rule: Rule, options: dict[str, Any]) -> list[str]:
 
 
 def _command(rule: Rule, options: dict[str, Any]) -> list[str]:
-    given = "".join(f" --set {name}={shown(value)}" for name, value in options.items())
+    given = "".join(f" --set {name}={format_default(value)}" for name, value in options.items())
     return ["```bash", f"onebit run {rule.name} synsep9 --rounds 10000{given}", "```"]

@@ -260,7 +260,7 @@ def test_sweep_prints_the_choice_and_writes_a_page(call: Call) -> None:
     found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": "0.001..1:log:4"}, rounds=300, runs=2, fresh_runs=3)
     assert found.best is not None
     assert found.fresh is not None
-    assert f"best    aggressiveness={found.best['aggressiveness']:g}\n" in out
+    assert f"Chosen: aggressiveness={found.best['aggressiveness']:g}. " in out
     assert f"{100 * found.fresh.error.mean:.2f}" in out
     assert "4 settings" in out
     page = Path("onebit-results/sweep-bpa-synsep9/page.html")
@@ -300,7 +300,7 @@ def test_a_setting_that_fails_ends_a_sweep_with_1(call: Call) -> None:
     assert code == 1
     assert len(err.splitlines()) == 1
     assert "aggressiveness=1" in err
-    assert "best    aggressiveness=0.001" in out
+    assert "Chosen: aggressiveness=0.001. " in out
 
 
 def test_the_same_command_again_runs_nothing_and_says_the_same(call: Call) -> None:
@@ -571,8 +571,8 @@ def test_the_table_has_no_colours_in_a_pipe_and_names_survive_a_poor_encoding(tm
 @pytest.mark.parametrize(
     ("module", "arguments"),
     [
-        ("experiments.compare", ["compare", "synsep9", "--learners", "bpa", *SHORT]),
-        ("experiments.sweep", ["sweep", "bpa", "synsep9", "--grid", "exploration=0.1,0.2", *SHORT]),
+        ("experiments.runner", ["compare", "synsep9", "--learners", "bpa", *SHORT]),
+        ("experiments.runner", ["sweep", "bpa", "synsep9", "--grid", "exploration=0.1,0.2", *SHORT]),
         ("papers.reproduce", ["reproduce", "hoeven2020", "--item", "figure1"]),
     ],
 )

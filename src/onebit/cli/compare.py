@@ -73,11 +73,11 @@ def parse_learners(text: str | None) -> list[tuple[str, dict[str, Any]]] | None:
     if text is None:
         return None
     learners = []
-    for word in text.split(","):
-        name, *given = (part.strip() for part in word.split(":"))
+    for item in text.split(","):
+        name, *parameters = (part.strip() for part in item.split(":"))
         if not name:
             raise InputError(f"--learners is {brief(text)}, but must be names separated by commas: bpa,banditron")
-        learners.append((name, settings(given, f"{name} in --learners")))
+        learners.append((name, settings(parameters, f"{name} in --learners")))
     return learners
 
 

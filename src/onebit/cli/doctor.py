@@ -36,9 +36,8 @@ def execute(chosen: argparse.Namespace) -> None:
     """Examine the machine and print the report."""
     report = examine()
     if chosen.json:
-        print(
-            json.dumps(report, indent=2, ensure_ascii=False)
-        )  # does not import `terminal`, whose dependencies may be broken
+        # Not by `print_json`: the dependencies of `terminal` may be broken.
+        print(json.dumps(report, indent=2, ensure_ascii=False))
         return
     for name, lines in _lines(report).items():
         for number, line in enumerate(lines):
@@ -63,7 +62,7 @@ def examine() -> dict[str, Any]:
         "extras": {extra: {name: _version(name) for name in names} for extra, names in list_extras().items()},
         "compiler": "known Numba" if knows_numba() else "plain Numba",
         "cache": _cache(),
-        "gpu": {"usable": trouble is None, "name": None if trouble else _gpu_name(), "why_not": trouble},
+        "gpu": {"usable": trouble is None, "name": None if trouble else device.name(), "why_not": trouble},
     }
 
 
@@ -75,12 +74,13 @@ def _version(package: str) -> str | None:
 
 
 def _cache() -> dict[str, Any]:
+    """Return the folder of compiled code, its size, and whether it can be written."""
     from onebit.engine.code_cache import root
 
     folder = root()
-    nearest = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     try:
-        with tempfile.TemporaryFile(dir=nearest):
+        with tempfile.TemporaryFile(dir=existing):
             writable = True
     except OSError:
         writable = False
@@ -88,30 +88,25 @@ def _cache() -> dict[str, Any]:
     return {"folder": str(folder), "bytes": sum(sizes), "writable": writable}
 
 
-def _gpu_name() -> str:
-    from onebit.engine.gpu import device
-
-    name = device.cuda().get_current_device().name
-    return name.decode() if isinstance(name, bytes) else str(name)
-
-
 def _lines(report: dict[str, Any]) -> dict[str, list[str]]:
+    """Return the report as lines for people, by heading."""
     where = f", from {report['installed_from']}" if report["installed_from"] else ""
     cache, gpu = report["cache"], report["gpu"]
     state = f"{cache['bytes'] / 1e6:,.0f} MB" if cache["writable"] else "cannot be written: every process compiles anew"
     return {
         "onebit": [f"{report['onebit']}{where}"],
         "Python": [f"{report['python']}; {report['machine']}"],
-        "packages": [", ".join(f"{name} {known or 'is missing'}" for name, known in report["packages"].items())],
-        "extras": [f"{extra}: {_extra_line(extra, names)}" for extra, names in report["extras"].items()],
+        "packages": [", ".join(f"{name} {version or 'is missing'}" for name, version in report["packages"].items())],
+        "extras": [f"{extra}: {_extra_line(extra, versions)}" for extra, versions in report["extras"].items()],
         "compiler": [_COMPILERS[report["compiler"]]],
         "cache": [f"{cache['folder']}: {state}"],
         "GPU": [gpu["name"] if gpu["usable"] else gpu["why_not"]],
     }
 
 
-def _extra_line(extra: str, names: dict[str, str | None]) -> str:
-    lacking = [name for name, known in names.items() if known is None]
-    if lacking:
-        return f"{', '.join(lacking)} missing: {install_command(extra)}"
-    return ", ".join(f"{name} {known}" for name, known in names.items())
+def _extra_line(extra: str, versions: dict[str, str | None]) -> str:
+    """Describe an extra: the versions of its packages, or how to install those that are missing."""
+    absent = [name for name, version in versions.items() if version is None]
+    if absent:
+        return f"{', '.join(absent)} missing: {install_command(extra)}"
+    return ", ".join(f"{name} {version}" for name, version in versions.items())

@@ -30,10 +30,10 @@ def execute(chosen: argparse.Namespace) -> None:
         return
     for rule in rules:
         home = f"onebit.{rule.title}" if rule.name in registry() else "a rule of your own"
-        print(f"{rule.name}  ({home}, feedback: {feedback_of(rule)}; {rule.paper})")
+        print(f"{rule.name}  ({home}, feedback: {describe_feedback(rule)}; {rule.paper})")
         print(textwrap.indent(rule.documentation if chosen.names else rule.summary, "    "))
         for name, parameter in rule.parameters.items():
-            print(f"      {name} = {shown(rule.defaults[name])}    {parameter.range}    {parameter.meaning}")
+            print(f"      {name} = {format_default(rule.defaults[name])}    {parameter.range}    {parameter.meaning}")
     if chosen.names:
         return
     print("every learner")
@@ -46,7 +46,7 @@ def describe(rule: Rule) -> dict[str, Any]:
     return {
         "name": rule.name,
         "class": rule.title,
-        "feedback": feedback_of(rule),
+        "feedback": describe_feedback(rule),
         "paper": rule.paper,
         "summary": rule.summary,
         "parameters": [
@@ -56,13 +56,13 @@ def describe(rule: Rule) -> dict[str, Any]:
     }
 
 
-def feedback_of(rule: Rule) -> str:
-    """Return the kind of feedback that a rule learns from."""
+def describe_feedback(rule: Rule) -> str:
+    """Return the kind of feedback that a rule learns from: bandit, full information, or either."""
     if callable(rule.full_information):
         return "bandit or full information"
     return "full information" if rule.full_information else "bandit"
 
 
-def shown(value: object) -> str:
+def format_default(value: object) -> str:
     """Format a default as it is typed on the command line."""
     return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -16,12 +16,11 @@ from functools import partial
 
 from onebit.cli.experiment import add_experiment_options, print_cost, result_folder, run_experiment
 from onebit.cli.options import add_run_options, add_set_option, default_rule, positive, read_stream, settings
+from onebit.cli.terminal import print_note
 from onebit.errors import InputError
-from onebit.experiments.drawing import describe_score, format_estimate
 from onebit.experiments.grid import Grid
+from onebit.experiments.pages import describe_sweep
 from onebit.experiments.sweep import FRESH_RUNS, TUNING_RUNS, Sweep, sweep
-from onebit.experiments.trials import format_options
-from onebit.experiments.trials.cost import format_count
 
 
 def declare(command: argparse.ArgumentParser) -> None:
@@ -45,7 +44,7 @@ def execute(chosen: argparse.Namespace) -> int:
     """Run the grid, print the chosen setting and write the page; after Ctrl-C, keep what is finished."""
     chosen.rule = chosen.rule or default_rule(chosen, "")
     if not chosen.rule:
-        raise InputError(f"RULE is missing: which learner is to be tried on {chosen.data}?")
+        raise InputError("RULE is missing: name the learner to tune, as `onebit learners` lists it, or give --rule")
     axes, options = settings(chosen.grid, "--grid", str), settings(chosen.set)
     cells = len(Grid(chosen.rule, axes, options).entries)
     stream = read_stream(chosen, chosen.data)
@@ -56,24 +55,8 @@ def execute(chosen: argparse.Namespace) -> int:
 
 
 def show(result: Sweep) -> None:
-    """Print the chosen setting."""
-    stream = result.stream
-    print(f"{result.grid.rule.name} on {stream.name}: {len(result.grid.entries)} settings, {stream.rounds:,} rounds")
-    if result.best is None or result.chosen is None:
-        print("  no setting was run without a failure")
-    else:
-        print(f"  best    {format_options(result.best)}")
-        tuned = result.summaries[result.chosen]
-        if tuned is not None:
-            bias = "high, since it is the highest" if tuned.rewarded else "low, since it is the lowest"
-            print(f"  tuning  {describe_score(tuned)}, {format_count(result.runs, 'run')}: too {bias} of many")
-        for name in result.edges():
-            print(f"  edge    {name} is at the end of its grid: a wider one may do better")
-        if result.fresh is not None:
-            runs = format_count(result.fresh_runs, "run")
-            print(
-                f"  fresh   {describe_score(result.fresh)}, {runs}; greedy {format_estimate(result.fresh.greedy_error)} %"
-            )
-    if stream.caveat:
-        print(f"  but     {stream.caveat}")
+    """Print what the page says: which setting was chosen, and how."""
+    print_note(f"{result.grid.rule.name} on {result.stream.name}")
+    for sentence in describe_sweep(result):
+        print_note(sentence.replace("`", ""))
     print_cost(result.cost)

@@ -16,7 +16,7 @@ from onebit.cli.terminal import print_json
 from onebit.contract.covariance import Covariance
 from onebit.contract.options import Options
 from onebit.contract.rule import Rule
-from onebit.engine.compile import compile_elsewhere, form_of, is_compiled, is_known, loop_for
+from onebit.engine.compile import form_of, helped_by, is_compiled, loop_for
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.rules import chosen_rules, rule_named
 from onebit.spaces.choose import Form, choose
@@ -44,37 +44,25 @@ def execute(chosen: argparse.Namespace) -> None:
 
 
 def compile_all(rules: Sequence[Rule], dtype: str, processes: int) -> Iterator[dict[str, object]]:
-    """Compile every rule for all its spaces, and yield a report on each.
+    """Compile every rule for all its spaces, several at a time, and yield a report on each in order."""
+    helpers = CompilingProcesses(processes - 1)
 
-    What is not in the cache of this machine yet is compiled in parallel by other processes.
-    """
-    pairs = [(rule, space) for rule in rules for space in spaces(rule, dtype)]
-    with ThreadPoolExecutor(processes) as pool, closing(CompilingProcesses(processes)) as others:
-        jobs = [
-            pool.submit(_compile_elsewhere, others, rule, space)
-            if is_known(rule) and not is_compiled(rule, space)
-            else None
-            for rule, space in pairs
-        ]
-        for (rule, space), job in zip(pairs, jobs, strict=True):
-            was_compiled = job is None and is_compiled(rule, space)
-            elsewhere_s = 0.0 if job is None else job.result()
-            started = time.perf_counter()
+    def compile_pair(pair: tuple[Rule, Any]) -> dict[str, object]:
+        rule, space = pair
+        was_compiled, started = is_compiled(rule, space), time.perf_counter()
+        with helped_by(helpers):
             loop_for(rule, space)
-            yield {
-                "rule": rule.name,
-                "space": form_of(space),
-                "dtype": dtype,
-                "was_compiled": was_compiled,
-                "seconds": time.perf_counter() - started + elsewhere_s,
-            }
+        seconds = time.perf_counter() - started
+        return {
+            "rule": rule.name,
+            "space": form_of(space),
+            "dtype": dtype,
+            "was_compiled": was_compiled,
+            "seconds": seconds,
+        }
 
-
-def _compile_elsewhere(others: CompilingProcesses, rule: Rule, space: Any) -> float:
-    """Compile a rule for a space in another process, and return the seconds that it took."""
-    started = time.perf_counter()
-    compile_elsewhere(others, rule, space, rule.title)
-    return time.perf_counter() - started
+    with ThreadPoolExecutor(processes) as pool, closing(helpers):
+        yield from pool.map(compile_pair, [(rule, space) for rule in rules for space in spaces(rule, dtype)])
 
 
 def spaces(rule: Rule, dtype: str) -> list[Any]:

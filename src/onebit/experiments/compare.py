@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,15 +14,14 @@ from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.experiments.drawing import describe_score, draw_curves
-from onebit.experiments.executors import make_executor
 from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
-from onebit.experiments.run import Stopped, describe_constant
-from onebit.experiments.runner import TrialCollector, describe_failures, refuse_or_warn
+from onebit.experiments.run import describe_constant
+from onebit.experiments.runner import TrialCollector, describe_failures, refuse_or_warn, run_experiment
 from onebit.experiments.statistics import MeanEstimate, Summary
 from onebit.experiments.trials import ComparisonEntry, Progress, Trial, make_entry
 from onebit.experiments.trials.cost import Cost
-from onebit.experiments.trials.records import Record, Records, frame
+from onebit.experiments.trials.records import Record, frame
 from onebit.learner.learner import Learner
 from onebit.rules import chosen_rules
 
@@ -46,16 +45,18 @@ class DataResult:
     @property
     def best(self) -> Summary | None:
         """The best learner with bandit feedback, or the best of all if none has bandit feedback."""
-        honest = [one for one in self.summaries if not one.full_information]
-        return next(iter(honest or self.summaries), None)
+        bandits = [summary for summary in self.summaries if not summary.full_information]
+        return next(iter(bandits or self.summaries), None)
 
     @property
-    def others(self) -> list[Summary]:
+    def competitors(self) -> list[Summary]:
         """The learners with the same kind of feedback as the best one, without the best one itself."""
         best = self.best
-        if best is None:
-            return []
-        return [one for one in self.summaries if one is not best and one.full_information == best.full_information]
+        return [
+            summary
+            for summary in self.summaries
+            if best is not None and summary is not best and summary.full_information == best.full_information
+        ]
 
     @property
     def rivals(self) -> list[Summary]:
@@ -63,29 +64,32 @@ class DataResult:
 
         The interval of their difference from it, paired run by run, contains 0.
         """
-        return [one for one in self.others if self.difference(one).low <= 0.0]
+        return [summary for summary in self.competitors if self.difference(summary).low <= 0.0]
 
-    def difference(self, one: Summary) -> MeanEstimate:
+    def difference(self, summary: Summary) -> MeanEstimate:
         """Return how much higher a learner's error is than the best one's, paired run by run.
 
         Where the stream has rewards: how much lower its mean reward is.
         """
         assert self.best is not None
-        return one.difference(self.best, "reward" if self.rewarded else "played")
+        return summary.difference(self.best, "reward" if self.rewarded else "played")
 
     @property
     def rewarded(self) -> bool:
         return self.stream.source.rewards
 
     def to_dict(self) -> dict[str, Any]:
-        summaries = [{**one.to_dict(), "difference_to_best": self.difference(one).to_dict()} for one in self.summaries]
+        standings = [
+            {**summary.to_dict(), "difference_to_best": self.difference(summary).to_dict()}
+            for summary in self.summaries
+        ]
         failures = [
             {name: getattr(record, name) for name in ("learner", "options", "seed", "why")} for record in self.failures
         ]
         return {
             "data": self.stream.name,
             "stream": self.stream.described(),
-            "standings": summaries,
+            "standings": standings,
             "failures": failures,
         }
 
@@ -112,11 +116,11 @@ class Comparison:
         raise InputError(f"there is no {brief(key)} in this comparison")
 
     def __repr__(self) -> str:
-        said = [
+        winners = [
             f"{result.stream.name}: {result.best.entry.title if result.best else 'none'}" for result in self.results
         ]
-        failed = f"; {describe_failures(self.failures)}" if self.failures else ""
-        return f"Comparison({self.runs} runs; best on {'; '.join(said)}{failed})"
+        failures = f"; {describe_failures(self.failures)}" if self.failures else ""
+        return f"Comparison({self.runs} runs; best on {'; '.join(winners)}{failures})"
 
     def _repr_html_(self) -> str:
         from onebit.experiments.pages import comparison_html
@@ -141,9 +145,8 @@ class Comparison:
 
     def frame(self) -> pandas.DataFrame:
         """Return all runs as a pandas data frame, one row per run."""
-        return frame(
-            [record for result in self.results for one in result.summaries for record in one.records] + self.failures
-        )
+        summaries = [summary for result in self.results for summary in result.summaries]
+        return frame([record for summary in summaries for record in summary.records] + self.failures)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as plain values, as printed by `onebit compare --json`."""
@@ -179,7 +182,7 @@ def usual_entries() -> list[ComparisonEntry]:
         default = rule.defaults.get("aggressiveness")
         # Not PAB, which has no variants: its aggressiveness is not a cap, and with 1 it rarely converges.
         if default is not None and "variant" in rule.parameters:
-            entries += [make_entry(name, {"aggressiveness": tried}) for tried in AGGRESSIVENESS if tried != default]
+            entries += [make_entry(name, {"aggressiveness": value}) for value in AGGRESSIVENESS if value != default]
     return entries
 
 
@@ -206,8 +209,8 @@ def compare(
     compiles it into the user's cache, and data may be downloaded into it.
 
     >>> import onebit
-    >>> found = onebit.compare("synsep9", ["bpa", ("bpa", {"aggressiveness": 1})], rounds=500, runs=3)
-    >>> [one.entry.title for one in found[0].summaries]
+    >>> comparison = onebit.compare("synsep9", ["bpa", ("bpa", {"aggressiveness": 1})], rounds=500, runs=3)
+    >>> [summary.entry.title for summary in comparison[0].summaries]
     ['bpa, aggressiveness=1', 'bpa']
     """
     checked_count("runs", runs, MAX_RUNS)
@@ -215,129 +218,124 @@ def compare(
     require_known("a comparison", settings, {**named_parameters(compare), **stream_parameters()})
     if isinstance(learners, str) or not isinstance(learners, Iterable | None):
         learners = [learners]
-    entries = usual_entries() if learners is None else [_entry(one) for one in learners]
-    if not entries:
-        raise InputError("there are no learners to compare")
-    if len({entry.title for entry in entries}) < len(entries):
-        twice = [entry.title for entry in entries]
-        raise InputError(
-            f"{brief(next(t for t in twice if twice.count(t) > 1))} is named twice; name each learner once"
-        )
-    streams = [_stream(one, settings) for one in (data if isinstance(data, list) else [data])]
-    if not streams:
-        raise InputError("there are no data to compare on")
-    keys = [one.key for one in streams]
-    for one in streams:
-        if keys.count(one.key) > 1:
-            raise InputError(f"{one.name} is named twice; name each data set once")
+    entries = usual_entries() if learners is None else [_parse_entry(learner) for learner in learners]
+    _require_distinct([(entry.title, entry.title) for entry in entries], "learner")
+    streams = [_parse_stream(item, settings) for item in (data if isinstance(data, list) else [data])]
+    _require_distinct([(streamed.key, streamed.name) for streamed in streams], "data set")
     seeds = range(seed, seed + runs)
-    trials = [Trial(entry, one, each) for one in streams for each in seeds for entry in entries]
+    trials = [Trial(entry, streamed, each) for streamed in streams for each in seeds for entry in entries]
 
-    def comparison(collector: TrialCollector, folder: Path | None) -> Comparison:
+    def build_comparison(collector: TrialCollector) -> Comparison:
         results = []
-        for one in streams:
+        for streamed in streams:
             summaries, failures = [], []
             for entry in entries:
-                found = collector.records_of(Trial(entry, one, each) for each in seeds)
-                good = [record for record in found if not record.failed]
-                failures += [record for record in found if record.failed]
-                if good and len(good) == len(found):
-                    summaries.append(Summary(entry, good))
-            results.append(DataResult(one, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
-        return Comparison(results, runs, seed, command, folder, collector.cost, entries)
+                records = collector.records_of(Trial(entry, streamed, each) for each in seeds)
+                failures += [record for record in records if record.failed]
+                if records and not any(record.failed for record in records):
+                    summaries.append(Summary(entry, records))
+            results.append(DataResult(streamed, sorted(summaries, key=lambda summary: summary.loss.mean), failures))
+        return Comparison(results, runs, seed, command, collector.folder, collector.cost, entries)
 
-    with closing(make_executor(on, threads)) as executor, closing(Records(out)) as records:
-        collector = TrialCollector(records, executor, progress)
-        try:
-            collector.collect(trials)
-        except KeyboardInterrupt:
-            raise Stopped(comparison(collector, records.folder)) from None
-        found = comparison(collector, records.folder)
-    refuse_or_warn(found.failures, len(trials))
-    return found
+    comparison = run_experiment(
+        lambda collector: collector.collect(trials), build_comparison, out, on, threads, progress
+    )
+    refuse_or_warn(comparison.failures, len(trials))
+    return comparison
 
 
-def _entry(given: Any) -> ComparisonEntry:
-    learner, options = given if isinstance(given, tuple) and len(given) == 2 else (given, {})
+def _parse_entry(learner: Any) -> ComparisonEntry:
+    """Return the entry for a learner, or for a pair of a learner and its options."""
+    learner, options = learner if isinstance(learner, tuple) and len(learner) == 2 else (learner, {})
     if isinstance(learner, Learner):
         raise InputError("a comparison starts every learner anew: name its class and its options instead")
     return make_entry(learner, options)
 
 
-def _stream(given: Any, settings: dict[str, Any]) -> Stream:
-    X, y = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+def _parse_stream(data: Any, settings: dict[str, Any]) -> Stream:
+    """Return the stream for anything that `onebit.stream` takes, or for a pair of rows and labels."""
+    X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
     return stream(X, y, **settings)
 
 
-# --- what was found, in sentences -----------------------------------------------------------------------------------
+def _require_distinct(keys_and_names: Sequence[tuple[str, str]], kind: str) -> None:
+    """Raise InputError if there is nothing to compare, or if two keys are equal."""
+    if not keys_and_names:
+        raise InputError(f"nothing to compare: give at least one {kind}")
+    for (_, name), count in Counter(keys_and_names).items():
+        if count > 1:
+            raise InputError(f"{brief(name)} is named twice; name each {kind} once")
+
+
+# --- the finding, in sentences ---------------------------------------------------------------------------------------
 
 
 def describe_finding(results: Sequence[DataResult]) -> str:
     """Return sentences on the best learners, the ties, the constant baselines and the failures."""
     decided = [(result, result.best) for result in results if result.best is not None]
-    said = [_describe_best(*decided[0])] if len(results) == 1 and decided else _describe_wins(decided, len(results))
+    if len(results) == 1 and decided:
+        sentences = [_describe_best(*decided[0])]
+    else:
+        sentences = _describe_wins(decided, len(results))
     for result, _ in decided:
-        constant = (
-            describe_constant(result.stream, max(one.reward.mean for one in result.summaries))
-            if result.rewarded
-            else ""
-        )
+        constant = describe_constant(result.stream, max(summary.reward.mean for summary in result.summaries))
         if constant:
-            said.append(f"On {result.stream.name} {constant}, more than every learner.")
-    without = [result for result in results if result.best is None]
-    for some, why in (
-        ([one for one in without if one.failures], "no learner was run without a failure"),
-        ([one for one in without if not one.failures], "no learner has run to the end"),
+            sentences.append(f"On {result.stream.name} {constant}, more than every learner.")
+    for has_failures, why in (
+        (True, "no learner was run without a failure"),
+        (False, "no learner has run to the end"),
     ):
-        if some:
-            said.append(f"On {_joined([one.stream.name for one in some])} {why}.")
+        names = [
+            result.stream.name for result in results if result.best is None and bool(result.failures) is has_failures
+        ]
+        if names:
+            sentences.append(f"On {_join_words(names)} {why}.")
     if any(math.isnan(best.error.low) for _, best in decided):
-        said.append("One run has no interval: more runs would say how sure this is.")
-    return " ".join(said)
+        sentences.append("One run has no interval: more runs would say how sure this is.")
+    return " ".join(sentences)
 
 
 def _describe_best(result: DataResult, best: Summary) -> str:
-    said = f"`{best.entry.title}` is best on {result.stream.name}, with {describe_score(best)}"
-    if not result.others or math.isnan(best.error.low):
-        return f"{said}."
-    near = result.rivals
-    return (
-        f"{said}; {_describe_rivals(near)}."
-        if near
-        else f"{said}; it can be distinguished from every other with {best.runs} runs."
-    )
+    text = f"`{best.entry.title}` is best on {result.stream.name}, with {describe_score(best)}"
+    if not result.competitors or math.isnan(best.error.low):
+        return f"{text}."
+    if result.rivals:
+        return f"{text}; {_describe_rivals(result.rivals)}."
+    return f"{text}; it can be distinguished from every other with {best.runs} runs."
 
 
 def _describe_wins(decided: Sequence[tuple[DataResult, Summary]], count: int) -> list[str]:
-    places: dict[str, list[str]] = {}
+    """Return sentences on which learner is best where, most wins first, and on its rivals."""
+    wins: dict[str, list[str]] = {}
     for result, best in decided:
-        places.setdefault(best.entry.title, []).append(result.stream.name)
-    ranked = sorted(places.items(), key=lambda item: -len(item[1]))
-    said = []
-    if ranked:
-        (title, where), *others = ranked
-        wins = [f"`{title}` is best on {len(where)} of {count}: {_joined(where)}"]
-        wins += [f"`{title}` on {_joined(where)}" for title, where in others]
-        said.append(f"{'; '.join(wins)}.")
-    near = [(result.stream.name, result.rivals) for result, _ in decided]
-    said += [f"On {name} {_describe_rivals(some)}." for name, some in near if some]
-    return said
-
-
-def _describe_rivals(near: Sequence[Summary]) -> str:
-    """Return a clause naming the learners that the paired test cannot tell from the best one."""
-    names = [
-        f"`{one.entry.rule.name}`" + (f" ({one.entry.options_text})" if one.entry.options_text else "") for one in near
+        wins.setdefault(best.entry.title, []).append(result.stream.name)
+    sentences = []
+    if wins:
+        (title, names), *runners_up = sorted(wins.items(), key=lambda item: -len(item[1]))
+        clauses = [f"`{title}` is best on {len(names)} of {count}: {_join_words(names)}"]
+        clauses += [f"`{title}` on {_join_words(names)}" for title, names in runners_up]
+        sentences.append(f"{'; '.join(clauses)}.")
+    sentences += [
+        f"On {result.stream.name} {_describe_rivals(result.rivals)}." for result, _ in decided if result.rivals
     ]
+    return sentences
+
+
+def _describe_rivals(rivals: Sequence[Summary]) -> str:
+    """Return a clause naming the learners that the paired test cannot tell from the best one."""
+    names = []
+    for summary in rivals:
+        options = summary.entry.options_text
+        names.append(f"`{summary.entry.rule.name}`" + (f" ({options})" if options else ""))
     if len(names) > MOST_NAMED:
         names = [*names[:MOST_NAMED], f"{len(names) - MOST_NAMED} more"]
-    return f"{_joined(names)} cannot be distinguished from it with {near[0].runs} runs"
+    return f"{_join_words(names)} cannot be distinguished from it with {rivals[0].runs} runs"
 
 
-def _joined(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     """Join words with commas and a final "and".
 
-    >>> _joined(["a", "b", "c"])
+    >>> _join_words(["a", "b", "c"])
     'a, b and c'
     """
     return " and ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))

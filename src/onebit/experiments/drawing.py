@@ -21,6 +21,7 @@ from onebit.experiments.report import (
     Series,
     Table,
 )
+from onebit.experiments.runner import group_failures
 from onebit.experiments.statistics import MeanEstimate, Summary, means_and_halves
 from onebit.experiments.trials import format_options
 from onebit.experiments.trials.records import REWARDS, Record
@@ -55,14 +56,14 @@ def draw_curves(
     series = [
         Series(
             name,
-            {shown_as: band(one.curve(measure), whole) for shown_as, measure in zip(MEASURES, measures, strict=True)},
-            FULL_INFORMATION if one.full_information else BANDIT,
+            {label: band(summary.curve(measure), whole) for label, measure in zip(MEASURES, measures, strict=True)},
+            FULL_INFORMATION if summary.full_information else BANDIT,
         )
-        for name, one in zip(names or [one.entry.title for one in summaries], summaries, strict=True)
+        for name, summary in zip(names or [summary.entry.title for summary in summaries], summaries, strict=True)
     ]
     marks = summaries[0].records[0].marks.tolist() if summaries else []
-    what = "mean reward so far" if rewarded else "error so far, %"
-    return Curves(title, marks, "rounds", what, series, logarithmic, highest_first=rewarded)
+    y_name = "mean reward so far" if rewarded else "error so far, %"
+    return Curves(title, marks, "rounds", y_name, series, logarithmic, highest_first=rewarded)
 
 
 def draw_result(result: Result, logarithmic: bool) -> Curves:
@@ -76,130 +77,112 @@ def draw_result(result: Result, logarithmic: bool) -> Curves:
 
 
 def number(
-    found: MeanEstimate, rewarded: bool = False, signed: bool = False, bar: bool = False, best: bool = False
+    estimate: MeanEstimate, rewarded: bool = False, signed: bool = False, bar: bool = False, best: bool = False
 ) -> Number:
     """Return a table cell with an error in percent, or a mean reward from 0 to 1, and its interval.
 
     With `bar` the cell also draws a bar with the interval; `best` marks the cell as the best of its column.
     """
     whole, digits = (1.0, 4) if rewarded else (100.0, 2)
-    mean, half = whole * found.mean, whole * (found.high - found.mean)
+    mean, half = whole * estimate.mean, whole * (estimate.high - estimate.mean)
     text = f"{mean:{'+' if signed else ''}.{digits}f}"
     if math.isnan(half):
         return Number(mean, text, best=best)
-    ends = (max(0.0, whole * found.low), min(whole, whole * found.high)) if bar else None
+    ends = (max(0.0, whole * estimate.low), min(whole, whole * estimate.high)) if bar else None
     return Number(mean, text, f"± {half:.{digits}f}", ends, best)
 
 
-def format_estimate(found: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:
+def format_estimate(estimate: MeanEstimate, rewarded: bool = False, signed: bool = False) -> str:
     """Format an error in percent, or a mean reward from 0 to 1, with its interval."""
-    cell = number(found, rewarded, signed)
+    cell = number(estimate, rewarded, signed)
     return f"{cell.text} {cell.interval}".strip()
 
 
-def describe_score(one: Summary) -> str:
+def describe_score(summary: Summary) -> str:
     """Describe what a learner is ranked by, e.g. "an error of 4.20 ± 0.10 %".
 
     Where the stream has rewards: "a mean reward of 0.7120 ± 0.0100".
     """
     return (
-        f"a mean reward of {format_estimate(one.reward, True)}"
-        if one.rewarded
-        else f"an error of {format_estimate(one.error)} %"
+        f"a mean reward of {format_estimate(summary.reward, True)}"
+        if summary.rewarded
+        else f"an error of {format_estimate(summary.error)} %"
     )
 
 
-def failure_table(failed: Iterable[Record]) -> Table:
-    """Return a table of the failed runs, grouped by setting."""
-    found: dict[tuple[str, str], list[Record]] = {}
-    for record in failed:
-        found.setdefault((record.learner, format_options(record.options)), []).append(record)
+def failure_table(failed: Sequence[Record]) -> Table:
+    """Return a table of the failed runs, a row for each learner with its options."""
     rows = [
-        [learner, said, ", ".join(str(record.seed) for record in some), some[0].failed or ""]
-        for (learner, said), some in found.items()
+        [title, ", ".join(str(record.seed) for record in records), records[0].failed or ""]
+        for (title, _), records in group_failures(failed).items()
     ]
-    return Table(
-        "Failed", [Column("learner"), Column("set"), Column("seeds"), Column("why, in the first of them")], rows
-    )
+    return Table("Failed", [Column("learner"), Column("seeds"), Column("why, in the first of them")], rows)
 
 
-def draw_sweep(found: Sweep) -> Curves | HeatMap:
+def draw_sweep(sweep: Sweep) -> Curves | HeatMap:
     """Return the figure of a sweep: a sensitivity curve, or a heat map for several parameters.
 
     A heat map shows the two parameters with the most values; the other parameters have their chosen values.
     """
-    assert found.best is not None
-    names = sorted(found.grid.axes, key=lambda name: -len(found.grid.axes[name]))
-    if len(names) > 1 and len(found.grid.axes[names[1]]) > 1:
-        return _heat_map(found, *sorted(names[:2], key=list(found.grid.axes).index))
-    if not is_numeric(found.grid.axes[names[0]]):
-        return _heat_map(found, names[0], None)
-    return _sensitivity(found, names[0])
+    assert sweep.best is not None
+    names = sorted(sweep.grid.axes, key=lambda name: -len(sweep.grid.axes[name]))
+    if len(names) > 1 and len(sweep.grid.axes[names[1]]) > 1:
+        return _heat_map(sweep, *sorted(names[:2], key=list(sweep.grid.axes).index))
+    if not is_numeric(sweep.grid.axes[names[0]]):
+        return _heat_map(sweep, names[0], None)
+    return _sensitivity(sweep, names[0])
 
 
-def _sensitivity(found: Sweep, name: str) -> Curves:
-    assert found.best is not None
-    values = sorted(found.grid.axes[name])
-    tried = [found.summaries[found.grid.position({**found.best, name: value})] for value in values]
-    kept = [(value, one) for value, one in zip(values, tried, strict=True) if one is not None]
-    rewarded = found.stream.source.rewards
-    what, measures, whole = ("mean reward", REWARDS, 1.0) if rewarded else ("error", ("error", "greedy_error"), 100.0)
-    series = Series(
-        found.grid.rule.name,
-        {
-            shown_as: band(np.array([[getattr(record, measure) for record in one.records] for _, one in kept]).T, whole)
-            for shown_as, measure in zip(MEASURES, measures, strict=True)
-        },
-    )
-    logarithmic = bool(values[0] > 0 and values[-1] / values[0] > 20)
+def _sensitivity(sweep: Sweep, name: str) -> Curves:
+    """Return the curve of the error over one parameter, leaving out settings with a failed run."""
+    values = sorted(sweep.grid.axes[name])
+    points = [(value, summary) for value in values if (summary := _summary_at(sweep, **{name: value})) is not None]
+    rewarded = sweep.stream.source.rewards
+    measures, whole = (REWARDS, 1.0) if rewarded else (("error", "greedy_error"), 100.0)
+    bands = {}
+    for label, measure in zip(MEASURES, measures, strict=True):
+        runs = [[getattr(record, measure) for record in summary.records] for _, summary in points]
+        bands[label] = band(np.array(runs).T, whole)
     return Curves(
-        f"How the {what} depends on {name}",
-        [value for value, _ in kept],
+        f"How the {'mean reward' if rewarded else 'error'} depends on {name}",
+        [value for value, _ in points],
         name,
-        what if rewarded else f"{what}, %",
-        [series],
-        logarithmic,
-        rewarded,
+        "mean reward" if rewarded else "error, %",
+        [Series(sweep.grid.rule.name, bands)],
+        logarithmic=bool(values[0] > 0 and values[-1] / values[0] > 20),
+        highest_first=rewarded,
     )
 
 
-def _heat_map(found: Sweep, y_name: str, x_name: str | None) -> HeatMap:
-    assert found.best is not None
-    y_values = found.grid.axes[y_name]
-    x_values = [""] if x_name is None else found.grid.axes[x_name]
-    values: list[list[float | None]] = []
-    text: list[list[str]] = []
-    for y in y_values:
-        across = {} if x_name is None else {x_name: None}
-        tried = [
-            found.summaries[found.grid.position({**found.best, y_name: y, **dict.fromkeys(across, x)})]
-            for x in x_values
-        ]
-        values.append([None if one is None else 100 * one.loss.mean for one in tried])
-        text.append(["failed" if one is None else _short_loss(one) for one in tried])
-    column = 0 if x_name is None else x_values.index(found.best[x_name])
-    others = {name: value for name, value in found.best.items() if name not in (y_name, x_name)}
-    rewarded = found.stream.source.rewards
-    note = f"mean {'reward' if rewarded else 'error'} on the tuning streams{'' if rewarded else ', %'}"
-    note += f"; {format_options(others)} as chosen" if others else ""
-    title = f"{'Reward' if rewarded else 'Error'} over {y_name}" + (f" and {x_name}" if x_name else "")
+def _heat_map(sweep: Sweep, y_name: str, x_name: str | None) -> HeatMap:
+    """Return the heat map over two parameters, or a single column over one whose values are no numbers."""
+    assert sweep.best is not None
+    rewarded, names = sweep.stream.source.rewards, [y_name] if x_name is None else [y_name, x_name]
+    axes = [sweep.grid.axes[y_name], [""] if x_name is None else sweep.grid.axes[x_name]]
+    rows = [[_summary_at(sweep, **dict(zip(names, (y, x), strict=False))) for x in axes[1]] for y in axes[0]]
+    fixed = {name: value for name, value in sweep.best.items() if name not in names}
+    note = "mean reward on the tuning streams" if rewarded else "mean error on the tuning streams, %"
+    note += f"; {format_options(fixed)} as chosen" if fixed else ""
+    y_labels, x_labels = ([value if is_numeric([value]) else str(value) for value in axis] for axis in axes)
     return HeatMap(
-        title,
+        f"{'Reward' if rewarded else 'Error'} over {' and '.join(names)}",
         x_name or "",
-        _axis(x_values),
+        x_labels,
         y_name,
-        _axis(y_values),
-        values,
-        text,
-        (y_values.index(found.best[y_name]), column),
+        y_labels,
+        [[None if summary is None else 100 * summary.loss.mean for summary in row] for row in rows],
+        [["failed" if summary is None else _short_score(summary) for summary in row] for row in rows],
+        (axes[0].index(sweep.best[y_name]), 0 if x_name is None else axes[1].index(sweep.best[x_name])),
         note,
     )
 
 
-def _short_loss(one: Summary) -> str:
+def _summary_at(sweep: Sweep, **setting: Any) -> Summary | None:
+    """Return the summary of the best setting with some of its parameters changed."""
+    assert sweep.best is not None
+    return sweep.summaries[sweep.grid.position({**sweep.best, **setting})]
+
+
+def _short_score(summary: Summary) -> str:
     """Format the value that a setting is ranked by for a heat map cell."""
-    return f"{one.reward.mean:.3f}" if one.rewarded else f"{100 * one.error.mean:.1f}"
-
-
-def _axis(values: Sequence[Any]) -> list[float | str]:
-    return [value if isinstance(value, float | int) else str(value) for value in values]
+    return f"{summary.reward.mean:.3f}" if summary.rewarded else f"{100 * summary.error.mean:.1f}"

@@ -33,7 +33,7 @@ def parse_axis(name: str, given: object) -> list[Any]:
     """
     if isinstance(given, str):
         values: list[Any] = (
-            _parse_range(name, given) if ".." in given else [parse_value(word) for word in given.split(",")]
+            _parse_range(name, given) if ".." in given else [parse_value(text) for text in given.split(",")]
         )
     elif isinstance(given, Iterable):
         values = list(given)
@@ -47,25 +47,25 @@ def parse_axis(name: str, given: object) -> list[Any]:
 
 
 def _parse_range(name: str, text: str) -> list[float]:
-    ends, *rest = text.split(":")
+    ends, *scale = text.split(":")
     shape = f"{name}=FROM..TO:log:HOW_MANY or {name}=FROM..TO:linear:HOW_MANY"
-    if len(rest) != 2 or rest[0] not in ("log", "linear"):
+    if len(scale) != 2 or scale[0] not in ("log", "linear"):
         raise InputError(f"the grid of {name} is {brief(text)}, but a range is {shape}")
     try:
         first, last = (float(end) for end in ends.split(".."))
-        count = int(rest[1])
+        count = int(scale[1])
     except ValueError:
         raise InputError(f"the grid of {name} is {brief(text)}, but a range is {shape}") from None
-    if not (math.isfinite(first) and math.isfinite(last) and first < last) or (rest[0] == "log" and first <= 0):
+    if not (math.isfinite(first) and math.isfinite(last) and first < last) or (scale[0] == "log" and first <= 0):
         raise InputError(
-            f"the grid of {name} is {brief(text)}, but a range rises" + (" from above 0" if rest[0] == "log" else "")
+            f"the grid of {name} is {brief(text)}, but a range rises" + (" from above 0" if scale[0] == "log" else "")
         )
     if not 2 <= count <= MOST_SETTINGS:
         raise InputError(f"the grid of {name} asks for {count} values, but a range has from 2 to {MOST_SETTINGS}")
-    exact = (np.geomspace if rest[0] == "log" else np.linspace)(first, last, count).tolist()
+    exact = (np.geomspace if scale[0] == "log" else np.linspace)(first, last, count).tolist()
     values = [first, *(float(f"{value:.{DIGITS}g}") for value in exact[1:-1]), last]
-    rising = all(one < other for one, other in pairwise(values))
-    return values if rising else [first, *exact[1:-1], last]
+    is_rising = all(low < high for low, high in pairwise(values))
+    return values if is_rising else [first, *exact[1:-1], last]
 
 
 def parse_value(text: str) -> Any:

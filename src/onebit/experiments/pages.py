@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,7 @@ from onebit.experiments.grid import is_numeric
 from onebit.experiments.report import (
     BANDIT,
     FULL_INFORMATION,
+    Cell,
     Column,
     Number,
     Page,
@@ -52,36 +53,33 @@ NOTEBOOK_ROWS = 20  # most settings shown in a notebook
 
 def facts(folder: Path | None, cost: Cost | None = None) -> dict[str, str]:
     """Return what a reader needs to repeat it: versions, machine, cost and the folder of the records."""
-    versions = [f"onebit {VERSION}", f"Python {platform.python_version()}"]
-    for package in ("numpy", "numba"):
-        try:
-            versions.append(f"{package} {version(package)}")
-        except PackageNotFoundError:  # installed without package metadata
-            continue
-    found = {"versions": ", ".join(versions), "machine": f"{processor()}, {cores()} cores, {sys.platform}"}
+    versions = (
+        f"onebit {VERSION}, Python {platform.python_version()}, numpy {version('numpy')}, numba {version('numba')}"
+    )
+    lines = {"versions": versions, "machine": f"{processor()}, {cores()} cores, {sys.platform}"}
     if cost is not None and cost.text:
-        found["ran on"] = cost.text
+        lines["ran on"] = cost.text
     if folder is not None:
-        found["rows"] = "rows.jsonl, beside this page: one line a run"
-    return found
+        lines["rows"] = "rows.jsonl, beside this page: one line per run"
+    return lines
 
 
 # --- a comparison ------------------------------------------------------------------------------------------
 
 
-def comparison_page(found: Comparison) -> Page:
+def comparison_page(comparison: Comparison) -> Page:
     """Build the page of a comparison: the finding, then curves and a table for each stream."""
-    sections = [Section(result.stream.name, _data_parts(found, result)) for result in found.results]
-    body: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*sections, _overview(found)]
-    parts = [Text(describe_outcome(found.finding, found.failures)), *body]
-    title = "Learners compared on " + ", ".join(result.stream.name for result in found.results)
-    asked = {
-        "compare": [identify_stream(result.stream) for result in found.results],
-        "learners": sorted((entry.rule.name, entry.options_text) for entry in found.entries),
-        "runs": found.runs,
-        "seed": found.seed,
+    sections = [Section(result.stream.name, _data_parts(comparison, result)) for result in comparison.results]
+    body: Sequence[Part] = sections[0].parts if len(sections) == 1 else [*sections, _overview(comparison)]
+    parts = [Text(describe_outcome(comparison.finding, comparison.failures)), *body]
+    title = "Learners compared on " + ", ".join(result.stream.name for result in comparison.results)
+    identity = {
+        "compare": [identify_stream(result.stream) for result in comparison.results],
+        "learners": sorted((entry.rule.name, entry.options_text) for entry in comparison.entries),
+        "runs": comparison.runs,
+        "seed": comparison.seed,
     }
-    return Page(title, found.command, parts, facts(found.folder, found.cost), asked)
+    return Page(title, comparison.command, parts, facts(comparison.folder, comparison.cost), identity)
 
 
 def identify_stream(data: Stream) -> dict[str, Any]:
@@ -95,24 +93,24 @@ def describe_outcome(finding: str, failures: Sequence[Record]) -> list[str]:
     return [*filter(None, [finding]), *([left_out] if failures else [])]
 
 
-def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
+def _data_parts(comparison: Comparison, result: DataResult) -> list[Part]:
     data = result.stream
-    text = [
-        f"{found.runs} runs of {data.rounds:,} rounds, seeds {found.seed} to {found.seed + found.runs - 1}. All learners saw the "
+    sentences = [
+        f"{comparison.runs} runs of {data.rounds:,} rounds, seeds {comparison.seed} to {comparison.seed + comparison.runs - 1}. All learners saw the "
         "same rows in the same order, with the same noise: differences are taken run by run. The intervals are 95 % "
         "intervals of the mean over runs (Student)."
     ]
     if data.about:
-        text.append(f"{data.about}.")
+        sentences.append(f"{data.about}.")
     if data.source.fixed and data.order == "file":
-        text.append(
+        sentences.append(
             "The rows came in the order of the file in every run: intervals show the learners' own chance alone."
         )
-    text += describe_feedback(data)
+    sentences += describe_feedback(data)
     if data.caveat:
-        text.append(f"But {data.caveat}.")
+        sentences.append(f"But {data.caveat}.")
     if data.source.note:
-        text.append(data.source.note)
+        sentences.append(data.source.note)
     parts: list[Part] = []
     if result.summaries:
         if result.rewarded:
@@ -120,26 +118,26 @@ def _data_parts(found: Comparison, result: DataResult) -> list[Part]:
         parts += [draw_curves(f"Error so far on {data.name}", result.summaries), error_table(result)]
     if result.failures:
         parts.append(failure_table(result.failures))
-    return [*parts, Text(text)]
+    return [*parts, Text(sentences)]
 
 
 def describe_feedback(data: Stream) -> list[str]:
     """Explain how a stream's candidates, rewards and corrections affect the numbers."""
-    words = []
+    sentences = []
     if data.restricted:
-        words.append("In each round only its candidates could be played, and the right class was one of them.")
+        sentences.append("In each round only its candidates could be played, and the right class was one of them.")
     if data.source.rewards:
-        words.append(
+        sentences.append(
             "Every class is worth something from 0 to 1 in every row, and learners are ranked by the mean reward of the labels "
             "played. An error is a round in which another class was worth more than the one played."
         )
     if data.corrected:
-        words.append(
+        sentences.append(
             f"In {100 * data.corrected:g} % of the rounds in which the label played was wrong the right one was revealed."
         )
-    if words:
-        words.append("Streams with candidates, rewards or corrections run on threads, not on a GPU.")
-    return words
+    if sentences:
+        sentences.append("Streams with candidates, rewards or corrections run on threads, not on a GPU.")
+    return sentences
 
 
 def error_table(result: DataResult) -> Table:
@@ -162,140 +160,140 @@ def error_table(result: DataResult) -> Table:
     rows = [
         TableRow(
             [
-                f"`{one.entry.rule.name}`",
-                one.entry.options_text,
-                *(_reward_cells(result, one) if rewarded else []),
-                number(one.error, bar=True, best=not rewarded and one is result.best),
-                *([] if rewarded else [_difference_cell(result, one)]),
-                number(one.greedy_error),
-                Number(one.rounds_per_second, format_quantity(one.rounds_per_second)),
+                f"`{summary.entry.rule.name}`",
+                summary.entry.options_text,
+                *(_reward_cells(result, summary) if rewarded else []),
+                number(summary.error, bar=True, best=not rewarded and summary is result.best),
+                *([] if rewarded else [_difference_cell(result, summary)]),
+                number(summary.greedy_error),
+                Number(summary.rounds_per_second, format_quantity(summary.rounds_per_second)),
             ],
-            FULL_INFORMATION if one.full_information else BANDIT,
+            FULL_INFORMATION if summary.full_information else BANDIT,
         )
-        for one in sorted(result.summaries, key=lambda one: one.full_information)
+        for summary in sorted(result.summaries, key=lambda summary: summary.full_information)
     ]
     title, first = ("Rewards", "highest mean reward") if rewarded else ("Errors", "lowest error")
     return Table(f"{title} on {result.stream.name}", columns, rows, f"{first} first; click a head to sort")
 
 
-def _difference_cell(result: DataResult, one: Summary) -> Number:
-    if one is result.best:
+def _difference_cell(result: DataResult, summary: Summary) -> Number:
+    if summary is result.best:
         return Number(0.0, "best", best=True)
-    return number(result.difference(one), result.rewarded, signed=True)
+    return number(result.difference(summary), result.rewarded, signed=True)
 
 
-def _reward_cells(result: DataResult, one: Summary) -> list[Number]:
-    played = number(one.reward, True, best=one is result.best)
-    return [played, _difference_cell(result, one), number(one.greedy_reward, True)]
+def _reward_cells(result: DataResult, summary: Summary) -> list[Number]:
+    played = number(summary.reward, True, best=summary is result.best)
+    return [played, _difference_cell(result, summary), number(summary.greedy_reward, True)]
 
 
-def _overview(found: Comparison) -> Section:
+def _overview(comparison: Comparison) -> Section:
     """Return a table of every learner on every stream, with the best ones marked."""
-    entries = {one.entry.title: one for result in found.results for one in result.summaries}
-    columns = [Column("learner"), *(Column(result.stream.name, True) for result in found.results)]
+    entries = {summary.entry.title: summary for result in comparison.results for summary in result.summaries}
+    columns = [Column("learner"), *(Column(result.stream.name, True) for result in comparison.results)]
     rows = []
     for title, sample in sorted(entries.items(), key=lambda item: item[1].full_information):
-        cells: list[Any] = [title]
-        for result in found.results:
-            there = next((one for one in result.summaries if one.entry.title == title), None)
-            cells.append(_missing_cell(result, sample.entry) if there is None else _overview_cell(result, there))
+        cells: list[Cell] = [title, *(_overview_cell(result, sample.entry) for result in comparison.results)]
         rows.append(TableRow(cells, FULL_INFORMATION if sample.full_information else BANDIT))
-    mixed = " or mean reward" if any(result.rewarded for result in found.results) else ""
+    mixed = " or mean reward" if any(result.rewarded for result in comparison.results) else ""
     return Section("All data at a glance", [Table(f"Error, %{mixed}", columns, rows)])
 
 
-def _missing_cell(result: DataResult, entry: ComparisonEntry) -> Number:
-    """Return a learner's cell without a mean: a run failed or the comparison was stopped before it."""
-    who = (entry.rule.name, entry.options_text)
-    failed = any((one.learner, format_options(one.options)) == who for one in result.failures)
-    return Number(None, "failed" if failed else "not run")
-
-
-def _overview_cell(result: DataResult, there: Summary) -> Number:
-    if result.rewarded:
-        return number(there.reward, True, best=there is result.best)
-    return number(there.error, bar=True, best=there is result.best)
+def _overview_cell(result: DataResult, entry: ComparisonEntry) -> Number:
+    """Return a learner's mean on a stream; if there is none, say whether a run failed or none was done."""
+    for summary in result.summaries:
+        if summary.entry.title == entry.title:
+            score = summary.reward if result.rewarded else summary.error
+            return number(score, result.rewarded, bar=not result.rewarded, best=summary is result.best)
+    key = (entry.rule.name, entry.options_text)
+    has_failed = any((record.learner, format_options(record.options)) == key for record in result.failures)
+    return Number(None, "failed" if has_failed else "not run")
 
 
 # --- a sweep ------------------------------------------------------------------------------------------
 
 
-def sweep_page(found: Sweep) -> Page:
+def sweep_page(sweep: Sweep) -> Page:
     """Build the page of a sweep: the chosen setting's result on fresh streams, figures, all settings."""
-    parts: list[Part] = [Text([*describe_outcome("", found.failures), *describe_sweep(found)])]
-    if found.chosen is not None:
-        parts.append(draw_sweep(found))
-    if found.fresh is not None and found.stream.source.rewards:
+    parts: list[Part] = [Text([*describe_outcome("", sweep.failures), *describe_sweep(sweep)])]
+    if sweep.chosen is not None:
+        parts.append(draw_sweep(sweep))
+    if sweep.fresh is not None and sweep.stream.source.rewards:
         parts.append(
-            draw_curves("The mean reward of the setting chosen, on fresh streams", [found.fresh], rewarded=True)
+            draw_curves("The mean reward of the setting chosen, on fresh streams", [sweep.fresh], rewarded=True)
         )
-    if found.fresh is not None:
-        parts.append(draw_curves("The setting chosen, on fresh streams", [found.fresh]))
-    parts.append(settings_table(found))
-    if found.failures:
-        parts.append(failure_table(found.failures))
-    title = f"{found.grid.rule.name} on {found.stream.name}: a sweep"
-    asked = {
-        "sweep": identify_stream(found.stream),
-        "settings": [one.title for one in found.grid.entries],
-        "runs": [found.runs, found.fresh_runs],
-        "seed": found.seed,
+    if sweep.fresh is not None:
+        parts.append(draw_curves("The setting chosen, on fresh streams", [sweep.fresh]))
+    parts.append(settings_table(sweep))
+    if sweep.failures:
+        parts.append(failure_table(sweep.failures))
+    title = f"{sweep.grid.rule.name} on {sweep.stream.name}: a sweep"
+    identity = {
+        "sweep": identify_stream(sweep.stream),
+        "settings": [entry.title for entry in sweep.grid.entries],
+        "runs": [sweep.runs, sweep.fresh_runs],
+        "seed": sweep.seed,
     }
-    return Page(title, found.command, parts, facts(found.folder, found.cost), asked)
+    return Page(title, sweep.command, parts, facts(sweep.folder, sweep.cost), identity)
 
 
-def describe_sweep(found: Sweep) -> list[str]:
-    """Return sentences on which setting a sweep chose and how."""
-    what = (
-        "fresh orders of the same rows, and fresh chance of the learner"
-        if found.stream.source.fixed
-        else "rows drawn afresh"
-    )
-    if found.stream.source.fixed and found.stream.order == "file":
-        what = "fresh chance of the learner alone, since the rows come in the order of the file"
-    words = []
-    first, counts = "lowest mean error", "error: the lowest of many tuning errors is too low"
-    if found.stream.source.rewards:
-        first, counts = "highest mean reward", "reward: the highest of many tuning rewards is too high"
+def describe_sweep(sweep: Sweep) -> list[str]:
+    """Return sentences on which setting a sweep chose, and how."""
+    if not sweep.stream.source.fixed:
+        fresh = "rows drawn afresh"
+    elif sweep.stream.order == "file":
+        fresh = "fresh chance of the learner alone, since the rows come in the order of the file"
+    else:
+        fresh = "fresh orders of the same rows, and fresh chance of the learner"
+    optimum, score = ("highest", "reward") if sweep.stream.source.rewards else ("lowest", "error")
+    bias = "too high" if sweep.stream.source.rewards else "too low"
     how = (
-        f"{len(found.grid.entries)} settings, {found.runs} tuning runs of {found.stream.rounds:,} rounds each (seeds from {found.seed} "
-        f"on). The setting with the {first} on these was chosen, and then run on {found.fresh_runs} fresh streams (seeds "
-        f"from {found.seed + FRESH} on: {what}). What counts is the fresh {counts}."
+        f"{len(sweep.grid.entries)} settings, {sweep.runs} tuning runs of {sweep.stream.rounds:,} rounds each (seeds from {sweep.seed} "
+        f"on). The setting with the {optimum} mean {score} on these was chosen, and then run on {sweep.fresh_runs} fresh streams (seeds "
+        f"from {sweep.seed + FRESH} on: {fresh}). What counts is the fresh {score}: the {optimum} of many tuning {score}s is {bias}."
     )
-    if found.chosen is not None and found.best is not None:
-        tuned = found.summaries[found.chosen]
+    if sweep.chosen is None or sweep.best is None:
+        sentences = ["No setting was run without a failure."]
+    else:
+        tuned = sweep.summaries[sweep.chosen]
         assert tuned is not None
-        line = f"Chosen: `{format_options(found.best)}`. On the tuning streams {describe_score(tuned)}"
-        line += "." if found.fresh is None else f", on fresh streams {describe_score(found.fresh)} (95 %)."
-        words.append(line)
-        edges = found.edges()
+        line = f"Chosen: `{format_options(sweep.best)}`. On the tuning streams {describe_score(tuned)}"
+        line += "." if sweep.fresh is None else f", on fresh streams {describe_score(sweep.fresh)} (95 %)."
+        sentences = [line]
+        edges = sweep.edges()
         if edges:
-            words.append(f"The choice lies on the edge of the grid for {', '.join(edges)}: a wider grid may do better.")
-    if found.stream.caveat:
-        words.append(f"But {found.stream.caveat}.")
-    return [*words, how, *describe_feedback(found.stream)]
+            sentences.append(
+                f"The choice lies on the edge of the grid for {', '.join(edges)}: a wider grid may do better."
+            )
+    if sweep.stream.caveat:
+        sentences.append(f"But {sweep.stream.caveat}.")
+    return [*sentences, how, *describe_feedback(sweep.stream)]
 
 
-def settings_table(found: Sweep, most: int = MOST_ROWS) -> Table:
+def settings_table(sweep: Sweep, most: int = MOST_ROWS) -> Table:
     """Return the sweep's settings on the tuning streams, best first, with the chosen one marked."""
-    rewarded = found.stream.source.rewards
-    names = list(found.grid.axes)
-    chosen = None if found.chosen is None else found.summaries[found.chosen]
-    columns = [Column(name, is_numeric(found.grid.axes[name])) for name in names]
+    rewarded = sweep.stream.source.rewards
+    names = list(sweep.grid.axes)
+    chosen = None if sweep.chosen is None else sweep.summaries[sweep.chosen]
+    columns = [Column(name, is_numeric(sweep.grid.axes[name])) for name in names]
     columns += [Column("mean reward", True)] if rewarded else []
     columns += [Column("error, %", True), Column("greedy, %", True)]
     ranked = sorted(
-        ((one, point) for one, point in zip(found.summaries, found.grid.points, strict=True) if one is not None),
+        (
+            (summary, point)
+            for summary, point in zip(sweep.summaries, sweep.grid.points, strict=True)
+            if summary is not None
+        ),
         key=lambda pair: pair[0].loss.mean,
     )
     rows = [
         [
             *(_cell(value) for value in point),
-            *([number(one.reward, True, best=one is chosen)] if rewarded else []),
-            number(one.error, bar=True, best=not rewarded and one is chosen),
-            number(one.greedy_error),
+            *([number(summary.reward, True, best=summary is chosen)] if rewarded else []),
+            number(summary.error, bar=True, best=not rewarded and summary is chosen),
+            number(summary.greedy_error),
         ]
-        for one, point in ranked[:most]
+        for summary, point in ranked[:most]
     ]
     note = f"the {most} best of {len(ranked)}; rows.jsonl has all" if len(ranked) > most else ""
     return Table("All settings, on the tuning streams", columns, rows, note)
@@ -309,21 +307,21 @@ def _cell(value: Any) -> Any:
 # --- in a notebook: sentences and tables, without scripts ---------------------------------------------------
 
 
-def comparison_html(found: Comparison) -> str:
-    tables = [plain_table_html(error_table(one)) for one in found.results if one.summaries]
-    return _paragraphs(describe_outcome(found.finding, found.failures)) + "".join(tables)
+def comparison_html(comparison: Comparison) -> str:
+    tables = [plain_table_html(error_table(result)) for result in comparison.results if result.summaries]
+    return _paragraphs(describe_outcome(comparison.finding, comparison.failures)) + "".join(tables)
 
 
-def sweep_html(found: Sweep) -> str:
-    words = [*describe_outcome("", found.failures), *describe_sweep(found)]
-    return _paragraphs(words) + plain_table_html(settings_table(found, NOTEBOOK_ROWS))
+def sweep_html(sweep: Sweep) -> str:
+    sentences = [*describe_outcome("", sweep.failures), *describe_sweep(sweep)]
+    return _paragraphs(sentences) + plain_table_html(settings_table(sweep, NOTEBOOK_ROWS))
 
 
 def result_html(result: Result) -> str:
     runs = f"{format_count(result.runs, 'run')} of {result.rounds:,} rounds, {format_quantity(result.rounds_per_second)} rounds a second"
-    words = [f"`{result.rule}` on {result.data}: {runs}."]
+    sentences = [f"`{result.rule}` on {result.data}: {runs}."]
     if result.caveat:
-        words.append(f"But {result.caveat}.")
+        sentences.append(f"But {result.caveat}.")
     rewards = []
     if result.rewards is not None:
         rewards = [["mean reward of the labels played", format_estimate(result.reward_interval, True)]]
@@ -334,8 +332,8 @@ def result_html(result: Result) -> str:
         ["error of the greedy labels, %", format_estimate(result.greedy_error_interval)],
         *([["set", format_options(result.params)]] if result.params else []),
     ]
-    return _paragraphs(words) + plain_table_html(Table("", [Column(""), Column("")], rows))
+    return _paragraphs(sentences) + plain_table_html(Table("", [Column(""), Column("")], rows))
 
 
-def _paragraphs(words: Iterable[str]) -> str:
-    return "".join(f"<p>{rich(one)}</p>" for one in words)
+def _paragraphs(sentences: Iterable[str]) -> str:
+    return "".join(f"<p>{rich(sentence)}</p>" for sentence in sentences)

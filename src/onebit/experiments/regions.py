@@ -37,7 +37,7 @@ def compute_regions(
     width = learner.features
     if width is None or learner.runtime.features.named:
         raise InputError(
-            "regions are for learners of arrays that have seen an x: this one has no columns to choose from"
+            "this learner has no columns to draw: regions need a learner of arrays that has been given an x"
         )
     if len(features) != 2 or features[0] == features[1] or not all(0 <= column < width for column in features):
         raise InputError(f"features is {brief(features)}, but must be two different columns from 0 to {width - 1}")
@@ -60,7 +60,8 @@ def compute_regions(
         inside = np.square(grid).sum(axis=1) <= 1.0  # the rational kernel needs rows of length at most 1
     index = {name: number for number, name in enumerate(learner.classes)}
     labels = np.full(len(grid), np.nan)
-    labels[inside] = [index[one.greedy] for one in learner.decide_many(grid[inside], ids=range(int(inside.sum())))]
+    decisions = learner.decide_many(grid[inside], ids=range(int(inside.sum())))
+    labels[inside] = [index[decision.greedy] for decision in decisions]
     return Regions(
         title or f"{learner.runtime.rule.title}: regions",
         x.tolist(),
@@ -83,20 +84,21 @@ def _corners(points: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
 def _scores(
     learner: Learner, grid: NDArray[np.float64], inside: NDArray[np.bool_], labels: NDArray[np.float64], index: int
 ) -> list[list[float]]:
-    found = np.where(labels == index, 0.5, -0.5)
+    """Return the scores of one class on the grid, or ±0.5 for rules without a score per class."""
+    scores = np.where(labels == index, 0.5, -0.5)
     if len(learner.scores(grid[np.flatnonzero(inside)[0]])) == len(learner.classes):
-        found[inside] = [learner.scores(row)[index] for row in grid[inside]]
-    found[~inside] = np.nan
-    return found.reshape(ACROSS, ACROSS).tolist()
+        scores[inside] = [learner.scores(row)[index] for row in grid[inside]]
+    scores[~inside] = np.nan
+    return scores.reshape(ACROSS, ACROSS).tolist()
 
 
 def _points(rows: NDArray[np.float64], y: Sequence[Any], features: tuple[int, int], index: dict[Any, int]) -> Scatter:
     if len(y) != len(rows):
-        raise InputError(f"there are {len(y)} labels for {len(rows)} rows")
-    some = slice(None, None, max(1, len(rows) // MOST_POINTS))
-    chosen = rows[some][:, list(features)]
-    names = [one.item() if isinstance(one, np.generic) else one for one in list(y)[some]]
-    return Scatter("", chosen[:, 0].tolist(), chosen[:, 1].tolist(), [index[name] for name in names], [])
+        raise InputError(f"y: expected {len(rows)} labels, one per row, got {len(y)}")
+    sample = slice(None, None, max(1, len(rows) // MOST_POINTS))
+    points = rows[sample][:, list(features)]
+    names = [label.item() if isinstance(label, np.generic) else label for label in list(y)[sample]]
+    return Scatter("", points[:, 0].tolist(), points[:, 1].tolist(), [index[name] for name in names], [])
 
 
 def plot_boundary(

@@ -25,7 +25,7 @@ from onebit.engine.processes import cores
 from onebit.errors import InputError, brief
 from onebit.experiments.executors.threads import execute
 from onebit.experiments.statistics import MeanEstimate, estimate
-from onebit.experiments.trials import OPTIONS, ComparisonEntry, Outcome, Progress, Trial, make_entry
+from onebit.experiments.trials import OPTIONS, Outcome, Progress, Trial, make_entry
 from onebit.experiments.trials.shared_data import require_room
 from onebit.learner.learner import Learner
 from onebit.rules import DEFAULT, is_rule
@@ -187,8 +187,8 @@ def run(
         if not isinstance(learner, str | Path | Stream) or (isinstance(learner, str) and is_rule(learner)):
             raise InputError("X is missing: give the name of a data set, a path, a stream, or rows with their labels y")
         learner, X = DEFAULT, learner
-    asked = [name for name in STREAM_SETTINGS if name in options and not _is_parameter(learner, name, options[name])]
-    settings = {name: options.pop(name) for name in asked}
+    names = [name for name in STREAM_SETTINGS if name in options and not _is_parameter(learner, name, options[name])]
+    settings = {name: options.pop(name) for name in names}
     if isinstance(settings.get("text"), bool) and "ngrams" not in settings and "vectorizer" not in settings:
         if not isinstance(learner, Learner):
             options["text"] = settings["text"]  # text rows need a learner that reads text
@@ -197,18 +197,21 @@ def run(
     if isinstance(learner, Learner):
         if classes is not None:
             raise InputError("a learner brings its own classes and options")
-        beside = y is not None or "rewards" in columns_or_values(rewards=settings.get("rewards"))[1]
-        classes = learner.classes if beside else None
+        has_labels = y is not None or "rewards" in columns_or_values(rewards=settings.get("rewards"))[1]
+        classes = learner.classes if has_labels else None
     if options and not isinstance(learner, Learner):
         rule = make_entry(learner).rule
-        known = {**rule.parameters, **OPTIONS, **dict.fromkeys((*STREAM_SETTINGS, *named_parameters(run)))}
-        require_known(rule.title, options, known)
+        require_known(
+            rule.title,
+            options,
+            {**rule.parameters, **OPTIONS, **dict.fromkeys((*STREAM_SETTINGS, *named_parameters(run)))},
+        )
     entry = make_entry(learner, options)
     if classes is not None:
         settings["classes"] = classes
     streamed = stream(X, y, **settings)
-    usual = learner.runtime.seed if isinstance(learner, Learner) else streamed.seed
-    first_seed = checked_seed(usual if seed is None else seed)
+    default_seed = learner.runtime.seed if isinstance(learner, Learner) else streamed.seed
+    first_seed = checked_seed(default_seed if seed is None else seed)
     threads = checked_count("threads", threads) if threads is not None else cores()
     beginning = Trial(entry, streamed, first_seed, calibrate=bool(checked_flag("calibrate", calibrate)))
     return _run(beginning, int(runs), threads, progress or (lambda count: None))
@@ -231,27 +234,22 @@ STREAM_SETTINGS = tuple(name for name in stream_parameters() if name not in ("cl
 
 def _run(beginning: Trial, runs: int, threads: int, progress: Progress) -> Result:
     """Run the trial of the first seed and those of the following seeds."""
-    entry, streamed, first_seed = beginning.entry, beginning.stream, beginning.seed
-    require_room([streamed] * min(runs, threads), threads)
-    trials = ([replace(beginning, seed=first_seed + number)] for number in range(runs))
-    done: dict[int, Outcome] = {}
+    require_room([beginning.stream] * min(runs, threads), threads)
+    trials = ([replace(beginning, seed=beginning.seed + number)] for number in range(runs))
+    outcomes: list[Outcome] = []
+    first: Outcome | None = None  # of the lowest seed; only its learner is kept
     try:
-        with closing(execute(trials, min(runs, threads), progress)) as outcomes:
-            for outcome in outcomes:
+        with closing(execute(trials, min(runs, threads), progress)) as finished:
+            for outcome in finished:
                 if outcome.why is not None:
                     raise outcome.why
-                first = min(done, default=outcome.trial.seed)
-                if outcome.trial.seed > first:  # only the first seed's learner is kept
-                    done[outcome.trial.seed] = replace(outcome, learner=None)
-                    continue
-                if done:
-                    done[first] = replace(done[first], learner=None)
-                done[outcome.trial.seed] = outcome
+                if first is None or outcome.trial.seed < first.trial.seed:
+                    first = outcome
+                outcomes.append(replace(outcome, learner=None))
     except KeyboardInterrupt:
-        raise Stopped(_result(entry, streamed, done)) from None
-    result = _result(entry, streamed, done)
-    assert result is not None
-    return result
+        raise Stopped(None if first is None else _summarise(beginning, outcomes, first.learner)) from None
+    assert first is not None
+    return _summarise(beginning, outcomes, first.learner)
 
 
 def describe_constant(stream: Stream, reward: float) -> str:
@@ -267,33 +265,30 @@ def describe_constant(stream: Stream, reward: float) -> str:
     return f"always naming {brief(data.classes[best])} has a mean reward of {mean:.4f}" if mean > reward else ""
 
 
-def _result(entry: ComparisonEntry, streamed: Stream, done: dict[int, Outcome]) -> Result | None:
-    """Summarise the finished runs in the order of their seeds; None if there are none."""
-    if not done:
-        return None
-    finished = [done[seed] for seed in sorted(done)]
-    first, rounds = finished[0], streamed.rounds
-    assert first.learner is not None
-    marks = first.tally.marks
-    curves = np.stack([one.tally.curve for one in finished]) / marks
-    errors = np.stack([one.tally.mistakes[:2] for one in finished]) / rounds
+def _summarise(trial: Trial, outcomes: list[Outcome], learner: Learner | None) -> Result:
+    """Summarise the finished runs in the order of their seeds."""
+    assert learner is not None
+    entry, streamed, rounds = trial.entry, trial.stream, trial.stream.rounds
+    tallies = [outcome.tally for outcome in sorted(outcomes, key=lambda outcome: outcome.trial.seed)]
+    marks = tallies[0].marks
+    curves = np.stack([tally.curve for tally in tallies]) / marks
+    errors = np.stack([tally.mistakes[:2] for tally in tallies]) / rounds
     common = {name: value for name, value in entry.options.items() if name in MEANINGS}
-    rewards, constant = None, ""
-    reward_curves: list[NDArray[np.float64]] = []
+    rewards, reward_curves, constant = None, [], ""
     if streamed.source.rewards:
-        rewards = np.stack([one.tally.rewards for one in finished]) / rounds
-        reward_curves = [np.stack([one.tally.reward_curve[row] for one in finished]) / marks for row in range(2)]
+        rewards = np.stack([tally.rewards for tally in tallies]) / rounds
+        reward_curves = list(np.stack([tally.reward_curve for tally in tallies], axis=1) / marks)
         constant = describe_constant(streamed, float(rewards[:, 0].mean()))
     return Result(
         rule=entry.rule.name,
-        params={**first.learner.settings, **common},
+        params={**learner.settings, **common},
         data=streamed.name,
         rounds=rounds,
         errors=errors[:, 0],
         greedy_errors=errors[:, 1],
         curve=ErrorCurve(marks, curves[:, 0], curves[:, 1], *reward_curves),
-        rounds_per_second=rounds * len(finished) / max(1e-9, sum(one.seconds for one in finished)),
-        learner=first.learner,
+        rounds_per_second=rounds * len(outcomes) / max(1e-9, sum(outcome.seconds for outcome in outcomes)),
+        learner=learner,
         caveat="; ".join(filter(None, [streamed.caveat, constant and f"{constant}, more than the learner"])),
         rewards=None if rewards is None else rewards[:, 0],
         greedy_rewards=None if rewards is None else rewards[:, 1],

@@ -1,4 +1,4 @@
-"""Run the trials that have no record yet, and report failed runs.
+"""Run an experiment: those of its trials that have no record yet, its result after Ctrl-C, and its failed runs.
 
 If all runs fail, that is an error; if some fail, a warning. Both say why.
 """
@@ -9,14 +9,19 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
 
 from onebit.data.streams import Stream
 from onebit.errors import InputError, OnebitWarning, truncate
-from onebit.experiments.executors import Executor
+from onebit.experiments.executors import Executor, make_executor
+from onebit.experiments.run import Stopped
 from onebit.experiments.statistics import Summary
 from onebit.experiments.trials import ComparisonEntry, Progress, Trial, format_options
 from onebit.experiments.trials.cost import Cost, format_count
 from onebit.experiments.trials.records import Record, Records
+
+ResultT = TypeVar("ResultT")
 
 MOST_CAUSES = 3  # most causes in a sentence, and most learners per cause; the page has all
 
@@ -27,10 +32,10 @@ class FailedRunsWarning(OnebitWarning):
 
 def group_failures(failed: Sequence[Record]) -> dict[tuple[str, str], list[Record]]:
     """Group the failed runs by learner title (with options) and by data."""
-    found: dict[tuple[str, str], list[Record]] = {}
+    groups: dict[tuple[str, str], list[Record]] = {}
     for record in failed:
-        found.setdefault((_learner_title(record), str(record.stream["data"])), []).append(record)
-    return found
+        groups.setdefault((_learner_title(record), str(record.stream["data"])), []).append(record)
+    return groups
 
 
 def _learner_title(record: Record) -> str:
@@ -39,14 +44,14 @@ def _learner_title(record: Record) -> str:
 
 def describe_causes(failed: Sequence[Record]) -> str:
     """Describe why runs failed, with the first cause per learner; equal causes are grouped."""
-    first: dict[str, str] = {}
+    causes: dict[str, str] = {}
     for record in failed:
-        first.setdefault(_learner_title(record), record.failed or "")
+        causes.setdefault(_learner_title(record), record.failed or "")
     by_cause: dict[str, list[str]] = {}
-    for who, why in first.items():
-        by_cause.setdefault(why, []).append(who)
-    said = [f"{_join_first(who, 'more')}: {truncate(why)}" for why, who in by_cause.items()]
-    return _join_first(said, "more causes", "; ")
+    for title, cause in causes.items():
+        by_cause.setdefault(cause, []).append(title)
+    clauses = [f"{_join_first(titles, 'more')}: {truncate(cause)}" for cause, titles in by_cause.items()]
+    return _join_first(clauses, "more causes", "; ")
 
 
 def describe_failures(failed: Sequence[Record], done: int | None = None) -> str:
@@ -64,9 +69,10 @@ def refuse_or_warn(failed: Sequence[Record], done: int) -> None:
     warnings.warn(f"{describe_failures(failed, done)}; `.failures` has them", FailedRunsWarning, stacklevel=3)
 
 
-def _join_first(words: Sequence[str], rest: str, between: str = ", ") -> str:
-    left = len(words) - MOST_CAUSES
-    return between.join(words[:MOST_CAUSES]) + (f"{between}and {left} {rest}" if left > 0 else "")
+def _join_first(words: Sequence[str], noun: str, separator: str = ", ") -> str:
+    """Join the first words, and count the others: "a, b, c, and 2 more"."""
+    excess = len(words) - MOST_CAUSES
+    return separator.join(words[:MOST_CAUSES]) + (f"{separator}and {excess} {noun}" if excess > 0 else "")
 
 
 Callback = Callable[[Record], object]  # called with each record once it is stored; the result is ignored
@@ -86,7 +92,8 @@ class TrialCollector:
         progress: Progress | None = None,
         callback: Callback | None = None,
     ) -> None:
-        self._kept, self._executor = records, executor
+        self.folder = records.folder
+        self._stored, self._executor = records, executor
         self._progress = progress or (lambda count: None)
         self._callback = callback or (lambda record: None)
         self._records: dict[str, Record] = {}
@@ -95,29 +102,29 @@ class TrialCollector:
     def collect(self, trials: Iterable[Trial]) -> None:
         """Run those of the trials that have no record, and store their records as they come."""
         missing: dict[str, Trial] = {}
-        found: list[Record] = []
+        existing: dict[str, Record] = {}
         for trial in trials:
-            record = self._kept.get(trial)
+            record = self._stored.get(trial)
             if record is not None:
-                found.append(record)
+                existing[record.id] = record
                 self._progress(trial.stream.rounds)
             elif trial.identity not in missing or trial.curve:  # of two equal trials, keep the one with a curve
                 missing[trial.identity] = trial
-        found = list({record.id: record for record in found}.values())
-        self._records |= {record.id: record for record in found}
-        self._found += len(found)
-        for record in found:
+        self._records |= existing
+        self._found += len(existing)
+        for record in existing.values():
             self._callback(record)
-        started, before = time.perf_counter(), len(self._records)
+        started, count = time.perf_counter(), len(self._records)
         try:
-            with closing(self._executor.run(list(missing.values()), self._progress)) as come:
-                for record in come:
+            with closing(self._executor.run(list(missing.values()), self._progress)) as records:
+                for record in records:
                     if missing.pop(record.id, None) is not None:  # an executor may yield a repeated trial twice
-                        self._records[record.id] = self._kept.add(record)
+                        self._stored.add(record)
+                        self._records[record.id] = record
                         self._rounds += 0 if record.failed else record.rounds
                         self._callback(record)
         finally:
-            if len(self._records) > before:
+            if len(self._records) > count:
                 self._seconds += time.perf_counter() - started
 
     @property
@@ -137,3 +144,25 @@ class TrialCollector:
         records = self.records_of(Trial(entry, stream, seed) for seed in seeds)
         is_whole = len(records) == len(seeds) and not any(record.failed for record in records)
         return Summary(entry, records) if is_whole else None
+
+
+def run_experiment(
+    collect: Callable[[TrialCollector], None],
+    build_result: Callable[[TrialCollector], ResultT],
+    out: str | Path | None,
+    on: str,
+    threads: int | None,
+    progress: Progress | None,
+    callback: Callback | None = None,
+) -> ResultT:
+    """Let `collect` run trials in the folder `out` and on the executor `on`, and return their result.
+
+    After Ctrl-C, raise `Stopped` with the result of the runs finished by then.
+    """
+    with closing(make_executor(on, threads)) as executor, closing(Records(out)) as records:
+        collector = TrialCollector(records, executor, progress, callback)
+        try:
+            collect(collector)
+        except KeyboardInterrupt:
+            raise Stopped(build_result(collector)) from None
+        return build_result(collector)

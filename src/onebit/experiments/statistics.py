@@ -201,5 +201,5 @@ class Summary:
 
 def describe_speed(summaries: Iterable[Summary]) -> str:
     """Return the heading for rounds per second: the devices that they were measured on."""
-    devices = dict.fromkeys(device for one in summaries for device in one.on)
-    return " or ".join("one core" if one == CPU else f"{one}, its share of the time" for one in devices)
+    devices = dict.fromkeys(device for summary in summaries for device in summary.on)
+    return " or ".join("one core" if device == CPU else f"{device}, its share of the time" for device in devices)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,16 +17,14 @@ from onebit.contract.validation import MAX_RUNS, checked_count, checked_seed
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.errors import InputError, brief
 from onebit.experiments.drawing import describe_score
-from onebit.experiments.executors import make_executor
 from onebit.experiments.grid import Grid, is_numeric
 from onebit.experiments.report import Page
 from onebit.experiments.report.html import save_page
-from onebit.experiments.run import Stopped
-from onebit.experiments.runner import Callback, TrialCollector, describe_failures, refuse_or_warn
+from onebit.experiments.runner import Callback, TrialCollector, describe_failures, refuse_or_warn, run_experiment
 from onebit.experiments.statistics import Summary
 from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.cost import Cost, format_count
-from onebit.experiments.trials.records import Record, Records, frame
+from onebit.experiments.trials.records import Record, frame
 
 if TYPE_CHECKING:
     import pandas
@@ -66,8 +63,8 @@ class Sweep:
 
     def __repr__(self) -> str:
         fresh = "" if self.fresh is None else f", {describe_score(self.fresh)} on fresh streams"
-        failed = f"; {describe_failures(self.failures)}" if self.failures else ""
-        settings = f"{format_count(len(self.grid.entries), 'setting')}; best {self.best}{fresh}{failed}"
+        failures = f"; {describe_failures(self.failures)}" if self.failures else ""
+        settings = f"{format_count(len(self.grid.entries), 'setting')}; best {self.best}{fresh}{failures}"
         return f"Sweep({self.grid.rule.name} on {self.stream.name}, {settings})"
 
     def _repr_html_(self) -> str:
@@ -88,7 +85,8 @@ class Sweep:
         Runs whose seeds are at least 1,000,000 above the first seed are those on fresh streams.
         """
         summaries = [*self.summaries, self.fresh]
-        return frame([record for one in summaries if one is not None for record in one.records] + self.failures)
+        records = [record for summary in summaries if summary is not None for record in summary.records]
+        return frame(records + self.failures)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sweep as plain values, as printed by `onebit sweep --json`."""
@@ -100,10 +98,10 @@ class Sweep:
             "runs": self.runs,
             "seed": self.seed,
             "best": self.best,
-            "tuning_error": None if self.chosen is None else self._at(self.chosen)["error"],
+            "tuning_error": None if self.chosen is None else self._score(self.chosen)["error"],
             "fresh": None if self.fresh is None else self.fresh.to_dict(),
             "settings": [
-                {**dict(zip(self.grid.axes, point, strict=True)), **self._at(position)}
+                {**dict(zip(self.grid.axes, point, strict=True)), **self._score(position)}
                 for position, point in enumerate(self.grid.points)
             ],
             "failures": [
@@ -112,12 +110,13 @@ class Sweep:
             "effort": self.cost.to_dict(),
         }
 
-    def _at(self, position: int) -> dict[str, dict[str, float | None] | None]:
-        found = self.summaries[position]
-        if found is None:
+    def _score(self, position: int) -> dict[str, dict[str, float | None] | None]:
+        """Return a setting's error, and its reward if there are rewards, as plain values."""
+        summary = self.summaries[position]
+        if summary is None:
             return {"error": None}
-        reward = {"reward": found.reward.to_dict()} if found.rewarded else {}
-        return {"error": found.error.to_dict(), **reward}
+        reward = {"reward": summary.reward.to_dict()} if summary.rewarded else {}
+        return {"error": summary.error.to_dict(), **reward}
 
     def plot(self) -> Figure:
         """Plot the sensitivity curve of one parameter, or the heat map of two, with matplotlib."""
@@ -167,8 +166,8 @@ def sweep(
     raises an exception, the sweep ends and the exception is passed on; the runs finished by then are kept in `out`.
 
     >>> import onebit
-    >>> found = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=500, runs=2, fresh_runs=2)
-    >>> found.best
+    >>> tuned = onebit.sweep("bpa", "synsep9", grid={"aggressiveness": [0.01, 1.0]}, rounds=500, runs=2, fresh_runs=2)
+    >>> tuned.best
     {'aggressiveness': 1.0}
     """
     checked_count("runs", runs, MAX_RUNS)
@@ -182,26 +181,25 @@ def sweep(
     tuning, afresh = range(seed, seed + runs), range(seed + FRESH, seed + FRESH + fresh_runs)
     chosen: int | None = None
 
-    def result(collector: TrialCollector, folder: Path | None) -> Sweep:
+    trials = [Trial(entry, streamed, each) for entry in cells.entries for each in tuning]
+
+    def tune_and_confirm(collector: TrialCollector) -> None:
+        nonlocal chosen
+        collector.collect(trials)
+        summaries = [collector.summary(entry, streamed, tuning) for entry in cells.entries]
+        means = [math.inf if summary is None else summary.loss.mean for summary in summaries]
+        if min(means) < math.inf:
+            chosen = means.index(min(means))
+            fresh_trials = [Trial(cells.entries[chosen], streamed, each) for each in afresh]
+            trials.extend(fresh_trials)
+            collector.collect(fresh_trials)
+
+    def build_sweep(collector: TrialCollector) -> Sweep:
         summaries = [collector.summary(entry, streamed, tuning) for entry in cells.entries]
         fresh = None if chosen is None else collector.summary(cells.entries[chosen], streamed, afresh)
-        failures, cost = collector.failures(trials), collector.cost
+        failures, folder, cost = collector.failures(trials), collector.folder, collector.cost
         return Sweep(cells, streamed, summaries, chosen, fresh, failures, runs, fresh_runs, seed, command, folder, cost)
 
-    trials = [Trial(entry, streamed, each) for entry in cells.entries for each in tuning]
-    with closing(make_executor(on, threads)) as executor, closing(Records(out)) as records:
-        collector = TrialCollector(records, executor, progress, callback)
-        try:
-            collector.collect(trials)
-            tuned = [collector.summary(entry, streamed, tuning) for entry in cells.entries]
-            means = [math.inf if one is None else one.loss.mean for one in tuned]
-            if min(means) < math.inf:
-                chosen = means.index(min(means))
-                fresh_trials = [Trial(cells.entries[chosen], streamed, each) for each in afresh]
-                trials += fresh_trials
-                collector.collect(fresh_trials)
-        except KeyboardInterrupt:
-            raise Stopped(result(collector, records.folder)) from None
-        swept = result(collector, records.folder)
-    refuse_or_warn(swept.failures, len(trials))
-    return swept
+    result = run_experiment(tune_and_confirm, build_sweep, out, on, threads, progress, callback)
+    refuse_or_warn(result.failures, len(trials))
+    return result

@@ -18,7 +18,7 @@ from onebit.data.dataset import Dataset
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.experiments.executors import Executor
-from onebit.experiments.executors.threads import threads_executor
+from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.trials import Progress, Trial, make_entry
 from onebit.experiments.trials.records import Record, Records
@@ -78,7 +78,7 @@ def plain(record: Record) -> dict[str, Any]:
 
 def on_threads(trials: Sequence[Trial]) -> dict[str, dict[str, Any]]:
     """The same on threads."""
-    return come(threads_executor(2), trials)
+    return come(ThreadsExecutor(2), trials)
 
 
 def drawn(make: Callable[[int, int], Dataset], fixed: bool = False, rounds: int = 50) -> Stream:

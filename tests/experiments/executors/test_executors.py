@@ -19,13 +19,13 @@ from onebit.engine.compile import helpers_for
 from onebit.engine.processes import CompilingProcesses, cores
 from onebit.errors import OnebitError
 from onebit.experiments.executors import EXECUTORS, Executor, make_executor, parse_place
-from onebit.experiments.executors.threads import ThreadsExecutor, processor, threads_executor
+from onebit.experiments.executors.threads import ThreadsExecutor, processor
 from onebit.experiments.pages import error_table
 from onebit.experiments.run import Stopped
 from onebit.experiments.runner import TrialCollector
 from onebit.experiments.statistics import describe_speed
 from onebit.experiments.trials import Progress, Trial, make_entry
-from onebit.experiments.trials.cost import Cost, Resource, format_resources
+from onebit.experiments.trials.cost import Cost, Resource
 from onebit.experiments.trials.records import FILE, Record, Records, read_records
 from onebit.experiments.trials.shared_data import group_by_data
 from onebit.rules import rule_named
@@ -48,7 +48,7 @@ class Device:
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         assert not self.closed
         self.groups += group_by_data(trials)
-        with closing(threads_executor(1).run(trials, progress)) as found:
+        with closing(ThreadsExecutor(1).run(trials, progress)) as found:
             for position, record in enumerate(found):
                 if position == self.until:
                     raise KeyboardInterrupt
@@ -64,7 +64,7 @@ class Device:
 def device(monkeypatch: pytest.MonkeyPatch) -> Iterator[Device]:
     """What compare, sweep and reproduce run on; each has closed it when it is done, and once."""
     made = Device()
-    for module in ("experiments.compare", "experiments.sweep", "papers.reproduce"):
+    for module in ("experiments.runner", "papers.reproduce"):
         monkeypatch.setattr(f"onebit.{module}.make_executor", lambda on, threads: made)
     yield made
     assert made.closed == 1
@@ -131,8 +131,8 @@ def test_what_is_no_executor_is_refused(on: Any, words: list[str]) -> None:
 def test_threads_are_counted() -> None:
     assert make_executor("threads", 3) == ThreadsExecutor(3)
     assert make_executor("threads") == ThreadsExecutor(cores())
-    assert format_resources(make_executor("threads", 3).resources) == f"3 threads, {processor()}"
-    assert format_resources(make_executor("threads", 1).resources) == f"1 thread, {processor()}"
+    assert Cost(make_executor("threads", 3).resources).where == f"3 threads, {processor()}"
+    assert Cost(make_executor("threads", 1).resources).where == f"1 thread, {processor()}"
     assert processor()
     for bad in (0, -1, 1.5, "2", True):
         with pytest.raises(OnebitError, match=r"threads is .* whole number of at least 1"):
@@ -142,7 +142,7 @@ def test_threads_are_counted() -> None:
 @pytest.mark.parametrize(
     ("on", "module", "function", "heard"),
     [
-        ("gpu", "gpu", "gpu_executor", {"threads": None}),
+        ("gpu", "gpu", "gpu_executor", ThreadsExecutor()),
         ("dask", "cluster.dask", "dask_executor", None),
         ("dask://host:8786", "cluster.dask", "dask_executor", "host:8786"),
         ("ray", "cluster.ray", "ray_executor", None),
@@ -155,8 +155,8 @@ def test_an_executor_is_made_by_its_module(
     name = f"onebit.experiments.executors.{module}"
     fake, seen, made = ModuleType(name), [], Device()
 
-    def make(*positional: Any, **named: Any) -> Executor:
-        seen.append(named or positional[0])
+    def make(argument: Any) -> Executor:
+        seen.append(argument)
         return made
 
     setattr(fake, function, make)
@@ -176,12 +176,12 @@ def test_a_cluster_has_its_own_number_of_threads(on: str) -> None:
 
 def test_threads_give_rows_and_stop_when_closed() -> None:
     seen: list[int] = []
-    found = list(threads_executor(2).run(trials("bpa", "banditron"), seen.append))
+    found = list(ThreadsExecutor(2).run(trials("bpa", "banditron"), seen.append))
     assert {row.id for row in found} == {one.identity for one in trials("bpa", "banditron")}
     assert {row.on for row in found} == {"CPU"}
     assert sum(seen) == 4 * 120
     seen.clear()
-    with closing(threads_executor(1).run(trials("bpa", seeds=500), seen.append)) as come:
+    with closing(ThreadsExecutor(1).run(trials("bpa", seeds=500), seen.append)) as come:
         next(come)
     assert sum(seen) < 500 * 120
 
@@ -205,7 +205,7 @@ def test_threads_have_helpers_that_compile_and_end_with_them(threads: int, monke
 
     monkeypatch.setattr("onebit.experiments.executors.threads.CompilingProcesses", Helpers)
     monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", run)
-    with closing(threads_executor(threads).run(trials("bpa", seeds=3), lambda count: None)) as records:
+    with closing(ThreadsExecutor(threads).run(trials("bpa", seeds=3), lambda count: None)) as records:
         assert list(records) == []
     assert made == ([threads - 1] if threads > 1 else [])
     assert had == (set(stopped) if threads > 1 else {None})
@@ -224,7 +224,7 @@ def test_threads_begin_with_different_learners(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("onebit.experiments.executors.threads.run_trials", run)
     names = ["bpa", "banditron", "gaptron", "perceptron"]
-    with closing(threads_executor(2).run(trials(*names), lambda count: None)) as records:
+    with closing(ThreadsExecutor(2).run(trials(*names), lambda count: None)) as records:
         assert list(records) == []
     assert sorted(begun[:2]) == [(0, "bpa"), (1, "gaptron")]
     assert sorted(begun) == sorted((seed, name) for seed in range(2) for name in names)
@@ -249,8 +249,8 @@ def test_a_row_that_comes_twice_is_kept_once(tmp_path: Path) -> None:
 def test_the_cost_on_threads_is_that_of_the_records(tmp_path: Path) -> None:
     seen: list[int] = []
     with closing(Records(tmp_path)) as rows:
-        collect(trials("bpa"), rows, threads_executor(2), None)
-        found = collect(trials("bpa", "banditron"), rows, threads_executor(2), seen.append)
+        collect(trials("bpa"), rows, ThreadsExecutor(2), None)
+        found = collect(trials("bpa", "banditron"), rows, ThreadsExecutor(2), seen.append)
     cost = found.cost
     assert (cost.where, cost.rounds, cost.found) == (f"2 threads, {processor()}", 240, 2)
     assert cost.seconds > 0
@@ -261,7 +261,7 @@ def test_failed_runs_count_as_no_rounds() -> None:
     table, labels = some_rows(60)
     table[41] *= 1e25
     streamed = onebit.stream(table, labels)
-    found = collect([Trial(make_entry("bpa"), streamed, 0)], Records(None), threads_executor(1), None)
+    found = collect([Trial(make_entry("bpa"), streamed, 0)], Records(None), ThreadsExecutor(1), None)
     assert (found.cost.rounds, found.cost.text) == (0, "")
     assert len(found.failures([Trial(make_entry("bpa"), streamed, 0)])) == 1
 
@@ -292,7 +292,7 @@ def test_compare_says_where_it_ran(device: Device) -> None:
 
 def test_the_speeds_of_cores_and_devices_are_told_apart(tmp_path: Path, device: Device) -> None:
     with closing(Records(tmp_path)) as rows:
-        collect(trials("bpa"), rows, threads_executor(1), None)
+        collect(trials("bpa"), rows, ThreadsExecutor(1), None)
     found = onebit.compare("synsep9", ["bpa", "banditron"], out=tmp_path, **SHORT)
     assert sorted(one.on[0] for one in found[0].summaries) == ["CPU", DEVICE]
     assert set(describe_speed(found[0].summaries).split(" or ")) == {"one core", f"{DEVICE}, its share of the time"}
@@ -332,7 +332,7 @@ def test_an_executor_is_closed_when_something_breaks(device: Device, tmp_path: P
 
 def test_what_ran_on_threads_is_not_run_again_elsewhere(tmp_path: Path, device: Device) -> None:
     with closing(Records(tmp_path)) as rows:
-        collect(trials("bpa"), rows, threads_executor(1), None)
+        collect(trials("bpa"), rows, ThreadsExecutor(1), None)
     found = onebit.compare("synsep9", ["bpa"], out=tmp_path, **SHORT)
     assert device.groups == []
     assert found.cost.text == "no new runs; 2 runs were there already"

@@ -117,7 +117,7 @@ def test_what_cannot_be_drawn_is_said_in_one_sentence(tmp_path: Path, monkeypatc
     with pytest.raises(OnebitError, match="cannot be written: No such file or directory"):
         _write(figure(curves("a")), tmp_path / "nowhere" / "error.png")
     (tmp_path / "taken").touch()
-    with pytest.raises(OnebitError, match="cannot be made"):
+    with pytest.raises(OnebitError, match="cannot be created"):
         save_figures(Page("p", "c", []), tmp_path / "taken" / "figures")
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(OnebitError, match=re.escape(install_command("experiments"))):

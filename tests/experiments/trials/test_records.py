@@ -39,9 +39,9 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     seen: list[Record] = []
     add = Records.add
 
-    def counted(self: Records, row: Record) -> Record:
+    def counted(self: Records, row: Record) -> None:
         seen.append(row)
-        return add(self, row)
+        add(self, row)
 
     monkeypatch.setattr(Records, "add", counted)
     return seen

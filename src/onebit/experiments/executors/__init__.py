@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from onebit.contract.validation import checked_count
 from onebit.engine.gpu.device import is_installed, trouble
 from onebit.errors import InputError, brief, nearest
-from onebit.experiments.executors.threads import threads_executor
+from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.trials import Progress, Trial
 from onebit.experiments.trials.cost import Resource
 from onebit.experiments.trials.records import Record
@@ -83,10 +83,11 @@ def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
             raise InputError(
                 f"threads is {threads}, but a cluster has its own number: leave it out with on={brief(on)}"
             )
+    on_threads = ThreadsExecutor() if threads is None else ThreadsExecutor(threads)
     if kind == "gpu":
         from onebit.experiments.executors.gpu import gpu_executor
 
-        return gpu_executor(threads=threads)
+        return gpu_executor(on_threads)
     if kind == "dask":
         from onebit.experiments.executors.cluster.dask import dask_executor
 
@@ -98,5 +99,5 @@ def make_executor(on: str = "auto", threads: int | None = None) -> Executor:
     if kind == "auto" and is_installed() and trouble() is None:
         from onebit.experiments.executors.gpu import gpu_executor
 
-        return gpu_executor(threads, only_if_it_pays=True)
-    return threads_executor(threads)
+        return gpu_executor(on_threads, only_if_it_pays=True)
+    return on_threads

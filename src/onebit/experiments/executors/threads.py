@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -34,9 +34,9 @@ SIDE_BY_SIDE = 8
 
 @dataclass(frozen=True)
 class ThreadsExecutor:
-    """Runs trials on a number of threads of this process."""
+    """Runs trials on threads of this process, one per core by default."""
 
-    threads: int
+    threads: int = field(default_factory=cores)
 
     @property
     def resources(self) -> tuple[Resource, ...]:
@@ -55,11 +55,6 @@ class ThreadsExecutor:
         """Do nothing: no thread or process outlives a run."""
 
 
-def threads_executor(threads: int | None = None) -> ThreadsExecutor:
-    """Return an executor with this many threads, one per core by default."""
-    return ThreadsExecutor(cores() if threads is None else threads)
-
-
 @cache
 def processor() -> str:
     """Return the name of this machine's processor."""
@@ -67,15 +62,15 @@ def processor() -> str:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         lines = []
-    named = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return named[0] if named else platform.processor() or platform.machine()
+    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
 
 
 class _Share(NamedTuple):
     """The trials that share data and have not been started yet."""
 
     data: SharedData
-    left: deque[Trial]
+    trials: deque[Trial]
     together: int  # number of trials run side by side
 
 
@@ -91,22 +86,23 @@ class _Work:
         self._begun: list[_Share] = []
         self._groups_begun = 0
 
-    def next(self, mine: _Share | None) -> tuple[_Share, list[Trial]] | None:
+    def next(self, share: _Share | None) -> tuple[_Share, list[Trial]] | None:
+        """Return trials to run now, from `share` while it has any; None if all trials have been started."""
         with self._lock:
-            if mine is None or not mine.left:
-                self._begun = [share for share in self._begun if share.left]
+            if share is None or not share.trials:
+                self._begun = [begun for begun in self._begun if begun.trials]
                 group, self._ahead = self._ahead or next(self._groups, None), None
                 if group is not None:
                     data = SharedData(group[0], self._fixed)
-                    mine = _Share(data, self._apart(group), self._together(len(group)) if data.in_pieces else 1)
-                    self._begun.append(mine)
+                    share = _Share(data, self._rotate(group), self._count_together(len(group)) if data.in_pieces else 1)
+                    self._begun.append(share)
                 elif self._begun:  # help with the share that has most trials left
-                    mine = max(self._begun, key=lambda share: len(share.left))
+                    share = max(self._begun, key=lambda begun: len(begun.trials))
                 else:
                     return None
-            return mine, [mine.left.popleft() for _ in range(min(mine.together, len(mine.left)))]
+            return share, [share.trials.popleft() for _ in range(min(share.together, len(share.trials)))]
 
-    def _apart(self, group: Sequence[Trial]) -> deque[Trial]:
+    def _rotate(self, group: Sequence[Trial]) -> deque[Trial]:
         """Return the trials of a group, rotated so that each group starts at a different learner.
 
         All groups have the same learners; without this, two threads would wait for the same loop to be compiled.
@@ -116,7 +112,7 @@ class _Work:
         self._groups_begun += 1
         return trials
 
-    def _together(self, trials: int) -> int:
+    def _count_together(self, trials: int) -> int:
         """Return how many trials should walk the pieces of their stream together without idling a thread."""
         self._ahead = self._ahead or next(self._groups, None)
         shares = max(1 if self._ahead is not None else self._threads, -(-trials // SIDE_BY_SIDE))
@@ -142,10 +138,10 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
         try:
             with helped_by(helpers):
                 while not stop.is_set():
-                    found = work.next(share)
-                    if found is None:
+                    task = work.next(share)
+                    if task is None:
                         break
-                    share, trials = found
+                    share, trials = task
                     for outcome in run_trials(trials, share.data, stop, report) or ():
                         outcomes.put(outcome)
         except BaseException as error:
@@ -160,15 +156,15 @@ def execute(groups: Iterable[Sequence[Trial]], threads: int, progress: Progress)
             worker.start()
         while working:
             try:
-                found = outcomes.get(timeout=0.2)  # short waits, so that Ctrl-C is noticed
+                outcome = outcomes.get(timeout=0.2)  # short waits, so that Ctrl-C is noticed
             except queue.Empty:
                 continue
-            if found is None:
+            if outcome is None:
                 working -= 1
-            elif isinstance(found, BaseException):
-                raise found
+            elif isinstance(outcome, BaseException):
+                raise outcome
             else:
-                yield found
+                yield outcome
     finally:
         stop.set()
         if helpers is not None:

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-BANDIT, FULL_INFORMATION = (
-    "bandit feedback",
-    "full information",
-)  # groups of learners; the latter are references, drawn dashed
+# Groups of learners. Those with full information are references, drawn dashed.
+BANDIT, FULL_INFORMATION = "bandit feedback", "full information"
 
 
 @dataclass(frozen=True)
@@ -31,6 +29,11 @@ class Series:
     name: str
     measures: Mapping[str, Band]
     group: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The key by which a curve is the same learner in two charts."""
+        return self.group, self.name
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,7 @@ class Curves:
         >>> Curves("", [1], "rounds", "error", [Series("a", {"played": Band([5.0]), "greedy": Band([4.0])})]).measures
         ['played', 'greedy']
         """
-        return list(dict.fromkeys(measure for one in self.series for measure in one.measures))
+        return list(dict.fromkeys(measure for series in self.series for measure in series.measures))
 
 
 @dataclass(frozen=True)
@@ -122,11 +125,11 @@ class Table:
         >>> Table("", [Column("learner")], [["bpa"], TableRow(["perceptron"], "full information")]).groups
         {'': [['bpa']], 'full information': [['perceptron']]}
         """
-        found: dict[str, list[Sequence[Cell]]] = {}
+        groups: dict[str, list[Sequence[Cell]]] = {}
         for row in self.rows:
             cells, group = (row.cells, row.group) if isinstance(row, TableRow) else (row, "")
-            found.setdefault(group, []).append(cells)
-        return found
+            groups.setdefault(group, []).append(cells)
+        return groups
 
 
 @dataclass(frozen=True)
@@ -200,12 +203,12 @@ Part = Curves | Table | HeatMap | Scatter | Regions | Text | Section
 class Page:
     """A page: the exact command at the top, the parts, and facts at the bottom.
 
-    The facts are versions, machine and the folder of the records. `asked` identifies what the page shows, as plain values: a page replaces an older
-    one with the same `asked`, never another one.
+    The facts are versions, machine and the folder of the records. `identity` says what the page shows, as plain values: a page replaces an older
+    one with the same identity, never another one.
     """
 
     title: str
     command: str
     parts: Sequence[Part]
     facts: Mapping[str, str] = field(default_factory=dict)
-    asked: Mapping[str, Any] = field(default_factory=dict)
+    identity: Mapping[str, Any] = field(default_factory=dict)

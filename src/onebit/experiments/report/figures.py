@@ -68,7 +68,7 @@ def _write(drawing: Drawing, path: Path) -> None:
         try:
             drawing.savefig(path, dpi=200, metadata=metadata)
         except OSError as error:
-            raise InputError(f"the figure {path} cannot be written: {error.strerror or error}") from error
+            raise InputError(f"{path}: the figure cannot be written: {error.strerror or error}") from error
 
 
 def save_figures(page: Page, folder: Path) -> list[Path]:
@@ -79,17 +79,18 @@ def save_figures(page: Page, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"the folder {folder} cannot be made: {error.strerror or error}") from error
+        raise InputError(f"{folder}: the folder cannot be created: {error.strerror or error}") from error
     figures = [(above, part) for above, part in style.walk(page.parts) if isinstance(part, Figure)]
     looks = style.looks((part for _, part in figures if isinstance(part, Curves)), MOST_CURVES)
-    slugs = style.Slugs()
+    names: set[str] = set()
     paths = []
     for above, part in figures:
         named = replace(part, title=": ".join((*above[-1:], part.title)))
         measures = part.measures if isinstance(part, Curves) else [""]
         for measure in measures:
             # Only the title may be shortened, not the measure.
-            name = slugs.new(" ".join((*above, part.title)), measure if len(measures) > 1 else "")
+            ending = measure if len(measures) > 1 else ""
+            name = style.unique_slug(" ".join((*above, part.title)), names, ending)
             drawing = figure(named, measure, looks=looks)
             for suffix in SUFFIXES:
                 paths.append(folder / f"{name}{suffix}")
@@ -103,27 +104,27 @@ def _draw_curves(drawing: Drawing, axes: Axes, curves: Curves, measure: str, loo
             f"the curves {brief(curves.title)} have no measure {brief(measure)}; {nearest(measure, curves.measures)}"
         )
     positions = style.foremost(curves, measure, MOST_CURVES)
-    drawn = [curves.series[position] for position in positions]
+    visible = [curves.series[position] for position in positions]
     groups = dict.fromkeys(curves.series[position].group for position in sorted(positions))
     for group in groups:
         if len(groups) > 1:
             axes.plot([], [], " ", label=_escape(f"{group}:"))  # a heading in the legend
-        for one in drawn:
-            if one.group == group and measure in one.measures:
-                _draw_curve(axes, curves.x, one.name, one.measures[measure], looks[style.identity(one)])
+        for series in visible:
+            if series.group == group and measure in series.measures:
+                _draw_curve(axes, curves.x, series.name, series.measures[measure], looks[series.key])
     if curves.logarithmic and any(value > 0 for value in curves.x):
         axes.set_xscale("log")
     elif max(map(abs, curves.x), default=0) >= 1000:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_xlabel(_escape(curves.x_name))
-    several = len(curves.measures) > 1
-    axes.set_ylabel(_escape(f"{curves.y_name} ({measure})" if several else curves.y_name))
+    y_label = f"{curves.y_name} ({measure})" if len(curves.measures) > 1 else curves.y_name
+    axes.set_ylabel(_escape(y_label))
     axes.grid(color="#e4e4e0", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(x=0.01)
     _legend(axes)
-    if len(drawn) < len(curves.series):
-        note = f"The best {len(drawn)} of {len(curves.series)} curves by their last value, references included."
+    if len(visible) < len(curves.series):
+        note = f"The best {len(visible)} of {len(curves.series)} curves by their last value, references included."
         drawing.supxlabel(note, fontsize=7.5, color="#666666", x=0.01, ha="left")
 
 
@@ -165,8 +166,8 @@ def _draw_heat_map(drawing: Drawing, axes: Axes, heat: HeatMap) -> None:
     columns, rows = len(heat.x_values), len(heat.y_values)
     drawing.set_size_inches(max(4.5, 2.2 + 0.75 * columns), max(2.8, 1.4 + 0.45 * rows))
     numbers = [[math.nan if value is None else value for value in row] for row in heat.values]
-    known = [value for row in numbers for value in row if math.isfinite(value)] or [0.0]
-    lowest, highest = min(known), max(known)
+    finite = [value for row in numbers for value in row if math.isfinite(value)] or [0.0]
+    lowest, highest = min(finite), max(finite)
     mesh = axes.pcolormesh(
         numbers, cmap=LinearSegmentedColormap.from_list("heat", style.HEAT), edgecolors="white", linewidth=1.5,
         vmin=lowest, vmax=highest if highest > lowest else lowest + 1,
@@ -219,7 +220,7 @@ def _draw_points(
     alpha: float | None = None,
 ) -> None:
     for label, name in enumerate(classes):
-        chosen = [position for position, one in enumerate(points.labels) if one == label]
+        chosen = [position for position, value in enumerate(points.labels) if value == label]
         x, y = ([values[position] for position in chosen] for values in (points.x, points.y))
         colour = style.LIGHT[label % len(style.LIGHT)]
         axes.scatter(x, y, color=colour, marker=markers[label], linewidths=0, label=_shorten(name), s=size, alpha=alpha)

@@ -37,7 +37,6 @@ from onebit.experiments.report.tables import heat_map_html, rich, table_html
 SHOWN_AT_FIRST = 8  # more curves are hard to read; the reader can switch the others on
 PAGE, FIGURES = "page", "figures"  # names of the page and of the folder of figures
 HEAD = 1000  # the mark, if any, is within these first bytes of a page
-MARK = "onebit-asked"  # name of the mark in the page's head
 DIGITS = 4  # digits of a chart's largest value: values up to 100 % are kept to 0.01 %
 
 _MEASURES = {"played": "errors of the labels that were played", "greedy": "errors of the greedy labels"}
@@ -97,20 +96,20 @@ def page_html(page: Page) -> str:
 def save_page(page: Page, folder: str | Path | None) -> Path:
     """Write the page, and its figures if Matplotlib is installed; return the path of the page.
 
-    The page replaces an older one with the same `asked`, atomically; next to any other page it gets a numbered name.
+    The page replaces an older one with the same identity, atomically; next to any other page it gets a numbered name.
     """
     if folder is None:
         raise InputError("the runs have no folder of their own: name one to save the page in")
     folder = Path(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        number = _number(page, folder)
-        path, figures = folder / f"{PAGE}{number}.html", folder / f"{FIGURES}{number}"
+        suffix = _choose_suffix(page, folder)
+        path, figures = folder / f"{PAGE}{suffix}.html", folder / f"{FIGURES}{suffix}"
         with open_atomically(path) as file:
             file.write(page_html(page).encode(errors="replace"))
         if importlib.util.find_spec("matplotlib") is not None:
-            for old in figures.glob("*.[ps][nv]g"):  # figures of an earlier page
-                old.unlink()
+            for figure in figures.glob("*.[ps][nv]g"):  # of an earlier page
+                figure.unlink()
             from onebit.experiments.report.figures import save_figures
 
             save_figures(page, figures)
@@ -119,34 +118,30 @@ def save_page(page: Page, folder: str | Path | None) -> Path:
     return path
 
 
-def _number(page: Page, folder: Path) -> str:
+def _choose_suffix(page: Page, folder: Path) -> str:
     """Return the suffix of the page's file name: "", or -2, -3 etc. if other pages are there."""
-    mark = make_mark(page)
-    numbers = itertools.chain([""], (f"-{count}" for count in itertools.count(2)))
-    return next(number for number in numbers if _is_its_own(folder / f"{PAGE}{number}.html", mark))
-
-
-def _is_its_own(path: Path, mark: str) -> bool:
-    """Return True if a page with this mark may be written to the path."""
-    if not path.is_file():
-        return True
-    with path.open(encoding="utf-8", errors="replace") as file:
-        head = file.read(HEAD)
-    return mark in head
+    for number in itertools.count(1):
+        suffix = f"-{number}" if number > 1 else ""
+        path = folder / f"{PAGE}{suffix}.html"
+        if not path.is_file():
+            return suffix
+        with path.open(encoding="utf-8", errors="replace") as file:
+            if make_mark(page) in file.read(HEAD):
+                return suffix
+    raise AssertionError
 
 
 def make_mark(page: Page) -> str:
     """Return the line near the top of a page that identifies what the page shows."""
-    asked = json.dumps(page.asked, sort_keys=True, default=str)
-    return f'<meta name="{MARK}" content="{hashlib.blake2b(asked.encode(), digest_size=12).hexdigest()}">'
+    identity = json.dumps(page.identity, sort_keys=True, default=str)
+    return f'<meta name="onebit-page" content="{hashlib.blake2b(identity.encode(), digest_size=12).hexdigest()}">'
 
 
 class _Writer:
-    """Renders the parts of one page; remembers which anchors are taken and how each curve looks."""
+    """Renders the parts of one page; keeps the anchors in use and the look of each curve."""
 
     def __init__(self, page: Page) -> None:
-        self._slugs = style.Slugs()
-        self._slugs.new("main")
+        self._anchors = {"main"}
         charts = [part for _, part in style.walk(page.parts) if isinstance(part, Curves)]
         self._looks = style.looks(charts, SHOWN_AT_FIRST)
         self._contents: list[tuple[str, str]] = []
@@ -154,12 +149,12 @@ class _Writer:
     def part(self, part: Part, level: int) -> str:
         if isinstance(part, Text):
             return "".join(f"<p>{rich(paragraph)}</p>\n" for paragraph in part.paragraphs)
-        anchor = self._slugs.new(part.title)
+        anchor = style.unique_slug(part.title, self._anchors)
         heading = f"<h{level}>{rich(part.title)}</h{level}>" if part.title else ""
         if isinstance(part, Section):
             if level == 2:
                 self._contents.append((anchor, part.title))
-            inner = "".join(self.part(one, min(level + 1, 6)) for one in part.parts)
+            inner = "".join(self.part(child, min(level + 1, 6)) for child in part.parts)
             return f'<section id="{anchor}">{heading}\n{inner}</section>\n'
         if isinstance(part, Table):
             return f'<div class="part" id="{anchor}">{heading}{table_html(part)}</div>\n'
@@ -184,8 +179,8 @@ class _Writer:
 
     def _curves_data(self, curves: Curves) -> dict[str, Any]:
         measures = curves.measures
-        shown = style.foremost(curves, next(iter(measures), ""), SHOWN_AT_FIRST)
-        bands = [band for one in curves.series for band in one.measures.values()]
+        visible = style.foremost(curves, next(iter(measures), ""), SHOWN_AT_FIRST)
+        bands = [band for series in curves.series for band in series.measures.values()]
         largest = max((abs(value) for band in bands for value in band.mean if math.isfinite(value)), default=0.0)
         decimals = min(max(DIGITS - math.ceil(math.log10(largest)), 0), 9) if largest > 0 else 0
         return {
@@ -197,14 +192,14 @@ class _Writer:
             "measures": [{"name": name, "help": _MEASURES.get(name, "")} for name in measures],
             "series": [
                 {
-                    "name": one.name,
-                    "group": one.group,
-                    "colour": self._looks[style.identity(one)].colour,
-                    "dash": self._looks[style.identity(one)].dash,
-                    "shown": place in shown,
-                    "measures": {name: _round_band(band, decimals) for name, band in one.measures.items()},
+                    "name": series.name,
+                    "group": series.group,
+                    "colour": self._looks[series.key].colour,
+                    "dash": self._looks[series.key].dash,
+                    "shown": position in visible,
+                    "measures": {name: _round_band(band, decimals) for name, band in series.measures.items()},
                 }
-                for place, one in enumerate(curves.series)
+                for position, series in enumerate(curves.series)
             ],
         }
 
@@ -243,9 +238,9 @@ def _palette() -> str:
     """Return the colours of curves and cells as CSS, so that they are defined in one place."""
 
     def variables(colours: Sequence[str]) -> str:
-        return "".join(f"--curve-{place}:{colour};" for place, colour in enumerate(colours))
+        return "".join(f"--curve-{index}:{colour};" for index, colour in enumerate(colours))
 
-    classes = "".join(f".curve-{place}{{--curve:var(--curve-{place})}}" for place in range(len(style.LIGHT)))
+    classes = "".join(f".curve-{index}{{--curve:var(--curve-{index})}}" for index in range(len(style.LIGHT)))
     cells = "".join(
         f".heat-{step}{{background:{colour};color:{style.text_colour(step)}}}" for step, colour in enumerate(style.HEAT)
     )

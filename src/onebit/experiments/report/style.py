@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from onebit.experiments.report import FULL_INFORMATION, Band, Curves, Part, Section, Series
+from onebit.experiments.report import FULL_INFORMATION, Band, Curves, Part, Section
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart. Their yellow is hard to see on white and their black on a
 # dark background, so each background has its own eight colours, in the same order of hues.
@@ -47,7 +48,7 @@ def ranked(curves: Curves, measure: str) -> list[int]:
     >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
     """
-    finals = [final(one.measures.get(measure)) for one in curves.series]
+    finals = [final(series.measures.get(measure)) for series in curves.series]
     if curves.highest_first:
         finals = [-value if math.isfinite(value) else math.inf for value in finals]
     return sorted(range(len(finals)), key=finals.__getitem__)
@@ -66,9 +67,9 @@ def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
     order = ranked(curves, measure)
     references = [position for position in order if curves.series[position].group == FULL_INFORMATION]
     learners = [position for position in order if position not in references]
-    kept = learners[: limit - len(references[:2])]
-    kept += references[: limit - len(kept)]
-    return sorted(kept, key=order.index)
+    chosen = learners[: limit - len(references[:2])]
+    chosen += references[: limit - len(chosen)]
+    return sorted(chosen, key=order.index)
 
 
 def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
@@ -77,29 +78,24 @@ def looks(charts: Iterable[Curves], limit: int) -> dict[tuple[str, str], Look]:
     Curves that are shown first get their colours first. A chart that shares no curve with the charts before it starts again with the first
     colour.
     """
-    found: dict[tuple[str, str], Look] = {}
+    result: dict[tuple[str, str], Look] = {}
     counts = {True: 0, False: 0}
     for chart in charts:
-        if not any(identity(one) in found for one in chart.series):
+        if not any(series.key in result for series in chart.series):
             counts = {True: 0, False: 0}
         measure = next(iter(chart.measures), "")
         front = foremost(chart, measure, limit)
         for position in front + [position for position in ranked(chart, measure) if position not in front]:
-            one = chart.series[position]
-            if identity(one) not in found:
-                reference = one.group == FULL_INFORMATION
-                turn, colour = divmod(counts[reference], len(LIGHT))
-                dashes = REFERENCES if reference else LEARNERS
+            series = chart.series[position]
+            if series.key not in result:
+                is_reference = series.group == FULL_INFORMATION
+                turn, colour = divmod(counts[is_reference], len(LIGHT))
+                dashes = REFERENCES if is_reference else LEARNERS
                 # References take the colours from the other end, so that the first few differ from the first learners.
-                colour = len(LIGHT) - 1 - colour if reference else colour
-                found[identity(one)] = Look(colour, dashes[turn % len(dashes)])
-                counts[reference] += 1
-    return found
-
-
-def identity(series: Series) -> tuple[str, str]:
-    """Return the (group, name) key by which a curve is the same learner in two charts."""
-    return series.group, series.name
+                colour = len(LIGHT) - 1 - colour if is_reference else colour
+                result[series.key] = Look(colour, dashes[turn % len(dashes)])
+                counts[is_reference] += 1
+    return result
 
 
 def walk(parts: Sequence[Part], above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Part]]:
@@ -113,30 +109,22 @@ def walk(parts: Sequence[Part], above: tuple[str, ...] = ()) -> Iterator[tuple[t
 LONGEST_SLUG = 80  # in characters
 
 
-class Slugs:
-    """Makes unique file names and anchors from titles.
+def unique_slug(title: str, used: set[str], ending: str = "") -> str:
+    """Return a file name or anchor for a title that is not in `used`, and add it there; append `ending`.
 
-    >>> slugs = Slugs()
-    >>> slugs.new("Error, by round"), slugs.new("error by ROUND"), slugs.new("误差")
-    ('error-by-round', 'error-by-round-2', 'part')
+    >>> used = set()
+    >>> [unique_slug(title, used) for title in ("Error, by round", "error by ROUND", "误差")]
+    ['error-by-round', 'error-by-round-2', 'part']
     """
-
-    def __init__(self) -> None:
-        self._taken: set[str] = set()
-
-    def new(self, title: str, ending: str = "") -> str:
-        """Return a unique name for this title, cut to a sensible length, with `ending` appended."""
-        words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
-        if len(words) > LONGEST_SLUG:  # cut at a word boundary if there is one
-            words = words[:LONGEST_SLUG].rpartition("-")[0] or words[:LONGEST_SLUG]
-        base = words or "part"
-        base += f"-{ending}" if ending else ""
-        name, number = base, 1
-        while name in self._taken:
-            number += 1
-            name = f"{base}-{number}"
-        self._taken.add(name)
-        return name
+    slug = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    if len(slug) > LONGEST_SLUG:  # cut at a word boundary if there is one
+        slug = slug[:LONGEST_SLUG].rpartition("-")[0] or slug[:LONGEST_SLUG]
+    base = "-".join(filter(None, [slug or "part", ending]))
+    name = next(
+        name for number in itertools.count(1) if (name := f"{base}-{number}" if number > 1 else base) not in used
+    )
+    used.add(name)
+    return name
 
 
 def ticks(values: Sequence[float | str]) -> list[str]:
@@ -147,12 +135,12 @@ def ticks(values: Sequence[float | str]) -> list[str]:
     """
     whole = [str(value) for value in values]
     for digits in range(2, 17):
-        found = [
+        labels = [
             text if isinstance(value, str) or len(text) <= 6 else f"{value:.{digits}g}"
             for value, text in zip(values, whole, strict=True)
         ]
-        if len(set(found)) == len(set(whole)):
-            return found
+        if len(set(labels)) == len(set(whole)):
+            return labels
     return whole
 
 

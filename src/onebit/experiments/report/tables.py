@@ -54,8 +54,10 @@ def plain_table_html(table: Table) -> str:
     def text(cell: Cell) -> str:
         if isinstance(cell, str):
             return rich(cell)
-        said = f"<b>{escape(cell.text)}</b>" if isinstance(cell, Number) and cell.best else escape(cell.text)
-        return f"{said} {escape(cell.interval)}" if isinstance(cell, Number) and cell.interval else said
+        if isinstance(cell, Badge):
+            return escape(cell.text)
+        content = f"<b>{escape(cell.text)}</b>" if cell.best else escape(cell.text)
+        return f"{content} {escape(cell.interval)}" if cell.interval else content
 
     bodies = ""
     for group, rows in table.groups.items():
@@ -84,13 +86,13 @@ def _cell(cell: Cell, column: Column, span: tuple[float, float] | None) -> str:
     if isinstance(cell, Number):
         value = cell.value if cell.value is not None and math.isfinite(cell.value) else ""
         interval = f' <span class="interval">{escape(cell.interval)}</span>' if cell.interval else ""
-        drawn = _interval_svg(cell, span) if span else ""
+        bar = _interval_svg(cell, span) if span else ""
         kind = ' class="number long"' if numeric and len(cell.text) > _LONG_NUMBER else _classed(numeric)
         text = escape(cell.text)
         if cell.best:
             unseen = "" if cell.text == "best" else '<span class="unseen"> (best)</span>'
             text = f'<span class="badge good best">{text}</span>{unseen}'
-        return f'<td{kind}{head} data-value="{value}"><span class="cell">{drawn}{text}{interval}</span></td>'
+        return f'<td{kind}{head} data-value="{value}"><span class="cell">{bar}{text}{interval}</span></td>'
     if isinstance(cell, Badge):
         return f'<td{head}><span class="cell"><span class="badge {cell.tone}">{escape(cell.text)}</span></span></td>'
     if numeric:
@@ -116,8 +118,8 @@ def _interval_svg(number: Number, span: tuple[float, float]) -> str:
 
 def heat_map_html(heat: HeatMap) -> str:
     """Render a heat map as a table whose cells are coloured by value."""
-    known = [value for row in heat.values for value in row if value is not None and math.isfinite(value)]
-    lowest, highest = (min(known), max(known)) if known else (0.0, 0.0)
+    finite = [value for row in heat.values for value in row if value is not None and math.isfinite(value)]
+    lowest, highest = (min(finite), max(finite)) if finite else (0.0, 0.0)
 
     def cell(row: int, column: int) -> str:
         value = heat.values[row][column]

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cache, cached_property
-from importlib import resources
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +26,8 @@ from onebit.learner.learner import Learner, copy_learner, learner_class
 from onebit.rules import rule_named
 from onebit.spaces.kernels import Kernel
 from onebit.version import VERSION
+
+PACKAGE = Path(__file__).parents[2]
 
 LINEAR_MARKS, LOGARITHMIC_MARKS = 120, 80  # curve points, for linear and logarithmic axes
 
@@ -78,9 +80,9 @@ class ComparisonEntry:
 
     def make(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
         """Return a new learner that is set up for the form of these rows."""
-        made = self.begin(stream, data, seed, longest_squared)
-        made.runtime.fix_features(data.given)
-        return made
+        learner = self.begin(stream, data, seed, longest_squared)
+        learner.runtime.fix_features(data.given)
+        return learner
 
     def begin(self, stream: Stream, data: Dataset, seed: int, longest_squared: Callable[[], float]) -> Learner:
         """Return a new learner, planned for the stream's rounds and longest row if its rule plans."""
@@ -125,9 +127,8 @@ def source_mark(*modules: str) -> str:
     """
     digest = hashlib.blake2b(digest_size=12)
     for name in modules:
-        found = resources.files("onebit").joinpath(*name.split("."))
-        files = [found.with_name(f"{found.name}.py")] if not found.is_dir() else sorted(found.rglob("*.py"))  # type: ignore[attr-defined]
-        for file in files:
+        module = PACKAGE.joinpath(*name.split("."))
+        for file in sorted(module.rglob("*.py")) if module.is_dir() else [module.with_suffix(".py")]:
             digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -140,7 +141,7 @@ class Measurement(ABC):
     """
 
     kind: ClassVar[str]
-    what: ClassVar[str]  # shown in messages: "its boundary"
+    what: ClassVar[str]  # its name in messages: "its boundary"
     modules: ClassVar[tuple[str, ...]]
 
     @property
@@ -175,9 +176,9 @@ class Trial:
     @cached_property
     def identity(self) -> str:
         """A hash of code, learner, stream and seed; independent of the trial's position in a list."""
-        measured = None if self.measurement is None else self.measurement.described
-        what = [VERSION, self.entry.key, self.stream.key, str(self.seed), json.dumps(measured, sort_keys=True)]
-        return hashlib.blake2b("\n".join(what).encode(), digest_size=12).hexdigest()
+        measurement = None if self.measurement is None else self.measurement.described
+        parts = [VERSION, self.entry.key, self.stream.key, str(self.seed), json.dumps(measurement, sort_keys=True)]
+        return hashlib.blake2b("\n".join(parts).encode(), digest_size=12).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -208,9 +209,12 @@ def format_options(options: Mapping[str, Any]) -> str:
     >>> format_options({"exploration": 0.1, "variant": "PA-I"})
     'exploration=0.1, variant=PA-I'
     """
-    return ", ".join(f"{name}={_word(value)}" for name, value in options.items())
+    return ", ".join(f"{name}={_format_value(value)}" for name, value in options.items())
 
 
-def _word(value: object) -> str:
-    short = f"{value:g}" if isinstance(value, float) else str(value)
-    return repr(value) if isinstance(value, float) and float(short) != value else short
+def _format_value(value: object) -> str:
+    """Format a value as text, a number with six digits if these are exact."""
+    if not isinstance(value, float):
+        return str(value)
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)

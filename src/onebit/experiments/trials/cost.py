@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
@@ -27,7 +27,8 @@ class Cost:
 
     @property
     def where(self) -> str:
-        return format_resources(self.resources)
+        """The resources as one text."""
+        return " and ".join(map(str, self.resources))
 
     @property
     def text(self) -> str:
@@ -36,25 +37,20 @@ class Cost:
         >>> Cost((Resource("NVIDIA H200"),), 1_440_000_000, 3.1, 12).text
         'NVIDIA H200: 1,440,000,000 rounds in 3.1 s, 465 million rounds a second; 12 runs were there already'
         """
-        words = []
+        clauses = []
         if self.rounds:
-            rate = self.rounds / max(self.seconds, 1e-9)
-            words.append(
-                f"{self.where}: {self.rounds:,} rounds in {format_duration(self.seconds)}, {format_quantity(rate)} rounds a second"
-            )
+            rate = format_quantity(self.rounds / max(self.seconds, 1e-9))
+            took = format_duration(self.seconds)
+            clauses.append(f"{self.where}: {self.rounds:,} rounds in {took}, {rate} rounds a second")
+        elif self.found:
+            clauses.append("no new runs")
         if self.found:
             runs = "1 run was" if self.found == 1 else f"{self.found:,} runs were"
-            words.append(f"{runs} there already" if words else f"no new runs; {runs} there already")
-        return "; ".join(words)
+            clauses.append(f"{runs} there already")
+        return "; ".join(clauses)
 
     def to_dict(self) -> dict[str, Any]:
-        rest = {name: value for name, value in asdict(self).items() if name != "resources"}
-        return {"where": self.where, **rest}
-
-
-def format_resources(resources: tuple[Resource, ...]) -> str:
-    """Join resources into one text."""
-    return " and ".join(str(one) for one in resources)
+        return {"where": self.where, "rounds": self.rounds, "seconds": self.seconds, "found": self.found}
 
 
 def format_duration(seconds: float) -> str:
@@ -71,13 +67,13 @@ def format_duration(seconds: float) -> str:
     return f"{_short(seconds / 86_400)} days"
 
 
-def format_count(count: int, what: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Format a count with its noun, in the plural if needed.
 
     >>> format_count(1, "run"), format_count(10, "run")
     ('1 run', '10 runs')
     """
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def format_quantity(number: float) -> str:
@@ -86,9 +82,9 @@ def format_quantity(number: float) -> str:
     >>> [format_quantity(number) for number in (812, 45_678, 2_340_000, 465_000_000, 1.84e9)]
     ['812', '45,700', '2.3 million', '465 million', '1.8 billion']
     """
-    for word, size in (("billion", 1e9), ("million", 1e6)):
+    for unit, size in (("billion", 1e9), ("million", 1e6)):
         if number >= size:
-            return f"{_short(number / size)} {word}"
+            return f"{_short(number / size)} {unit}"
     return f"{float(f'{number:.3g}'):,.0f}"
 
 

@@ -25,89 +25,94 @@ def run_trials(
     trials: Sequence[Trial], shared: SharedData, stop: threading.Event, progress: Progress
 ) -> list[Outcome] | None:
     """Run trials that share their data side by side, piece by piece; return None if stopped."""
-    walks = [_TrialWalk(trial, shared) for trial in trials]
+    walks = [_TrialWalk(trial, shared, progress) for trial in trials]
     try:
         for piece in shared.pieces():
             for walk in walks:
-                walk.go(piece, stop, progress)
+                walk.take(piece, stop)
             if stop.is_set():
                 return None
             if all(walk.why is not None for walk in walks):
                 break
     except OnebitError as error:  # error in the data
         for walk in walks:
-            walk.fail(error, progress)
-    return [walk.outcome(progress) for walk in walks]
+            walk.fail(error)
+    return [walk.finish() for walk in walks]
 
 
 class _TrialWalk:
     """A trial's progress through the pieces of its stream."""
 
-    def __init__(self, trial: Trial, shared: SharedData) -> None:
+    def __init__(self, trial: Trial, shared: SharedData, progress: Progress) -> None:
         self.why: OnebitError | None = None
-        self._trial, self._shared = trial, shared
+        self._trial, self._shared, self._progress = trial, shared, progress
         self._learner: Learner | None = None
         self._tally = Tally.empty(choose_marks(trial.stream.rounds))
-        self._seconds, self._told, self._chunk = 0.0, 0, 500
+        self._seconds, self._reported, self._chunk = 0.0, 0, 500
         self._before = NOTHING, np.zeros((0, 0))  # the previous piece's rounds and their choices
 
-    def go(self, piece: ScheduledPiece, stop: threading.Event, progress: Progress) -> None:
-        """Run one piece, unless the trial is stopped or has failed."""
-        if self.why is not None:
-            return
-        try:
-            self._walk_piece(piece, stop, progress)
-        except OnebitError as error:
-            self.fail(error, progress)
-
-    def fail(self, error: OnebitError, progress: Progress) -> None:
+    def fail(self, error: OnebitError) -> None:
         """Mark the trial as failed, and report its remaining rounds as done."""
         if self.why is None:
             self.why, self._learner = error, None
-            progress(self._trial.stream.rounds - self._told)
+            self._progress(self._trial.stream.rounds - self._reported)
 
-    def outcome(self, progress: Progress) -> Outcome:
-        """Return the trial's outcome; call it after the last piece."""
+    def finish(self) -> Outcome:
+        """Take the trial's measurement, and return its outcome; call it after the last piece."""
         measured, measurement = None, self._trial.measurement
         if self._learner is not None and measurement is not None:
             try:
                 measured = measurement.take(self._learner, self._trial)
             except OnebitError as error:
-                self.fail(error, progress)
+                self.fail(error)
         return Outcome(self._trial, self._tally, self._seconds, self._learner, self.why, measured=measured)
 
-    def _walk_piece(self, piece: ScheduledPiece, stop: threading.Event, progress: Progress) -> None:
-        data, trial = piece.tables.data, self._trial
-        if self._learner is None:
-            self._learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest_squared)
-            rounds = trial.stream.rounds
-            self._learner.runtime.ledger.next_ids(rounds)
-            different = rounds if piece.schedule.part.own_rows else min(rounds, data.rows)
-            self._learner.runtime.model.refuse_unstorable(different)
-        learner, schedule = self._learner, _renumber_classes(self._learner, data, piece.schedule)
-        rows, kept, steps, done = piece.tables.rows(learner), self._choices_of(schedule), schedule.steps, 0
+    def take(self, piece: ScheduledPiece, stop: threading.Event) -> None:
+        """Run one piece, unless the trial is stopped or has failed."""
+        if self.why is not None:
+            return
+        try:
+            if self._learner is None:
+                self._learner = self._begin(piece)
+            self._walk(self._learner, piece, stop)
+        except OnebitError as error:
+            self.fail(error)
+
+    def _begin(self, piece: ScheduledPiece) -> Learner:
+        """Return a new learner with room for all of the stream."""
+        trial, data = self._trial, piece.tables.data
+        learner = trial.entry.make(trial.stream, data, trial.seed, self._shared.longest_squared)
+        rounds = trial.stream.rounds
+        learner.runtime.ledger.next_ids(rounds)
+        learner.runtime.model.refuse_unstorable(rounds if piece.schedule.part.own_rows else min(rounds, data.rows))
+        return learner
+
+    def _walk(self, learner: Learner, piece: ScheduledPiece, stop: threading.Event) -> None:
+        """Run the loop over a piece, in chunks of about `TARGET_S`."""
+        schedule = _renumber_classes(learner, piece.tables.data, piece.schedule)
+        rows, choices, steps, done = piece.tables.rows(learner), self._restore_choices(schedule), schedule.steps, 0
         tally = self._tally._replace(marks=self._tally.marks - schedule.offset)
         while done < steps and not stop.is_set():
             until = min(steps, done + self._chunk)
             started = time.thread_time()
-            learner.runtime.walk(rows, schedule, kept, tally, done, until, trial.calibrate)
+            learner.runtime.walk(rows, schedule, choices, tally, done, until, self._trial.calibrate)
             took = time.thread_time() - started
             self._seconds += took
             pace = (until - done) * TARGET_S / max(took, 1e-6)
             done, self._chunk = until, max(1, int(min(10 * self._chunk, pace)))
             reached = schedule.part.first + schedule.rounds * done // steps
-            progress(reached - self._told)
-            self._told = reached
+            self._progress(reached - self._reported)
+            self._reported = reached
         learner.runtime.finish_walk(schedule)
 
-    def _choices_of(self, schedule: Schedule) -> NDArray[np.float64]:
+    def _restore_choices(self, schedule: Schedule) -> NDArray[np.float64]:
         """Return an array for the choices of a piece, starting with those still awaiting feedback."""
-        waiting, kept, before = schedule.part.waiting, schedule.choices, self._before
+        waiting, choices, (numbers, earlier) = schedule.part.waiting, schedule.choices, self._before
         if len(schedule.events):
-            self._before = schedule.numbers, kept
+            self._before = schedule.numbers, choices
         if len(waiting):
-            kept[: len(waiting)] = before[1][np.searchsorted(before[0], waiting)]
-        return kept
+            choices[: len(waiting)] = earlier[np.searchsorted(numbers, waiting)]
+        return choices
 
 
 def _renumber_classes(learner: Learner, data: Dataset, schedule: Schedule) -> Schedule:

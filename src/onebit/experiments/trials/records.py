@@ -54,9 +54,7 @@ class Record:
     written: str
     reward: float | None = None  # mean reward of the labels played, if there are rewards
     greedy_reward: float | None = None
-    measured: dict[str, Any] = field(
-        default_factory=dict
-    )  # measured on the final learner, if the trial has a measurement
+    measured: dict[str, Any] = field(default_factory=dict)  # by the trial's measurement, on the final learner
 
     @property
     def failed(self) -> str | None:
@@ -95,22 +93,22 @@ class Record:
 
         Values that a failed run lacks are null; fields that only some trials have are left out in others.
         """
-        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         if self.why is not None:
-            found["error"] = found["greedy_error"] = None
-        found["measured"] = encode_numbers(self.measured)
-        return {name: value for name, value in found.items() if name not in SOMETIMES or value not in (None, {})}
+            values["error"] = values["greedy_error"] = None
+        values["measured"] = encode_numbers(self.measured)
+        return {name: value for name, value in values.items() if name not in OPTIONAL or value not in (None, {})}
 
 
-SOMETIMES = (*REWARDS, "measured")
+OPTIONAL = (*REWARDS, "measured")
 
 
 def encode_numbers(value: Any) -> Any:
     """Replace non-finite numbers, which JSON lacks, by {"float": "nan"} and the like."""
     if isinstance(value, dict):
-        return {name: encode_numbers(one) for name, one in value.items()}
+        return {name: encode_numbers(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [encode_numbers(one) for one in value]
+        return [encode_numbers(item) for item in value]
     return {"float": str(float(value))} if isinstance(value, float) and not math.isfinite(value) else value
 
 
@@ -118,11 +116,12 @@ def decode_numbers(value: Any) -> Any:
     """Undo `encode_numbers`."""
     if isinstance(value, dict):
         is_number = value.keys() == {"float"}
-        return float(value["float"]) if is_number else {name: decode_numbers(one) for name, one in value.items()}
-    return [decode_numbers(one) for one in value] if isinstance(value, list) else value
+        return float(value["float"]) if is_number else {name: decode_numbers(item) for name, item in value.items()}
+    return [decode_numbers(item) for item in value] if isinstance(value, list) else value
 
 
 def make_record(outcome: Outcome) -> Record:
+    """Return the record of a finished trial."""
     trial, learner, tally = outcome.trial, outcome.learner, outcome.tally
     rewards: dict[str, float] = {}
     error = greedy_error = math.nan
@@ -162,7 +161,7 @@ class Records:
 
     def __init__(self, folder: str | Path | None = None) -> None:
         self.folder = None if folder is None else Path(folder)
-        self._known: dict[str, Record] = {}
+        self._records: dict[str, Record] = {}
         self._file: Any = None
         if self.folder is None:
             return
@@ -172,7 +171,7 @@ class Records:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             for record in read_records(path) if path.exists() else ():
-                self._known[record.id] = record
+                self._records[record.id] = record
             self._file = path.open("ab")
             if path.stat().st_size == 0:
                 self._write(HEADER)
@@ -186,13 +185,13 @@ class Records:
 
         A failed trial is run again, and so is one whose curve is wanted and was not stored.
         """
-        record = self._known.get(trial.identity)
-        lacking = record is None or record.failed or (trial.curve and record.curve is None)
-        return None if lacking else record
+        record = self._records.get(trial.identity)
+        is_missing = record is None or record.failed or (trial.curve and record.curve is None)
+        return None if is_missing else record
 
-    def add(self, record: Record) -> Record:
+    def add(self, record: Record) -> None:
         """Store a record; it is on disk on return, or an InputError says why it could not be written."""
-        self._known[record.id] = record
+        self._records[record.id] = record
         if self._file is not None:
             try:
                 self._write(record.to_dict())
@@ -200,11 +199,10 @@ class Records:
                 raise InputError(
                     f"the results cannot be written to {self.folder}: {error.strerror or error}; those before are kept"
                 ) from None
-        return record
 
     def _write(self, fields: dict[str, Any]) -> None:
         # A line is written at once, so that two processes writing to one folder do not mix their lines.
-        text = _ENCODER.encode(fields)
+        text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"), default=lambda value: value.tolist())
         self._file.write(f"{text}\n".encode(errors="backslashreplace"))  # a file name may not be valid Unicode
         self._file.flush()
 
@@ -214,13 +212,6 @@ class Records:
             with contextlib.suppress(OSError):  # failures to write were reported by `add`
                 self._file.close()
             self._file = None
-
-
-def _plain(array: NDArray[Any]) -> list[float]:
-    return array.tolist()  # type: ignore[no-any-return]
-
-
-_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain)
 
 
 def _ends_a_line(path: Path) -> bool:
@@ -246,16 +237,16 @@ def read_records(path: Path) -> Iterator[Record]:
             raise InputError(f"{path} was written by another version of onebit (format {header.get('format')})")
         for line in file:
             try:
-                found = json.loads(line)
-                if found["curve"] is not None:
-                    found["curve"] = {
+                values = json.loads(line)
+                if values["curve"] is not None:
+                    values["curve"] = {
                         name: np.array(points, dtype=np.float64 if name in REWARDS else np.int64)
-                        for name, points in found["curve"].items()
+                        for name, points in values["curve"].items()
                     }
-                if found["why"] is not None:
-                    found["error"] = found["greedy_error"] = math.nan
-                found["measured"] = decode_numbers(found.get("measured", {}))
-                yield Record(**found)
+                if values["why"] is not None:
+                    values["error"] = values["greedy_error"] = math.nan
+                values["measured"] = decode_numbers(values.get("measured", {}))
+                yield Record(**values)
             except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
                 continue
 
@@ -273,13 +264,12 @@ def frame(source: str | Path | list[Record]) -> pandas.DataFrame:
         path = Path(source) / FILE
         if not path.is_file():
             raise InputError(f"there are no results in {source}: it has no {FILE}")
-        source = list(
-            {record.id: record for record in read_records(path)}.values()
-        )  # the last record of a repeated trial
-    flat = []
+        # Of a repeated trial only the last record counts.
+        source = list({record.id: record for record in read_records(path)}.values())
+    rows = []
     for record in source:
-        found = record.to_dict()
+        values = record.to_dict()
         for group in ("params", "stream"):
-            found.update({f"{group}.{name}": value for name, value in found.pop(group).items()})
-        flat.append(found)
-    return pandas.DataFrame(flat)
+            values.update({f"{group}.{name}": value for name, value in values.pop(group).items()})
+        rows.append(values)
+    return pandas.DataFrame(rows)

@@ -31,7 +31,7 @@ HELD_BYTES = 48_000_000
 
 
 class Tables:
-    """The rows of a data set in each form that learners have asked for."""
+    """The rows of a data set in each form that learners read."""
 
     def __init__(self, data: Dataset) -> None:
         self.data = data

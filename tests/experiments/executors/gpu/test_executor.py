@@ -31,10 +31,10 @@ from onebit.experiments import executors
 from onebit.experiments.executors import gpu as gpu_module
 from onebit.experiments.executors import make_executor
 from onebit.experiments.executors.gpu import GpuExecutor, gpu_executor, scheduler
-from onebit.experiments.executors.threads import ThreadsExecutor, threads_executor
+from onebit.experiments.executors.threads import ThreadsExecutor
 from onebit.experiments.run import Stopped
 from onebit.experiments.trials import ComparisonEntry, Trial, make_entry
-from onebit.experiments.trials.cost import format_resources
+from onebit.experiments.trials.cost import Cost
 from onebit.experiments.trials.records import FILE, read_records
 from onebit.rules import rule_named
 from tests.engine.gpu.imagined import NAME, Device, imagine
@@ -48,9 +48,9 @@ ENTRIES = [
     make_entry("bpa", {"variant": "PA", "bias": True}),
     make_entry("gaptron"),
     make_entry("gaptron", {"bias": True, "loss": "smooth"}),
-    make_entry("perceptron", {"features": None}),
+    make_entry("perceptron"),
     make_entry("policy-gradient", {"rate": 0.3, "decay": 0.5}),
-    make_entry("conservative-ova", {"coding": "all-pairs", "space": "dense", "dtype": "float32"}),
+    make_entry("conservative-ova", {"coding": "all-pairs", "dtype": "float32"}),
     make_entry("linucb", {"ridge": 0.5, "bias": True}),
     make_entry("newtron", {"matrix": "diagonal", "radius": 3.0}),
 ]
@@ -102,10 +102,10 @@ def assert_same(found: dict[str, dict[str, Any]], right: dict[str, dict[str, Any
 def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
     some = trials(STREAMS[name])
     heard: list[int] = []
-    executor = gpu_executor()
+    executor = gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some, heard.append), on_threads(some))
     assert sum(heard) == sum(trial.stream.rounds for trial in some)
-    assert format_resources(executor.resources) == NAME
+    assert Cost(executor.resources).where == NAME
     assert len(gpu.kernels) == len(ENTRIES) - 1, "two settings of a number are one kernel"
 
 
@@ -113,10 +113,10 @@ def test_rows_are_those_of_threads(name: str, gpu: Device) -> None:
 def test_sparse_rows_are_those_of_threads(late: bool, gpu: Device) -> None:
     thin = scipy.sparse.csr_matrix(np.where(np.abs(X) > 0.3, X, 0.0))
     streamed = stream(thin, Y, rounds=33, order="shuffle", delay=3 if late else None)
-    entries = [ENTRIES[0], make_entry("bpa", {"bias": True}), make_entry("conservative-ova", {"space": "sparse"})]
-    some, executor = trials(streamed, 2, entries), gpu_executor()
+    entries = [ENTRIES[0], make_entry("bpa", {"bias": True}), make_entry("conservative-ova")]
+    some, executor = trials(streamed, 2, entries), gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some))
-    assert format_resources(executor.resources) == NAME
+    assert Cost(executor.resources).where == NAME
 
 
 @pytest.mark.parametrize(("name", "sent"), [("drawn", 6), ("given, shuffled", 2)])
@@ -136,7 +136,7 @@ def test_waves_and_seeds_a_few_at_a_time_change_nothing(
     monkeypatch.setattr(scheduler, "DeviceRows", recorded)
     monkeypatch.setattr(scheduler, "MOST_BYTES", 3500 if name == "drawn" else 1000)
     some = trials(STREAMS[name], seeds=5, entries=ENTRIES[:4])
-    assert_same(come(gpu_executor(), some), on_threads(some))
+    assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some))
     assert all(kernel.launches.count((0, 10)) >= 2 for kernel in gpu.kernels.values()), "several waves"
     assert len(made) == sent
     gc.collect()
@@ -145,7 +145,7 @@ def test_waves_and_seeds_a_few_at_a_time_change_nothing(
 
 def test_streams_come_one_after_the_other(gpu: Device) -> None:
     some = [trial for streamed in STREAMS.values() for trial in trials(streamed, seeds=1, entries=ENTRIES[:2])]
-    assert_same(come(gpu_executor(), some), on_threads(some))
+    assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some))
 
 
 def test_seconds_are_shares_of_the_devices_time(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +157,7 @@ def test_seconds_are_shares_of_the_devices_time(gpu: Device, monkeypatch: pytest
     gpu.launching = passes
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(launch, "FIRST_ROUNDS", 100)
-    found = list(gpu_executor().run(trials(STREAMS["drawn"], 2, ENTRIES[:2]), lambda count: None))
+    found = list(gpu_executor(ThreadsExecutor()).run(trials(STREAMS["drawn"], 2, ENTRIES[:2]), lambda count: None))
     assert [row.seconds for row in found] == pytest.approx([0.25] * 4)
 
 
@@ -175,7 +175,7 @@ LEFT = [
     Case("arow keeps full matrices", stream(X, Y), "arow", matrix="full"),
     Case("weights of 64 bits", stream(X, Y), "banditron", dtype="float64"),
     Case("exploration_floor is set", stream(X, Y), "banditron", exploration_floor=0.1),
-    Case("rows are treated in another form than theirs", stream(X, Y), "banditron", space="sparse"),
+    Case("space is set", stream(X, Y), "banditron", space="sparse"),
     Case("linucb keeps variances, and rows are sparse", stream(scipy.sparse.csr_matrix(X), Y), "linucb"),
     Case("rows have names", stream([{"a": float(x[0]), "b": float(x[1])} for x in X], Y), "banditron"),
 ]
@@ -184,14 +184,14 @@ LEFT = [
 @pytest.mark.parametrize("case", LEFT, ids=lambda case: case.words)
 def test_what_a_gpu_cannot_run_runs_on_threads_and_that_is_said(case: Case, gpu: Device, announced: list[str]) -> None:
     others = trials(STREAMS["drawn"], 1, ENTRIES[:1])
-    executor = gpu_executor(threads=2)
+    executor = gpu_executor(ThreadsExecutor(2))
     some = [case.trial, *others]
     found = come(executor, some)
     assert_same(found, on_threads(some), on=None)
     assert found[case.trial.identity]["on"] == "CPU"
     assert found[others[0].identity]["on"] == NAME
-    assert format_resources(executor.resources).startswith(f"{NAME} and 2 threads, ")
-    assert case.words in format_resources(executor.resources)
+    assert Cost(executor.resources).where.startswith(f"{NAME} and 2 threads, ")
+    assert case.words in Cost(executor.resources).where
     said = [one for one in announced if "runs on threads" in one]
     assert len(said) == 1
     assert said[0].startswith(f"{case.trial.entry.rule.name} on {case.trial.stream.name} runs on threads: ")
@@ -205,19 +205,16 @@ def test_learners_of_other_kinds_run_on_threads() -> None:
         ("newtron", {"matrix": "fit"}, "newtron keeps full matrices"),
     ):
         assert gpu_module.why_not(Trial(make_entry(name, options), stream(X, Y), 0)) == reason
-    learner = onebit.Banditron(classes=[0, 1, 2])
-    learner.learn(learner.decide(X[0]), right=True)
-    assert gpu_module.why_not(Trial(make_entry(learner), stream(X, Y), 0)) == "a learner that has learnt already"
     assert all(gpu_module.why_not(trial) is None for trial in trials(STREAMS["drawn"]))
 
 
 def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Layout, "of", lambda *given: None)
-    some, executor = trials(STREAMS["drawn"], 1, ENTRIES[:2]), gpu_executor()
+    some, executor = trials(STREAMS["drawn"], 1, ENTRIES[:2]), gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some), on="CPU")
     assert (
-        format_resources(executor.resources)
-        == f"{format_resources(threads_executor().resources)} (rows are too long, or classes too many)"
+        Cost(executor.resources).where
+        == f"{Cost(ThreadsExecutor().resources).where} (rows are too long, or classes too many)"
     ), "none on the GPU"
 
 
@@ -229,15 +226,15 @@ def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypat
     height, width = X.shape if name == "given, shuffled" else (rounds, 3)
     needed = 4 * height * sum(width + bias + 1 for bias in (False, True)) + 8 * (rounds + 2)
     gpu.memory = 2 * needed
-    assert_same(come(gpu_executor(), some), on_threads(some))
+    assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some))
     gpu.memory, gpu.kernels = 2 * needed - 2, {}
     for module, what in ((scheduler, "_cast"), (scheduler, "DeviceRows"), (launch, "kernel_for")):
         monkeypatch.setattr(module, what, None)
-    executor = gpu_executor()
+    executor = gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some), on_threads(some), on="CPU")
     assert (
-        format_resources(executor.resources)
-        == f"{format_resources(threads_executor().resources)} (more rows than the GPU has room for)"
+        Cost(executor.resources).where
+        == f"{Cost(ThreadsExecutor().resources).where} (more rows than the GPU has room for)"
     )
     assert not gpu.kernels
 
@@ -248,23 +245,23 @@ def test_rows_without_memory_here_are_not_drawn_for_the_gpu(gpu: Device, monkeyp
     right = on_threads(some)
     monkeypatch.setattr(scheduler, "SharedData", None)
     monkeypatch.setattr(scheduler, "available_memory", lambda: 2 * some[0].stream.whole_bytes - 1)
-    executor = gpu_executor()
+    executor = gpu_executor(ThreadsExecutor())
     assert_same(come(executor, some), right, on="CPU")
     reason = "more rows than this machine has memory for at once"
-    assert format_resources(executor.resources) == f"{format_resources(threads_executor().resources)} ({reason})"
+    assert Cost(executor.resources).where == f"{Cost(ThreadsExecutor().resources).where} ({reason})"
     assert not gpu.kernels
 
 
 def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: list[str]) -> None:
     gpu.refuses = {"banditron"}
-    some, executor = trials(STREAMS["drawn"]), gpu_executor()
+    some, executor = trials(STREAMS["drawn"]), gpu_executor(ThreadsExecutor())
     found = come(executor, some)
     assert_same(found, on_threads(some), on=None)
     on = {(found[one.identity]["learner"], found[one.identity]["on"]) for one in some}
     assert on == {(entry.rule.name, "CPU" if entry.rule.name == "banditron" else NAME) for entry in ENTRIES}
     assert (
-        format_resources(executor.resources)
-        == f"{NAME} and {format_resources(threads_executor().resources)} (banditron does not compile for a GPU)"
+        Cost(executor.resources).where
+        == f"{NAME} and {Cost(ThreadsExecutor().resources).where} (banditron does not compile for a GPU)"
     )
     assert [one for one in announced if "runs on threads" in one] == [
         "banditron on strong2d runs on threads: banditron does not compile for a GPU"
@@ -274,7 +271,7 @@ def test_a_rule_that_does_not_compile_runs_on_threads(gpu: Device, announced: li
 def test_where_nothing_compiles_all_runs_on_threads(gpu: Device) -> None:
     gpu.refuses = {entry.rule.name for entry in ENTRIES}
     some = trials(STREAMS["given, shuffled"])
-    assert_same(come(gpu_executor(), some), on_threads(some), on="CPU")
+    assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some), on="CPU")
 
 
 @pytest.mark.usefixtures("rules_as_before")
@@ -288,14 +285,17 @@ def test_a_rule_that_is_a_closure_runs_on_the_gpu(gpu: Device) -> None:
 
     some = trials(STREAMS["given, shuffled"], 1, [make_entry("perceptron")])
     rule = made(0.5, greedy_label)
-    found = list(gpu_executor().run([replace(some[0], entry=make_entry(rule))], lambda count: None))
+    found = list(gpu_executor(ThreadsExecutor()).run([replace(some[0], entry=make_entry(rule))], lambda count: None))
     assert [row.on for row in found] == [NAME]
-    assert found[0].error == come(gpu_executor(), some)[some[0].identity]["error"]
+    assert found[0].error == come(gpu_executor(ThreadsExecutor()), some)[some[0].identity]["error"]
 
 
 def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> None:
-    executor, exact = gpu_executor(), trials(stream(X, Y), 1, [make_entry("banditron", {"dtype": "float64"})])
-    threads = f"{format_resources(threads_executor().resources)} (weights of 64 bits)"
+    executor, exact = (
+        gpu_executor(ThreadsExecutor()),
+        trials(stream(X, Y), 1, [make_entry("banditron", {"dtype": "float64"})]),
+    )
+    threads = f"{Cost(ThreadsExecutor().resources).where} (weights of 64 bits)"
     for some, where in (
         (exact, threads),
         (trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
@@ -303,7 +303,7 @@ def test_where_is_that_of_all_runs_so_far(gpu: Device, announced: list[str]) -> 
         (exact + trials(STREAMS["drawn"], 1, ENTRIES[:1]), f"{NAME} and {threads}"),
     ):
         come(executor, some)
-        assert format_resources(executor.resources) == where
+        assert Cost(executor.resources).where == where
     assert sum("runs on threads" in one for one in announced) == 1
 
 
@@ -311,7 +311,7 @@ def test_a_reason_is_said_once(gpu: Device, announced: list[str]) -> None:
     full = make_entry("arow", {"matrix": "full"})
     some = [Trial(full, STREAMS[name], seed) for name in ("drawn", "given, shuffled") for seed in range(3)]
     some += trials(stream(X, Y), 2, [make_entry("banditron", {"dtype": "float64"})])
-    come(gpu_executor(), some)
+    come(gpu_executor(ThreadsExecutor()), some)
     said = sorted(one.split(" runs on threads: ")[1] for one in announced if "runs on threads" in one)
     assert said == ["arow keeps full matrices", "weights of 64 bits"]
 
@@ -330,24 +330,24 @@ def test_what_the_device_refuses_is_explained_by_a_cpu(gpu: Device) -> None:
     bad = trials(refused_stream(), 2, ENTRIES[:2])
     good = trials(STREAMS["drawn"], 2, ENTRIES[:2])
     heard: list[int] = []
-    executor = gpu_executor()
+    executor = gpu_executor(ThreadsExecutor())
     found = come(executor, bad + good, heard.append)
     assert_same(found, on_threads(bad + good), on=None)
     for trial in bad:
         assert found[trial.identity]["why"].startswith("row 17: x is too long for float32 weights")
         assert found[trial.identity]["on"] == "CPU"
     assert sum(heard) == sum(trial.stream.rounds for trial in bad + good)
-    assert "rounds are refused" in format_resources(executor.resources)
+    assert "rounds are refused" in Cost(executor.resources).where
 
 
 def test_only_those_that_are_refused_go_to_threads(gpu: Device) -> None:
     """Rows may be at most as long as max_norm, which differs from setting to setting."""
     entries = [make_entry("gaptron", {"rate": 0.1, "exploration": 0.1, "max_norm": length}) for length in (0.1, 100.0)]
     some = trials(STREAMS["given, shuffled"], 2, entries)
-    found = come(gpu_executor(), some)
+    found = come(gpu_executor(ThreadsExecutor()), some)
     assert_same(found, on_threads(some), on=None)
     on = [found[trial.identity]["on"] for trial in some]
-    assert on == ["CPU", NAME] * 2
+    assert on == ["CPU", "CPU"] * 2
     assert "takes at most 0.1" in found[some[0].identity]["why"]
 
 
@@ -355,7 +355,7 @@ def test_rows_that_cannot_be_read_fail_as_on_threads(gpu: Device) -> None:
     bad = X.copy()
     bad[3, 1] = np.nan
     some = trials(stream(bad, Y), 2, ENTRIES[:1])
-    found = come(gpu_executor(), some)
+    found = come(gpu_executor(ThreadsExecutor()), some)
     assert_same(found, on_threads(some), on=None)
     assert all(fields["why"] for fields in found.values())
 
@@ -363,7 +363,7 @@ def test_rows_that_cannot_be_read_fail_as_on_threads(gpu: Device) -> None:
 def test_a_learner_that_cannot_be_made_fails_as_on_threads(gpu: Device) -> None:
     """All rows are 0, so that what theory plans with, their length, is refused."""
     some = trials(stream(np.zeros((30, 4)), np.arange(30) % 3), 2, [make_entry("gaptron"), ENTRIES[0]])
-    found = come(gpu_executor(), some)
+    found = come(gpu_executor(ThreadsExecutor()), some)
     assert_same(found, on_threads(some), on=None)
     assert "max_norm" in found[some[0].identity]["why"]
     assert found[some[1].identity]["why"] is None
@@ -378,14 +378,14 @@ def test_a_learner_that_only_the_first_seed_refuses_is_not_lost(gpu: Device) -> 
 
     for others in ([], ENTRIES[:1], ENTRIES[2:3]):
         some = trials(drawn(make), 3, [*others, make_entry("gaptron")])
-        assert_same(come(gpu_executor(), some), on_threads(some), on=None)
+        assert_same(come(gpu_executor(ThreadsExecutor()), some), on_threads(some), on=None)
 
 
 def test_rows_of_another_width_fail_as_on_threads(gpu: Device) -> None:
     some = trials(stream(X, Y), 2, [make_entry("banditron", {"features": 7}), make_entry("banditron", {"features": 4})])
-    found = come(gpu_executor(), some)
+    found = come(gpu_executor(ThreadsExecutor()), some)
     assert_same(found, on_threads(some), on=None)
-    assert [found[trial.identity]["on"] for trial in some] == ["CPU", NAME] * 2
+    assert [found[trial.identity]["on"] for trial in some] == ["CPU", "CPU"] * 2
 
 
 # --- stopping and going on ---------------------------------------------------------------------------------------------
@@ -435,9 +435,9 @@ def test_ctrl_c_keeps_what_was_done_and_a_second_sweep_goes_on(
 
 def test_closing_stops_what_is_running(gpu: Device) -> None:
     some = trials(STREAMS["drawn"], 3)
-    list(gpu_executor().run(some, lambda count: None))
+    list(gpu_executor(ThreadsExecutor()).run(some, lambda count: None))
     whole, gpu.launched = gpu.launched, 0
-    with closing(gpu_executor().run(some, lambda count: None)) as come_rows:
+    with closing(gpu_executor(ThreadsExecutor()).run(some, lambda count: None)) as come_rows:
         next(come_rows)
     assert 0 < gpu.launched < whole / 2, "beside the wave whose rows come, the next one alone was begun"
 
@@ -448,26 +448,23 @@ def test_an_error_of_the_device_is_no_row(gpu: Device) -> None:
 
     gpu.launching = broken
     with pytest.raises(OnebitError, match=r"^the GPU failed \(the device is gone\)"):
-        list(gpu_executor().run(trials(STREAMS["drawn"], 1), lambda count: None))
+        list(gpu_executor(ThreadsExecutor()).run(trials(STREAMS["drawn"], 1), lambda count: None))
 
 
 # --- whether there is one, and whether it pays -------------------------------------------------------------------------
 
 
 def test_trials_of_a_kind_differ_in_numbers_alone() -> None:
-    streamed = onebit.stream("synsep9", rounds=120)
+    def kind(name: str, seed: int = 0, **options: Any) -> Hashable:
+        return gpu_module.kernel_key(Trial(make_entry(name, options), onebit.stream("synsep9", rounds=120), seed))
 
-    def kind(name: str, seed: int = 0, rounds: int = 120, **options: Any) -> Hashable:
-        return gpu_module.speed_kind(Trial(make_entry(name, options), onebit.stream("synsep9", rounds=rounds), seed))
-
-    assert streamed.key == onebit.stream("synsep9", rounds=120).key
     one = kind("conservative-ova")
     assert one == kind("conservative-ova", seed=1, aggressiveness=0.3, bias=False, coding="one-vs-all")
     others = [
-        kind("conservative-ova", coding="all-pairs"), kind("conservative-ova", bias=True), kind("conservative-ova", rounds=99),
+        kind("conservative-ova", coding="all-pairs"), kind("conservative-ova", bias=True),
         kind("bpa"), kind("bpa", variant="PA"), kind("policy-gradient"), kind("policy-gradient", baseline=True),
     ]  # fmt: skip
-    assert len({one, *others}) == 8
+    assert len({one, *others}) == 7
 
 
 def test_without_a_device_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -511,7 +508,9 @@ def of_kinds(count: int, runs: int, rounds: int) -> list[Trial]:
 def set_speeds(monkeypatch: pytest.MonkeyPatch, replicate: float, kernel_s: float) -> None:
     """Let a core do a round a second, and a GPU what is given."""
     monkeypatch.setattr(gpu_module, "KERNEL_S", kernel_s)
-    monkeypatch.setattr(gpu_module, "FITTED", dict.fromkeys(gpu_module.FITTED, gpu_module.Speeds(replicate, 4000, 1.0)))
+    monkeypatch.setattr(gpu_module, "REPLICATE_ROUNDS_S", replicate)
+    monkeypatch.setattr(gpu_module, "TOGETHER", 4000)
+    monkeypatch.setattr(gpu_module, "CORE_ROUNDS_S", 1.0)
 
 
 @pytest.mark.usefixtures("rules_as_before")
@@ -531,13 +530,6 @@ def test_a_gpu_pays_where_it_is_done_first(kernels: int, runs: int, rounds: int,
     assert gpu_module.pays(of_kinds(kernels, runs, rounds), threads) == pays
 
 
-@pytest.mark.usefixtures("rules_as_before")
-def test_a_kernel_that_is_there_need_not_be_built() -> None:
-    some = of_kinds(2, 768, 100_000)
-    kinds = [gpu_module.speed_kind(one) for one in some]
-    assert [gpu_module.pays(some, 16, built) for built in ((), kinds[:1], kinds)] == [False, False, True]
-
-
 @pytest.mark.parametrize(("rounds", "where"), [(5, "CPU"), (36, NAME)])
 def test_auto_takes_the_gpu_only_where_it_pays(
     rounds: int, where: str, gpu: Device, monkeypatch: pytest.MonkeyPatch
@@ -548,8 +540,8 @@ def test_auto_takes_the_gpu_only_where_it_pays(
     assert isinstance(executor, GpuExecutor)
     some = trials(stream("strong2d", rounds=rounds), 10, ENTRIES[:2])
     assert {fields["on"] for fields in come(executor, some).values()} == {where}
-    assert format_resources(executor.resources) == (
-        NAME if where == NAME else f"{format_resources(threads_executor(2).resources)} (few rounds)"
+    assert Cost(executor.resources).where == (
+        NAME if where == NAME else f"{Cost(ThreadsExecutor(2).resources).where} (few rounds)"
     )
     named = make_executor("gpu")
     assert {fields["on"] for fields in come(named, some).values()} == {NAME}, "asked for, it need not pay"
@@ -559,7 +551,7 @@ def test_a_sweep_whose_fresh_runs_do_not_pay_says_each_place_once(gpu: Device, m
     """Six tuning runs on two threads take 108 s, two fresh ones 36."""
     set_speeds(monkeypatch, replicate=36 / 50, kernel_s=0.0)
     found = swept(on="auto", threads=2)
-    assert found.cost.where == f"{NAME} and {format_resources(threads_executor(2).resources)} (few rounds)"
+    assert found.cost.where == f"{NAME} and {Cost(ThreadsExecutor(2).resources).where} (few rounds)"
 
 
 @pytest.mark.parametrize("missing", ["is_installed", "trouble"])

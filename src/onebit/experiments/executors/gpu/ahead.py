@@ -39,12 +39,12 @@ class KernelBuilder:
     def __init__(self, processes: int | None = None) -> None:
         count = processes or max(1, cores() - 1)
         self._pool, self._processes = ThreadPoolExecutor(count), CompilingProcesses(count)
-        self._coming: dict[Kernel, Future[None]] = {}
+        self._pending: dict[Kernel, Future[None]] = {}
 
     def build(self, kernels: Iterable[Kernel]) -> None:
         """Start building the kernels that do not exist yet."""
-        new = [one for one in dict.fromkeys(kernels) if one not in self._coming and can_build(one)]
-        self._coming |= {one: self._pool.submit(self._build_elsewhere, one) for one in new}
+        new = [kernel for kernel in dict.fromkeys(kernels) if kernel not in self._pending and can_build(kernel)]
+        self._pending |= {kernel: self._pool.submit(self._build_elsewhere, kernel) for kernel in new}
         if new:
             LOG.info("building %d kernels for the GPU", len(new), extra={"event": "compiling"})
 
@@ -53,9 +53,9 @@ class KernelBuilder:
 
         Return at once if it was not requested; a kernel that was not requested, or failed to build, is built on first use.
         """
-        if kernel in self._coming:
+        if kernel in self._pending:
             with contextlib.suppress(CancelledError, Exception):
-                self._coming[kernel].result()
+                self._pending[kernel].result()
 
     def close(self) -> None:
         """Cancel all builds and stop the processes."""

@@ -48,7 +48,7 @@ LEARNER = "a learner is refused"
 Leave = Callable[[Sequence[Trial], str], None]  # called with trials to run elsewhere and the reason
 
 
-class _Seed(NamedTuple):
+class _SeedData(NamedTuple):
     """What the trials of one seed share: the rows, how they are read, and the schedule."""
 
     tables: Tables
@@ -87,7 +87,7 @@ class StreamScheduler:
             self._leave(self._trials, "more rows than this machine has memory for at once")
             return
         seeds = list(self._by_seed)
-        first = self._seed(seeds[0])
+        first = self._read_seed(seeds[0])
         cases = [] if first is None else self._sample(first)
         self._builder.build((case.shape, case.layout) for case in cases)
         fitting = 0 if first is None else self._seeds_that_fit(first, cases)
@@ -122,7 +122,7 @@ class StreamScheduler:
 
     # --- rows --------------------------------------------------------------------------------------------------------
 
-    def _seed(self, seed: int) -> _Seed | None:
+    def _read_seed(self, seed: int) -> _SeedData | None:
         """Return the rows of a seed, or None if they are rejected or have named features.
 
         Threads run such trials and report the error, if there is one.
@@ -133,17 +133,17 @@ class StreamScheduler:
             features.settle(tables.data.X)
         except OnebitError:
             return None
-        return None if features.named else _Seed(tables, features, schedule)
+        return None if features.named else _SeedData(tables, features, schedule)
 
-    def _prepare_seed(self, seed: int, found: _Seed | None = None) -> _Seed | None:
+    def _prepare_seed(self, seed: int, data: _SeedData | None = None) -> _SeedData | None:
         """Return the rows of a seed in the form that the GPU takes, or None if they are rejected."""
-        found = found or self._seed(seed)
-        if found is None:
+        data = data or self._read_seed(seed)
+        if data is None:
             return None
-        values = _cast(found) if self._shared is None else self._shared
-        return None if values is None else found._replace(values=values)
+        values = _cast(data) if self._shared is None else self._shared
+        return None if values is None else data._replace(values=values)
 
-    def _seeds_that_fit(self, first: _Seed, cases: Sequence[_Case]) -> int:
+    def _seeds_that_fit(self, first: _SeedData, cases: Sequence[_Case]) -> int:
         """Return how many seeds' rows fit on the GPU at once; 0 if not even one does."""
         if not cases:
             return 1
@@ -168,37 +168,31 @@ class StreamScheduler:
                 continue
         return 1
 
-    def _sample(self, first: _Seed) -> list[_Case]:
+    def _sample(self, first: _SeedData) -> list[_Case]:
         """Return one case per entry, all with the first seed."""
         seed = self._trials[0].seed
         sample = {id(trial.entry): replace(trial, seed=seed) for trial in self._trials}.values()
         return list(self._cases(sample, first, lambda trials, reason: None))
 
-    def _row_bytes(self, of: _Seed, bias: bool) -> int:
+    def _row_bytes(self, data: _SeedData, bias: bool) -> int:
         """Return how many bytes the rows of a seed take on the GPU."""
-        height = len(of.tables.data.y)
-        if of.features.space == "sparse":
-            return DeviceSparseRows.nbytes(len(of.tables.data.X.data), height, bias)
+        height = len(data.tables.data.y)
+        if data.features.space == "sparse":
+            return DeviceSparseRows.nbytes(len(data.tables.data.X.data), height, bias)
         return 4 * height * (self._strides[bias] + 1)
 
     # --- trials ------------------------------------------------------------------------------------------------------
 
-    def _cases(self, trials: Iterable[Trial], of: _Seed, leave: Leave) -> Iterator[_Case]:
+    def _cases(self, trials: Iterable[Trial], data: _SeedData, leave: Leave) -> Iterator[_Case]:
         """Yield the trials of a seed that the GPU can run; pass the others to `leave`."""
-        sparse = of.features.space == "sparse"
+        is_sparse = data.features.space == "sparse"
         for trial in trials:
-            options, rule = trial.entry.options, trial.entry.rule
-            if options.get("features") not in (None, of.features.columns):
-                leave([trial], REFUSED)
-                continue
-            if options.get("space") not in (None, of.features.space):
-                leave([trial], "rows are treated in another form than theirs")
-                continue
-            if sparse and rule.second_order is not None:
+            rule = trial.entry.rule
+            if is_sparse and rule.second_order is not None:
                 leave([trial], f"{rule.name} keeps variances, and rows are sparse")
                 continue
             try:
-                learner, shape, layout = self._begin(trial, of)
+                learner, shape, layout = self._begin(trial, data)
             except OnebitError:  # threads report the error
                 leave([trial], LEARNER)
                 continue
@@ -207,7 +201,7 @@ class StreamScheduler:
                 continue
             yield _Case(trial, learner, shape, layout)
 
-    def _begin(self, trial: Trial, of: _Seed) -> tuple[Learner, Shape, Layout | None]:
+    def _begin(self, trial: Trial, data: _SeedData) -> tuple[Learner, Shape, Layout | None]:
         """Return a trial's initial learner, its shape and its kernel layout, None if there is none.
 
         For most rules the learners of different seeds differ only in their key, and one is kept for all seeds.
@@ -217,29 +211,30 @@ class StreamScheduler:
         if key not in self._beginnings:
             if planned and len(self._beginnings) > 10_000:
                 self._beginnings.clear()
-            learner = trial.entry.begin(trial.stream, of.tables.data, trial.seed, of.tables.longest_squared)
+            learner = trial.entry.begin(trial.stream, data.tables.data, trial.seed, data.tables.longest_squared)
             params, memory, _ = learner.runtime.model.beginning
-            features, late = of.features.columns + learner.runtime.options.bias, is_late(of.schedule)
-            shape = Shape.of(trial.entry.rule, params, len(memory), features, late, of.features.space == "sparse")
+            features, late = data.features.columns + learner.runtime.options.bias, is_late(data.schedule)
+            shape = Shape.of(trial.entry.rule, params, len(memory), features, late, data.features.space == "sparse")
             self._beginnings[key] = learner, shape, layout_for(shape)
         return self._beginnings[key]
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
-    def _run_seeds(self, ready: Mapping[int, _Seed | None], progress: Progress) -> Iterator[Record]:
+    def _run_seeds(self, ready: Mapping[int, _SeedData | None], progress: Progress) -> Iterator[Record]:
         """Run the trials of these seeds, kernel by kernel, and yield their records."""
-        there = {seed: one for seed, one in ready.items() if one is not None}
+        accepted: dict[int, _SeedData] = {}
         cases: list[_Case] = []
-        for seed, one in ready.items():
-            if one is None:
+        for seed, data in ready.items():
+            if data is None:
                 self._leave(self._by_seed[seed], REFUSED)
                 continue
-            for case in self._cases(self._by_seed[seed], one, self._leave):
+            accepted[seed] = data
+            for case in self._cases(self._by_seed[seed], data, self._leave):
                 if case.layout.padded(case.shape) <= self._strides.get(case.learner.runtime.options.bias, 0):
                     cases.append(case)
                 else:  # rejected for the first seed, from which strides were computed
                     self._leave([case.trial], LEARNER)
-        positions = {seed: position for position, seed in enumerate(there)}
+        positions = {seed: position for position, seed in enumerate(accepted)}
         for bias in self._strides:
             kernels: dict[tuple[Shape, Layout], list[_Case]] = {}
             for case in cases:
@@ -247,7 +242,7 @@ class StreamScheduler:
                     kernels.setdefault((case.shape, case.layout), []).append(case)
             if not kernels:
                 continue
-            schedules = self._schedules(bias, list(there.values()))
+            schedules = self._schedules(bias, list(accepted.values()))
             yield from self._run_waves(self._waves(kernels, schedules), schedules, positions, progress)
 
     def _waves(
@@ -292,17 +287,17 @@ class StreamScheduler:
             finally:
                 stopping.set()
 
-    def _schedules(self, bias: bool, ready: Sequence[_Seed]) -> DeviceSchedules:
+    def _schedules(self, bias: bool, ready: Sequence[_SeedData]) -> DeviceSchedules:
         """Return the rows and schedules of these seeds on the GPU.
 
         Rows that all seeds share are sent only once; their schedules are sent each time.
         """
         if self._shared is None:
-            device_rows = self._send_tables([one.values for one in ready], bias)
-            return DeviceSchedules(device_rows, [(table, one.schedule) for table, one in enumerate(ready)])
+            device_rows = self._send_tables([data.values for data in ready], bias)
+            return DeviceSchedules(device_rows, [(table, data.schedule) for table, data in enumerate(ready)])
         if bias not in self._device_rows:
             self._device_rows[bias] = self._send_tables([self._shared], bias)
-        return DeviceSchedules(self._device_rows[bias], [(0, one.schedule) for one in ready])
+        return DeviceSchedules(self._device_rows[bias], [(0, data.schedule) for data in ready])
 
     def _send_tables(
         self, tables: Sequence[NDArray[np.float32] | SparseRows | None], bias: bool
@@ -346,13 +341,13 @@ def _marks(cases: Sequence[_Case], rounds: int) -> NDArray[np.int64]:
     return choose_marks(rounds) if any(case.trial.curve for case in cases) else np.array([rounds])
 
 
-def _cast(of: _Seed) -> NDArray[np.float32] | SparseRows | None:
+def _cast(data: _SeedData) -> NDArray[np.float32] | SparseRows | None:
     """Return the rows in float32, or None if they are rejected or a row has a feature twice.
 
     Threads run such trials and report the error, if there is one.
     """
     try:
-        table = of.features.table(of.tables.data.X)
+        table = data.features.table(data.tables.data.X)
     except OnebitError:
         return None
     if isinstance(table, SparseRows):
