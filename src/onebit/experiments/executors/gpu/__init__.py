@@ -82,15 +82,15 @@ class GpuExecutor:
     def run(self, trials: Sequence[Trial], progress: Progress) -> Generator[Record, None, None]:
         """Run the trials stream by stream on the GPU, the remaining ones on threads; yield their records."""
         self._remaining = []
-        streams: dict[str, list[Trial]] = {}
+        groups: dict[tuple[str, bool], list[Trial]] = {}  # by stream and bias, which rows on the device depend on
         for trial in trials:
             reason = why_not(trial)
             if reason is None:
-                streams.setdefault(trial.stream.key, []).append(trial)
+                groups.setdefault((trial.stream.key, bool(trial.entry.options.get("bias"))), []).append(trial)
             else:
                 self._leave([trial], reason)
         with closing(KernelBuilder()) as builder:
-            for alike in streams.values():
+            for alike in groups.values():
                 if self._only_if_it_pays and not pays(alike, self._threads.threads):
                     self._leave(alike, "few rounds", announce=False)
                     continue
@@ -117,7 +117,7 @@ class GpuExecutor:
 
 
 def pays(trials: Sequence[Trial], threads: int) -> bool:
-    """Return True if the GPU is expected to finish the trials of a stream before the threads do.
+    """Return True if the GPU is expected to finish these trials of a stream before the threads do.
 
     Kernels are built and run one after the other, and each takes at least as long as one replicate needs for all its rounds.
     """
@@ -130,7 +130,7 @@ def pays(trials: Sequence[Trial], threads: int) -> bool:
 
 
 def kernel_key(trial: Trial) -> Hashable:
-    """Return what determines a trial's kernel: its rule, enum parameters and bias."""
+    """Return what determines the kernel of a trial of a stream, beside its bias: the rule and enum parameters."""
     entry, rule = trial.entry, trial.entry.rule
     codes = [str(entry.settings[name]) for name, kind in rule.parameters.items() if not isinstance(kind, Real)]
-    return rule.name, bool(entry.options.get("bias")), *codes
+    return rule.name, *codes

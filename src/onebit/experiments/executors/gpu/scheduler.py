@@ -62,24 +62,27 @@ class _Case(NamedTuple):
 
     trial: Trial
     learner: Learner
-    shape: Shape
-    layout: Layout
+    kernel: Kernel
 
 
 class StreamScheduler:
-    """Runs the trials of one stream on the GPU, a few seeds at a time and one kernel after the other."""
+    """Runs the trials of one stream on the GPU, a few seeds at a time and one kernel after the other.
+
+    Either all learners have a bias, or none has.
+    """
 
     def __init__(self, trials: Sequence[Trial], leave: Leave, builder: KernelBuilder) -> None:
         self._trials, self._leave, self._stream, self._builder = trials, leave, trials[0].stream, builder
         self._by_seed: dict[int, list[Trial]] = {}
         for trial in trials:
             self._by_seed.setdefault(trial.seed, []).append(trial)
-        self._strides: dict[bool, int] = {}  # length of a row on the device, by bias
-        self._beginnings: dict[tuple[int, int | None], tuple[Learner, Shape, Layout | None]] = {}
-        # Rows that all seeds share are made and cast once, and sent once for each bias.
+        self._bias = bool(trials[0].entry.options.get("bias"))
+        self._stride: int | None = None  # length of a row on the device, once the first seed was prepared
+        self._beginnings: dict[int, tuple[Learner, Shape, Layout | None]] = {}
+        # Rows that all seeds share are made, cast and sent once.
         self._fixed: dict[tuple[Source, int], Tables] = {}
         self._shared: NDArray[np.float32] | SparseRows | None = None
-        self._device_rows: dict[bool, DeviceRows | DeviceSparseRows] = {}
+        self._device_rows: DeviceRows | DeviceSparseRows | None = None
 
     def records(self, progress: Progress) -> Generator[Record, None, None]:
         """Run the trials and yield their records; the next seeds' data are made while these run."""
@@ -88,11 +91,15 @@ class StreamScheduler:
             return
         seeds = list(self._by_seed)
         first = self._read_seed(seeds[0])
-        cases = [] if first is None else self._sample(first)
-        self._builder.build((case.shape, case.layout) for case in cases)
-        fitting = 0 if first is None else self._seeds_that_fit(first, cases)
-        if first is None or fitting == 0:
-            self._leave(self._trials, REFUSED if first is None else "more rows than the GPU has room for")
+        if first is None:
+            self._leave(self._trials, REFUSED)
+            return
+        sample = {id(trial.entry): replace(trial, seed=seeds[0]) for trial in self._trials}.values()
+        cases = list(self._cases(sample, first, lambda trials, reason: None))  # one per entry
+        self._builder.build(case.kernel for case in cases)
+        fitting = self._seeds_that_fit(first, cases)
+        if fitting == 0:
+            self._leave(self._trials, "more rows than the GPU has room for")
             return
         if self._stream.source.fixed:
             self._shared = _cast(first)
@@ -112,7 +119,7 @@ class StreamScheduler:
                     ready.clear()
             finally:
                 pool.shutdown(cancel_futures=True)
-                self._device_rows.clear()
+                self._device_rows = None
 
     @property
     def _fits(self) -> bool:
@@ -145,14 +152,14 @@ class StreamScheduler:
 
     def _seeds_that_fit(self, first: _SeedData, cases: Sequence[_Case]) -> int:
         """Return how many seeds' rows fit on the GPU at once; 0 if not even one does."""
+        self._stride = max((layout.padded(shape) for _, _, (shape, layout) in cases), default=0)
         if not cases:
             return 1
-        for case in cases:
-            stride = case.layout.padded(case.shape)
-            self._strides[case.learner.runtime.options.bias] = max(
-                stride, self._strides.get(case.learner.runtime.options.bias, 0)
-            )
-        rows = sum(self._row_bytes(first, bias) for bias in self._strides)
+        height = len(first.tables.data.y)
+        if first.features.space == "sparse":
+            rows = DeviceSparseRows.nbytes(len(first.tables.data.X.data), height, self._bias)
+        else:
+            rows = 4 * height * (self._stride + 1)
         shared, own = (rows, 0) if self._stream.source.fixed else (0, rows)
         own += 8 * (first.schedule.steps + 2) * (2 if is_late(first.schedule) else 1)
         room = device.free_memory() // 2 - shared
@@ -160,36 +167,37 @@ class StreamScheduler:
 
     def _seeds_wanted(self, cases: Sequence[_Case]) -> int:
         """Return how many seeds give the most frequent kernel enough replicates to fill the GPU."""
-        for (shape, layout), count in Counter((case.shape, case.layout) for case in cases).most_common():
+        for kernel, count in Counter(case.kernel for case in cases).most_common():
             try:
-                self._builder.wait((shape, layout))
-                return -(-most_at_once(shape, layout, self._stream.rounds) // count)
+                self._builder.wait(kernel)
+                return -(-most_at_once(*kernel, self._stream.rounds) // count)
             except KernelError:
                 continue
         return 1
 
-    def _sample(self, first: _SeedData) -> list[_Case]:
-        """Return one case per entry, all with the first seed."""
-        seed = self._trials[0].seed
-        sample = {id(trial.entry): replace(trial, seed=seed) for trial in self._trials}.values()
-        return list(self._cases(sample, first, lambda trials, reason: None))
+    def _send(self, ready: Sequence[_SeedData]) -> DeviceSchedules:
+        """Send the rows and schedules of these seeds to the GPU; rows that all seeds share are sent only once."""
+        if not self._stream.source.fixed:
+            device_rows = self._send_tables([data.values for data in ready])
+            return DeviceSchedules(device_rows, [(table, data.schedule) for table, data in enumerate(ready)])
+        self._device_rows = self._device_rows or self._send_tables([self._shared])
+        return DeviceSchedules(self._device_rows, [(0, data.schedule) for data in ready])
 
-    def _row_bytes(self, data: _SeedData, bias: bool) -> int:
-        """Return how many bytes the rows of a seed take on the GPU."""
-        height = len(data.tables.data.y)
-        if data.features.space == "sparse":
-            return DeviceSparseRows.nbytes(len(data.tables.data.X.data), height, bias)
-        return 4 * height * (self._strides[bias] + 1)
+    def _send_tables(self, tables: Sequence[NDArray[np.float32] | SparseRows | None]) -> DeviceRows | DeviceSparseRows:
+        """Send tables to the GPU; all must have the form of the first one."""
+        assert self._stride is not None
+        sparse = [table for table in tables if isinstance(table, SparseRows)]
+        if sparse:
+            return DeviceSparseRows(sparse, self._bias)
+        return DeviceRows([table for table in tables if isinstance(table, np.ndarray)], self._bias, self._stride)
 
     # --- trials ------------------------------------------------------------------------------------------------------
 
     def _cases(self, trials: Iterable[Trial], data: _SeedData, leave: Leave) -> Iterator[_Case]:
         """Yield the trials of a seed that the GPU can run; pass the others to `leave`."""
-        is_sparse = data.features.space == "sparse"
         for trial in trials:
-            rule = trial.entry.rule
-            if is_sparse and rule.second_order is not None:
-                leave([trial], f"{rule.name} keeps variances, and rows are sparse")
+            if data.features.space == "sparse" and trial.entry.rule.second_order is not None:
+                leave([trial], f"{trial.entry.rule.name} keeps variances, and rows are sparse")
                 continue
             try:
                 learner, shape, layout = self._begin(trial, data)
@@ -198,63 +206,55 @@ class StreamScheduler:
                 continue
             if layout is None:
                 leave([trial], "rows are too long, or classes too many")
-                continue
-            yield _Case(trial, learner, shape, layout)
+            elif self._stride is not None and layout.padded(shape) > self._stride:
+                leave([trial], LEARNER)  # refused for the first seed, from which the stride was computed
+            else:
+                yield _Case(trial, learner, (shape, layout))
 
     def _begin(self, trial: Trial, data: _SeedData) -> tuple[Learner, Shape, Layout | None]:
         """Return a trial's initial learner, its shape and its kernel layout, None if there is none.
 
         For most rules the learners of different seeds differ only in their key, and one is kept for all seeds.
         """
-        planned = trial.entry.rule.plan is not None
-        key = id(trial.entry), trial.seed if planned else None
-        if key not in self._beginnings:
-            if planned and len(self._beginnings) > 10_000:
-                self._beginnings.clear()
+        beginning = self._beginnings.get(id(trial.entry))
+        if beginning is None:
             learner = trial.entry.begin(trial.stream, data.tables.data, trial.seed, data.tables.longest_squared)
             params, memory, _ = learner.runtime.model.beginning
-            features, late = data.features.columns + learner.runtime.options.bias, is_late(data.schedule)
+            features, late = data.features.columns + self._bias, is_late(data.schedule)
             shape = Shape.of(trial.entry.rule, params, len(memory), features, late, data.features.space == "sparse")
-            self._beginnings[key] = learner, shape, layout_for(shape)
-        return self._beginnings[key]
+            beginning = learner, shape, layout_for(shape)
+            if trial.entry.rule.plan is None:
+                self._beginnings[id(trial.entry)] = beginning
+        return beginning
 
     # --- kernels ------------------------------------------------------------------------------------------------------
 
     def _run_seeds(self, ready: Mapping[int, _SeedData | None], progress: Progress) -> Iterator[Record]:
         """Run the trials of these seeds, kernel by kernel, and yield their records."""
         accepted: dict[int, _SeedData] = {}
-        cases: list[_Case] = []
+        kernels: dict[Kernel, list[_Case]] = {}
         for seed, data in ready.items():
             if data is None:
                 self._leave(self._by_seed[seed], REFUSED)
                 continue
             accepted[seed] = data
             for case in self._cases(self._by_seed[seed], data, self._leave):
-                if case.layout.padded(case.shape) <= self._strides.get(case.learner.runtime.options.bias, 0):
-                    cases.append(case)
-                else:  # rejected for the first seed, from which strides were computed
-                    self._leave([case.trial], LEARNER)
-        positions = {seed: position for position, seed in enumerate(accepted)}
-        for bias in self._strides:
-            kernels: dict[tuple[Shape, Layout], list[_Case]] = {}
-            for case in cases:
-                if case.learner.runtime.options.bias == bias:
-                    kernels.setdefault((case.shape, case.layout), []).append(case)
-            if not kernels:
-                continue
-            schedules = self._schedules(bias, list(accepted.values()))
+                kernels.setdefault(case.kernel, []).append(case)
+        if kernels:
+            positions = {seed: position for position, seed in enumerate(accepted)}
+            schedules = self._send(list(accepted.values()))
             yield from self._run_waves(self._waves(kernels, schedules), schedules, positions, progress)
 
     def _waves(
         self, kernels: Mapping[Kernel, Sequence[_Case]], schedules: DeviceSchedules
     ) -> Iterator[Sequence[_Case]]:
         """Yield, kernel by kernel, the cases that are sent to the GPU at a time."""
-        for (shape, layout), alike in kernels.items():
-            self._builder.wait((shape, layout))
+        for kernel, alike in kernels.items():
+            self._builder.wait(kernel)
             try:
-                most = most_at_once(shape, layout, schedules.rounds, schedules.places)
+                most = most_at_once(*kernel, schedules.rounds, schedules.places)
             except KernelError:
-                self._leave([case.trial for case in alike], f"{shape.rule.name} does not compile for a GPU")
+                self._leave([case.trial for case in alike], f"{kernel[0].rule.name} does not compile for a GPU")
                 continue
             for begin in range(0, len(alike), most):
                 yield alike[begin : begin + most]
@@ -274,61 +274,37 @@ class StreamScheduler:
                 raise CancelledError
             progress(count)
 
+        def run_wave(cases: Sequence[_Case]) -> Counts:
+            beginnings = [case.learner.runtime.model.beginning for case in cases]
+            seeds = [case.trial.seed for case in cases]
+            shape, layout = cases[0].kernel
+            replicates = Replicates.of(shape, beginnings, [positions[seed] for seed in seeds], seeds)
+            return walk(shape, layout, schedules, replicates, _marks(cases, schedules.rounds), report)
+
         with ThreadPoolExecutor(1) as pool:
             try:
                 before: tuple[Sequence[_Case], Future[Counts]] | None = None
                 for cases in waves:
-                    walked = pool.submit(self._walk_wave, cases, schedules, positions, report)
+                    running = pool.submit(run_wave, cases)
                     if before is not None:
-                        yield from self._records(*before, schedules, progress)
-                    before = cases, walked
+                        yield from self._records(*before, schedules.rounds, progress)
+                    before = cases, running
                 if before is not None:
-                    yield from self._records(*before, schedules, progress)
+                    yield from self._records(*before, schedules.rounds, progress)
             finally:
                 stopping.set()
 
-    def _schedules(self, bias: bool, ready: Sequence[_SeedData]) -> DeviceSchedules:
-        """Return the rows and schedules of these seeds on the GPU.
-
-        Rows that all seeds share are sent only once; their schedules are sent each time.
-        """
-        if self._shared is None:
-            device_rows = self._send_tables([data.values for data in ready], bias)
-            return DeviceSchedules(device_rows, [(table, data.schedule) for table, data in enumerate(ready)])
-        if bias not in self._device_rows:
-            self._device_rows[bias] = self._send_tables([self._shared], bias)
-        return DeviceSchedules(self._device_rows[bias], [(0, data.schedule) for data in ready])
-
-    def _send_tables(
-        self, tables: Sequence[NDArray[np.float32] | SparseRows | None], bias: bool
-    ) -> DeviceRows | DeviceSparseRows:
-        """Send tables to the GPU; all must have the form of the first one."""
-        sparse = [table for table in tables if isinstance(table, SparseRows)]
-        if sparse:
-            return DeviceSparseRows(sparse, bias)
-        return DeviceRows([table for table in tables if isinstance(table, np.ndarray)], bias, self._strides[bias])
-
-    def _walk_wave(
-        self, cases: Sequence[_Case], schedules: DeviceSchedules, positions: Mapping[int, int], progress: Progress
-    ) -> Counts:
-        """Run cases that use the same kernel and return their counts."""
-        shape, layout = cases[0].shape, cases[0].layout
-        beginnings = [case.learner.runtime.model.beginning for case in cases]
-        seeds = [case.trial.seed for case in cases]
-        replicates = Replicates.of(shape, beginnings, [positions[seed] for seed in seeds], seeds)
-        return walk(shape, layout, schedules, replicates, _marks(cases, schedules.rounds), progress)
-
     def _records(
-        self, cases: Sequence[_Case], walked: Future[Counts], schedules: DeviceSchedules, progress: Progress
+        self, cases: Sequence[_Case], wave: Future[Counts], rounds: int, progress: Progress
     ) -> Iterator[Record]:
         """Yield the records of the cases that the GPU ran.
 
         Cases that the GPU rejects are left to threads, so that the CPU reports the error.
         """
-        counts, marks = walked.result(), _marks(cases, schedules.rounds)
+        counts, marks = wave.result(), _marks(cases, rounds)
         for position, case in enumerate(cases):
             if counts.refused[position]:
-                progress(-schedules.rounds)
+                progress(-rounds)
                 self._leave([case.trial], "rounds are refused")
                 continue
             share = counts.seconds / len(cases)
