@@ -45,6 +45,7 @@ def ranked(curves: Curves, measure: str) -> list[int]:
 
     Low values are good unless the curves say that high values are.
 
+    >>> from onebit.experiments.report import Series
     >>> ranked(Curves("", [1], "", "", [Series("a", {"played": Band([5])}), Series("b", {"played": Band([3])})]), "played")
     [1, 0]
     """
@@ -59,6 +60,7 @@ def foremost(curves: Curves, measure: str, limit: int) -> list[int]:
 
     Two places are kept for references (full information); more references are shown only if learners leave places free.
 
+    >>> from onebit.experiments.report import Series
     >>> names = [("a", ""), ("b", FULL_INFORMATION), ("c", FULL_INFORMATION), ("d", FULL_INFORMATION)]
     >>> series = [Series(name, {"played": Band([9 - position])}, group) for position, (name, group) in enumerate(names)]
     >>> foremost(Curves("", [1], "rounds", "error", series), "played", 3)
