@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -41,6 +41,14 @@ STAGES: dict[str, tuple[type, str]] = {
 }
 ROUNDS = 20
 LIVES = 3
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, also where the tests were started in the background, which ignores it."""
+    previous = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, previous)
 
 
 def after(stage: str, count: int, happen: Callable[[], None]) -> Any:
@@ -155,6 +163,7 @@ def test_killed_after_each_stage(tmp_path: Path, how: str, stage: str) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("durable", DURABLE)
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_after_each_stage(tmp_path: Path, durable: str, stage: str) -> None:
     """A program that goes on asks the same again: nothing is lost or done twice, and the learner is that of the log."""
     folder = tmp_path / "fruit"
