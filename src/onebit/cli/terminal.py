@@ -7,16 +7,19 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from onebit.experiments.report import Badge, Cell, Number, Table
 from onebit.experiments.trials import Progress
-from onebit.experiments.trials.cost import format_duration, format_quantity
+from onebit.experiments.trials.cost import format_duration
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as ProgressBars
+    from rich.progress import ProgressColumn, Task
 
 LINE_S = 60.0  # between two progress lines if there is no terminal
+SPEED_S = 3600.0  # over which the speed is measured, since long trials report rarely
 WIDTH = 100  # columns if the output is not a terminal
 TONES = {"good": "green", "bad": "red", "plain": "dim"}
 
@@ -91,75 +94,62 @@ def growing_bar(title: str, quiet: bool) -> Iterator[tuple[Progress, Progress]]:
 
     Yields two functions: one sets the total, the other advances the bar.
     """
-    if quiet:
-        yield (lambda total: None), (lambda count: None)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-    from rich.text import Text
+    from rich.progress import TaskProgressColumn, TimeRemainingColumn
 
-    class CountColumn(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            total = "?" if task.total is None else format_quantity(task.total)
-            return Text(f"{format_quantity(task.completed)} of {total}")
+    with _open_bars(quiet, TaskProgressColumn(), TimeRemainingColumn()) as bars:
+        number = bars.add_task(title, total=None)
+        is_log_file = not quiet and not bars.console.is_terminal
+        printed = time.monotonic()
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        lines = _ProgressLines(title)
-        yield lines.set_total, lines.advance
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), CountColumn(), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(title, total=None)
-        yield (lambda total: bar.update(task, total=total)), (lambda count: bar.advance(task, count))
+        def advance(count: int) -> None:
+            nonlocal printed
+            bars.advance(number, count)
+            now = time.monotonic()
+            if is_log_file and now - printed >= LINE_S and _print_progress(bars.tasks[0]):
+                printed = now
+
+        yield (lambda total: bars.update(number, total=total)), advance
 
 
-class _ProgressLines:
-    """Progress for a log file: one line per minute."""
-
-    def __init__(self, title: str) -> None:
-        self._title, self._total, self._done = title, 0, 0
-        self._started = self._printed = time.monotonic()
-
-    def set_total(self, total: int) -> None:
-        self._total = total
-
-    def advance(self, count: int) -> None:
-        self._done += count
-        now = time.monotonic()
-        if now - self._printed >= LINE_S and 0 < self._done <= self._total:
-            self._printed, took = now, now - self._started
-            remaining_s = took * (self._total - self._done) / self._done
-            share = f"{100 * self._done / self._total:.0f} % after {format_duration(took)}"
-            print(
-                f"onebit: {self._title}: {share}, about {format_duration(remaining_s)} left",
-                file=sys.stderr,
-                flush=True,
-            )
+def _print_progress(task: Task) -> bool:
+    """Print a line about progress if its speed is known; return whether it is."""
+    if task.elapsed is None or task.time_remaining is None:
+        return False
+    share = f"{task.percentage:.0f} % after {format_duration(task.elapsed)}"
+    left = f"about {format_duration(task.time_remaining)} left"
+    print(f"onebit: {task.description}: {share}, {left}", file=sys.stderr, flush=True)
+    return True
 
 
 @contextmanager
-def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None] | None]:
+def download_bar(quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
     """Show a progress bar for reading, converting or downloading; it appears with the first report."""
-    if quiet:
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, TextColumn
-    from rich.progress import Progress as Bar
+    from rich.progress import DownloadColumn, TaskID
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
-        tasks: dict[str, Any] = {}
+    with _open_bars(quiet, DownloadColumn()) as bars:
+        numbers: dict[str, TaskID] = {}
 
         def report(step: str, done: int, total: int) -> None:
-            if step not in tasks:
-                tasks[step] = bar.add_task(step)
-            bar.update(tasks[step], completed=done, total=total or None)
+            if step not in numbers:
+                numbers[step] = bars.add_task(step)
+            bars.update(numbers[step], completed=done, total=total or None)
 
         yield report
+
+
+def _open_bars(quiet: bool, *columns: ProgressColumn) -> ProgressBars:
+    """Return progress bars on stderr, which are counted but not shown if `quiet` or without a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as ProgressBars
+
+    console = Console(stderr=True)
+    return ProgressBars(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        *columns,
+        console=console,
+        transient=True,
+        disable=quiet or not console.is_terminal,
+        speed_estimate_period=SPEED_S,
+    )
