@@ -150,8 +150,7 @@ class Api:
 
     async def metrics(self) -> Response:
         """Return metrics in the format of Prometheus."""
-        headers = (*STRICT, (b"content-type", CONTENT_TYPE_LATEST.encode()), (b"cache-control", b"no-store"))
-        return Reply(self._metrics.text(), 200, headers)
+        return Reply(self._metrics.text(), 200, {**STRICT, "cache-control": "no-store"}, CONTENT_TYPE_LATEST)
 
     async def openapi(self) -> object:
         """Return the OpenAPI document of this interface."""
@@ -191,7 +190,9 @@ class Api:
         if not principal.sees(body.name):
             raise ForbiddenError("the token is for other tasks")
         task = await self._service.create(body, principal.id)
-        return build_json_reply(task, 201, [(b"location", f"/v1/tasks/{task.name}".encode())])
+        reply = build_json_reply(task, 201)
+        reply.headers["location"] = f"/v1/tasks/{task.name}"
+        return reply
 
     async def tasks(self, request: Request) -> object:
         """Return the tasks that the token may see."""

@@ -20,11 +20,11 @@ HTML = "text/html; charset=utf-8"
 NONCE = "__NONCE__"  # placeholder in the login page, whose script is inline since files need a token
 
 
-def _policy(script: str, style: str) -> bytes:
+def _policy(script: str, style: str) -> str:
     return (
         f"default-src 'none'; script-src {script}; style-src {style}; img-src 'self' data:; connect-src 'self'; "
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    ).encode()
+    )
 
 
 class File:
@@ -32,23 +32,20 @@ class File:
 
     def __init__(self, content: bytes, kind: str) -> None:
         self._content = content
-        self._tag = b'"%b"' % hashlib.sha256(content).hexdigest()[:32].encode()
-        self._headers = (
-            *STRICT,
-            (b"content-type", kind.encode()),
-            (b"content-security-policy", _policy("'self'", "'self'")),
-            (b"cache-control", b"private, no-cache"),  # cached but revalidated each time, since it needs a token
-            (b"vary", b"authorization, cookie"),
-            (b"etag", self._tag),
-        )
+        self._headers = {
+            **STRICT,
+            "content-type": kind,
+            "content-security-policy": _policy("'self'", "'self'"),
+            "cache-control": "private, no-cache",  # cached but revalidated each time, since it needs a token
+            "vary": "authorization, cookie",
+            "etag": f'"{hashlib.sha256(content).hexdigest()[:32]}"',
+        }
 
     def reply(self, request: Request) -> Response:
         """Return the file, or 304 if the browser has it already."""
-        if self._tag.decode() not in request.headers.get("if-none-match", ""):
-            return Reply(self._content, 200, self._headers)
-        response = Response(status_code=304)
-        response.raw_headers = list(self._headers)
-        return response
+        if self._headers["etag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=self._headers)
+        return Reply(self._content, headers=self._headers)
 
 
 class Pages:
@@ -66,14 +63,13 @@ class Pages:
     def login(self) -> Response:
         """Return the login page; a fresh nonce allows its one script."""
         nonce = secrets.token_urlsafe(16)
-        headers = (
-            *STRICT,
-            (b"content-type", HTML.encode()),
-            (b"content-security-policy", _policy(f"'nonce-{nonce}'", "'unsafe-inline'")),
-            (b"cache-control", b"no-store"),
-            (b"www-authenticate", b'Bearer realm="onebit"'),
-        )
-        return Reply(self._login.replace(NONCE, nonce).encode(), 401, headers)
+        headers = {
+            **STRICT,
+            "content-security-policy": _policy(f"'nonce-{nonce}'", "'unsafe-inline'"),
+            "cache-control": "no-store",
+            "www-authenticate": 'Bearer realm="onebit"',
+        }
+        return Response(self._login.replace(NONCE, nonce), 401, headers, HTML)
 
     async def favicon(self, request: Request) -> Response:
         """Return the icon, which browsers request under its default name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 
 import orjson
@@ -15,22 +15,18 @@ from starlette.types import Receive, Scope, Send
 from onebit.service.core.plan import HeavyWork
 from onebit.service.errors import RequestError, RequestTimeoutError, UnauthorizedError
 
-Headers = Iterable[tuple[bytes, bytes]]
-
 PROBLEM = "application/problem+json"  # problem details (RFC 9457)
 
-STRICT: tuple[tuple[bytes, bytes], ...] = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-)
-_JSON: tuple[tuple[bytes, bytes], ...] = (
-    *STRICT,
-    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
-    (b"cache-control", b"no-store"),
-)
-_JSON_HEADERS: tuple[tuple[bytes, bytes], ...] = ((b"content-type", b"application/json"), *_JSON)
-_PROBLEM_HEADERS: tuple[tuple[bytes, bytes], ...] = ((b"content-type", PROBLEM.encode()), *_JSON)
+STRICT = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+_JSON = {
+    **STRICT,
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+    "cache-control": "no-store",
+}
 PART = 2**18  # bytes of a body sent at a time
 
 
@@ -56,22 +52,18 @@ class Problem(BaseModel):
 
 
 class Reply(Response):
-    """A response whose headers are already encoded, which saves time."""
+    """A response that is sent in parts, so that what the client does not read stays in one place."""
 
-    def __init__(self, body: bytes, status: int, headers: Headers) -> None:
-        self.status_code = status
-        self.body = body
-        self.background = None
-        self.raw_headers = [*headers, (b"content-length", b"%d" % len(body))]
+    body: bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send the response."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        for start in range(0, len(self.body) - PART, PART):  # wait until each part is taken before sending the next
-            await send({"type": "http.response.body", "body": self.body[start : start + PART], "more_body": True})
-            await asyncio.sleep(0)
-        last = max(0, (len(self.body) - 1) // PART * PART)
-        await send({"type": "http.response.body", "body": self.body[last:] if last else self.body})
+        for start in range(0, len(self.body) or 1, PART):  # wait until each part is taken before sending the next
+            part, follows = self.body[start : start + PART], start + PART < len(self.body)
+            await send({"type": "http.response.body", "body": part, "more_body": follows})
+            if follows:
+                await asyncio.sleep(0)
 
 
 async def encode_in_pieces(values: Sequence[object], heavy_work: HeavyWork, at_once: int) -> Fragment:
@@ -83,28 +75,18 @@ async def encode_in_pieces(values: Sequence[object], heavy_work: HeavyWork, at_o
     return Fragment(b"[%b]" % b",".join(pieces))
 
 
-def build_json_reply(value: object, status: int = 200, headers: Headers = ()) -> Reply:
+def build_json_reply(value: object, status: int = 200) -> Reply:
     """Return a value as a JSON response."""
-    body = orjson.dumps(value)
-    return Reply(body, status, [*_JSON_HEADERS, *headers])
+    return Reply(orjson.dumps(value), status, _JSON, "application/json")
 
 
-def build_empty_reply(headers: Headers = ()) -> Response:
-    """Return a response without a body (204)."""
-    response = Response(status_code=204)
-    response.raw_headers = [*_JSON, *headers]
-    return response
+def build_empty_reply() -> Response:
+    """Return a response without a body."""
+    return Response(status_code=204, headers=_JSON)
 
 
-def build_error_reply(error: RequestError, headers: Headers = ()) -> Reply:
+def build_error_reply(error: RequestError) -> Reply:
     """Return an error as problem details."""
-    more: list[tuple[bytes, bytes]] = []
-    if error.status == UnauthorizedError.status:
-        more.append((b"www-authenticate", b'Bearer realm="onebit"'))
-    if error.status == RequestTimeoutError.status:  # do not wait for the rest of the request
-        more.append((b"connection", b"close"))
-    if error.retry_after_s is not None:
-        more.append((b"retry-after", b"%d" % error.retry_after_s))
     problem = {
         "type": f"urn:onebit:error:{error.code}",
         "title": format_title(type(error)),
@@ -112,7 +94,14 @@ def build_error_reply(error: RequestError, headers: Headers = ()) -> Reply:
         "detail": error.message,
         "error": {"code": error.code, "message": error.message, "field": error.field},
     }
-    return Reply(orjson.dumps(problem), error.status, [*_PROBLEM_HEADERS, *more, *headers])
+    reply = Reply(orjson.dumps(problem), error.status, _JSON, PROBLEM)
+    if isinstance(error, UnauthorizedError):
+        reply.headers["www-authenticate"] = 'Bearer realm="onebit"'
+    if isinstance(error, RequestTimeoutError):  # do not wait for the rest of the request
+        reply.headers["connection"] = "close"
+    if error.retry_after_s is not None:
+        reply.headers["retry-after"] = str(error.retry_after_s)
+    return reply
 
 
 def format_title(kind: type[RequestError]) -> str:
@@ -123,7 +112,7 @@ def format_title(kind: type[RequestError]) -> str:
 def encode_last_reply(error: RequestError) -> bytes:
     """Return an error as the bytes of the last response on a connection, before there is a complete request."""
     reply = build_error_reply(error)
-    headers = {**dict(reply.raw_headers), b"connection": b"close"}
+    reply.headers["connection"] = "close"
     lines = [f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()]
-    lines += [b"%b: %b" % header for header in headers.items()]
+    lines += [b"%b: %b" % header for header in reply.raw_headers]
     return b"\r\n".join(lines) + b"\r\n\r\n" + reply.body

@@ -156,8 +156,9 @@ class PathItem:
             return operation.login()
         if operation is not None:
             return await operation.answer(scope, receive)
-        header = [(b"allow", self._allowed.encode())]
-        if scope["method"] == "OPTIONS":
-            return build_empty_reply(header)
         message = f"the method {scope['method']} is not allowed here; allowed are {self._allowed}"
-        return build_error_reply(MethodNotAllowedError(message), header)
+        reply = (
+            build_empty_reply() if scope["method"] == "OPTIONS" else build_error_reply(MethodNotAllowedError(message))
+        )
+        reply.headers["allow"] = self._allowed
+        return reply

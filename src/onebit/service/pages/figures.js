@@ -145,7 +145,6 @@ export class Figures {
     say(byId("error-interval"), error === null ? "No feedback yet." : interval);
   }
 
-  // How wrong the learner's own decisions would have been, while something else was shown.
   showDrift({ count: alarms, alarms: last }) {
     byId("drift").hidden = alarms === 0;
     keyed(
@@ -158,6 +157,7 @@ export class Figures {
     );
   }
 
+  // How wrong the learner's own decisions would have been, while something else was shown.
   showShadow(shadow) {
     byId("own-error").hidden = shadow === null;
     if (shadow === null) return;
