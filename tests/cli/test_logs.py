@@ -336,6 +336,17 @@ def test_evaluate_shows_the_present_learner_beside_another(call: Call, coins: Pa
     assert "the log itself: task shops, 20 rounds shown by the caller, beside bpa (exploration_floor=0.05)\n" in out
 
 
+def test_several_learners_are_evaluated_on_the_log_of_a_task(call: Call, coins: Path) -> None:
+    code, out, err = call("evaluate", str(coins), "coins", "--learners", "bpa,banditron:exploration=0.1", "--json")
+    assert (code, err) == (0, "")
+    several = {one["learner"]: one for one in json.loads(out)["learners"]}
+    alone = json.loads(call("evaluate", str(coins), "coins", "--learner", "bpa", "--json")[1])
+    assert several["bpa"]["estimates"] == alone["estimates"]
+    assert several["banditron"]["parameters"]["exploration"] == 0.1
+    _, out, _ = call("evaluate", str(coins), "coins", "--learners", "bpa,banditron")
+    assert "2 learners on a log of 4,000 rounds" in out
+
+
 def test_evaluate_names_the_learners_that_made_the_log(call: Call, tmp_path: Path) -> None:
     """After a switch the rounds are still those of the learner before it, until the new one has decided some."""
 

@@ -16,29 +16,19 @@ action:cost:probability), or a table (.csv, .tsv, .parquet) with named columns. 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from onebit.cli.compare import parse_learners
-from onebit.cli.logs import (
-    ChosenLog,
-    add_learner_options,
-    add_log_options,
-    is_log_file,
-    learner_settings,
-    open_log,
-    read_log_file,
-)
+from onebit.cli.logs import add_learner_options, add_log_options, build_learner, chosen_learner, open_log
 from onebit.cli.terminal import print_json, progress_bar
 from onebit.errors import InputError, brief
 from onebit.experiments.trials import format_options
 from onebit.offpolicy.evaluation import TITLES
-from onebit.rules import rule_named
 
 if TYPE_CHECKING:
-    from onebit.learner.learner import Learner
     from onebit.offpolicy import Estimate, Evaluation
-    from onebit.service.maintenance.log_reader import LogReader
+    from onebit.offpolicy.log_files import Log
+    from onebit.service.maintenance.log_reader import LogReader, TaskLog
     from onebit.service.task import TaskInfo
 
 ADVICE = "Compare learners with each other, with the same floor, and not with the log itself."
@@ -49,44 +39,43 @@ def declare(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--learners",
         metavar="A,B:NAME=VALUE,...",
-        help="several learners with parameters on a log in a file, in place of --learner; a table of them",
+        help="several learners with parameters, in place of --learner; a table of them",
     )
     add_learner_options(command)
 
 
 def execute(chosen: argparse.Namespace) -> None:
-    """Evaluate the learner and print the estimates."""
-    from onebit.offpolicy import evaluate
+    """Evaluate the learners and print the estimates."""
+    from onebit.offpolicy import evaluate, evaluate_many
+    from onebit.offpolicy.log_files import Log
 
     several = parse_learners(chosen.learners)
-    if several is not None:
-        if chosen.learner or chosen.set:
-            raise InputError("--learners names learners and parameters: give it without --learner and --set")
-        if not is_log_file(chosen):
-            raise InputError(
-                f"--learners is for a log in a file: `onebit export {chosen.folder} {chosen.task or 'TASK'} --format parquet` makes one"
-            )
-        evaluate_several(chosen, several)
-        return
+    if several and (chosen.learner or chosen.set):
+        raise InputError("--learners names learners and parameters: give it without --learner and --set")
+    learners = several or [chosen_learner(chosen)]
     with open_log(chosen) as log:
-        present = None if log.task is None else present_learner(chosen, log.task)
-        with progress_bar(f"{chosen.learner} on {log.name}", log.count, chosen.quiet) as progress:
-            evaluation = evaluate(
-                log.learner,
-                log.rounds,
-                present=present,
-                seed=chosen.seed,
-                unanswered=log.unanswered,
-                progress=progress,
-            )
-        show(evaluation, log, chosen.json)
+        new = [build_learner(log, name, options, chosen.seed) for name, options in learners]
+        title = f"{len(new)} learners" if several else learners[0][0]
+        with progress_bar(f"{title} on {log.name}", len(log), chosen.quiet) as progress:
+            more: dict[str, Any] = {"seed": chosen.seed, "unanswered": log.unanswered, "progress": progress}
+            if several:
+                evaluations = evaluate_many(new, log, **more)
+            else:
+                present = None if isinstance(log, Log) else log.present_learner(*learners[0], chosen.seed)
+                evaluations = [evaluate(new[0], log, present=present, **more)]
+        if several:
+            show_several(evaluations, log.name, chosen.json)
+        else:
+            show(evaluations[0], log, chosen.json)
 
 
-def show(evaluation: Evaluation, log: ChosenLog, as_json: bool) -> None:
-    """Print an evaluation, and which learners made the log."""
+def show(evaluation: Evaluation, log: Log | TaskLog, as_json: bool) -> None:
+    """Print an evaluation, and which learners made the log of a task."""
+    from onebit.offpolicy.log_files import Log
+
     about: dict[str, Any] = {"log": log.name}
     last = ADVICE
-    if log.reader is not None and log.task is not None:
+    if not isinstance(log, Log):
         parts = log_parts(log.reader, log.task)
         about = {"task": log.name, "log": {"mode": log.task.mode, "made_by": parts}}
         last = f"the log itself: task {log.name}, {'; '.join(map(_part_line, parts))}"
@@ -104,21 +93,6 @@ def _part_line(part: dict[str, Any]) -> str:
     parameters = format_options({**part["parameters"], "exploration_floor": part["exploration_floor"]})
     how = "shown by the caller, beside" if part["shown_by_caller"] else "decided by"
     return f"{counted_rounds(part['rounds'])} {how} {part['learner']} ({parameters})"
-
-
-def present_learner(chosen: argparse.Namespace, task: TaskInfo) -> Learner | None:
-    """Return an untrained copy of the task's own learner; None if that is the one to evaluate."""
-    from onebit.service.task import build_learner, check_learner
-
-    def with_defaults(detail: dict[str, Any]) -> dict[str, Any]:
-        rule = check_learner(detail, task.classes, task.inputs).runtime.rule
-        return {**detail, "learner": rule.name, "parameters": {**rule.defaults, **detail["parameters"]}}
-
-    wanted = learner_settings(chosen)
-    present = {name: getattr(task, name) for name in wanted} | {"seed": chosen.seed}
-    if with_defaults(present) == with_defaults(wanted):
-        return None
-    return build_learner(present, task.classes, task.inputs)
 
 
 def log_parts(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
@@ -148,18 +122,11 @@ def log_parts(log: LogReader, task: TaskInfo) -> list[dict[str, Any]]:
     return parts
 
 
-def evaluate_several(chosen: argparse.Namespace, learners: Sequence[tuple[str, dict[str, Any]]]) -> None:
-    """Evaluate several learners on the log in a file, and print them as a table, best first."""
-    from onebit.offpolicy import evaluate_many
-    from onebit.offpolicy.log_files import learner_for
-
-    log = read_log_file(chosen)
-    new = [learner_for(log, rule_named(name), options, chosen.seed) for name, options in learners]
-    with progress_bar(f"{len(learners)} learners on {chosen.folder}", len(log), chosen.quiet) as progress:
-        evaluations = evaluate_many(new, log, seed=chosen.seed, unanswered=log.unanswered, progress=progress)
+def show_several(evaluations: list[Evaluation], log: str, as_json: bool) -> None:
+    """Print evaluations of several learners on one log as a table, best first."""
     evaluations.sort(key=lambda evaluation: -_best_estimate(evaluation).value)
-    if chosen.json:
-        print_json({"log": chosen.folder, "learners": [evaluation.to_dict() for evaluation in evaluations]})
+    if as_json:
+        print_json({"log": log, "learners": [evaluation.to_dict() for evaluation in evaluations]})
         return
     first = evaluations[0]
     value = first.unit.format(first.log.value)

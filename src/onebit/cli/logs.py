@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +25,8 @@ from onebit.rules import DEFAULT, rule_named
 
 if TYPE_CHECKING:
     from onebit.learner.learner import Learner
-    from onebit.offpolicy import Round
     from onebit.offpolicy.log_files import Log
-    from onebit.service.maintenance.log_reader import LogReader
+    from onebit.service.maintenance.log_reader import LogReader, TaskLog
     from onebit.service.task import TaskInfo
 
 # Options that name a column of a log in a file.
@@ -42,22 +40,6 @@ COLUMNS = {
     "id": "the column of the ids (default id, or the number of the row)",
 }
 READING = ("x", *COLUMNS, "classes", "costs", "complete")  # options that are keyword arguments of `read_log`
-
-
-@dataclass(frozen=True)
-class ChosenLog:
-    """The chosen log, in a file or of a task, with the new learner.
-
-    `reader` and `task` are None if the log is in a file.
-    """
-
-    name: str
-    rounds: Iterable[Round]
-    count: int
-    unanswered: int
-    learner: Learner
-    reader: LogReader | None = None
-    task: TaskInfo | None = None
 
 
 def add_log_options(command: argparse.ArgumentParser, files: bool = False) -> None:
@@ -110,29 +92,34 @@ def add_learner_options(command: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def open_log(chosen: argparse.Namespace) -> Iterator[ChosenLog]:
-    """Open the chosen log, with a new learner as the service would build it for the task."""
-    chosen.learner = chosen.learner or default_rule(chosen)
+def open_log(chosen: argparse.Namespace) -> Iterator[Log | TaskLog]:
+    """Open the chosen log, in a file or of a task."""
     if is_log_file(chosen):
-        from onebit.offpolicy.log_files import learner_for
+        from onebit.offpolicy.log_files import read_log
 
-        log = read_log_file(chosen)
-        learner = learner_for(log, rule_named(chosen.learner), settings(chosen.set), chosen.seed)
-        yield ChosenLog(log.name, log, len(log), log.unanswered, learner)
+        yield read_log(chosen.folder, **{name: getattr(chosen, name) for name in READING})
         return
     for name in READING:
         if getattr(chosen, name) not in (None, False):
             raise InputError(f"--{name} is for a log in a file, and {chosen.folder} is the folder of a service")
     with open_task_log(chosen) as (reader, task):
-        from onebit.service.maintenance.log_reader import read_rounds
-        from onebit.service.task import build_learner
+        from onebit.service.maintenance.log_reader import TaskLog
 
-        learner = build_learner(learner_settings(chosen), task.classes, task.inputs)
-        answered = reader.count_feedback(task)
-        if answered == 0:
-            raise InputError(f"task {brief(task.name)} has no feedback yet: its log says nothing")
-        unanswered = reader.count(task) - answered
-        yield ChosenLog(task.name, read_rounds(reader, task), answered, unanswered, learner, reader, task)
+        yield TaskLog(reader, task)
+
+
+def chosen_learner(chosen: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """Return the learner of --learner, by default the one of --rule, and its options."""
+    return chosen.learner or default_rule(chosen), settings(chosen.set)
+
+
+def build_learner(log: Log | TaskLog, name: str, options: Mapping[str, Any], seed: int) -> Learner:
+    """Return a new learner for the rounds of a log."""
+    from onebit.offpolicy.log_files import Log, learner_for
+
+    if isinstance(log, Log):
+        return learner_for(log, rule_named(name), options, seed)
+    return log.build_learner(name, options, seed)
 
 
 @contextmanager
@@ -152,19 +139,6 @@ def open_task_log(chosen: argparse.Namespace) -> Iterator[tuple[LogReader, TaskI
         yield log, log.task(chosen.task)
 
 
-def learner_settings(chosen: argparse.Namespace) -> dict[str, Any]:
-    """Return the chosen learner in the form in which the service describes one."""
-    from onebit.service.task import resolve_floor
-
-    parameters = settings(chosen.set)
-    return {
-        "learner": chosen.learner,
-        "exploration_floor": resolve_floor(chosen.learner, parameters.pop("exploration_floor", None)),
-        "parameters": parameters,
-        "seed": chosen.seed,
-    }
-
-
 def is_log_file(chosen: argparse.Namespace) -> bool:
     """Return True if the log is a file or a folder of files, and not the folder of a service."""
     from onebit.offpolicy.log_files import ENDINGS, is_archive
@@ -175,10 +149,3 @@ def is_log_file(chosen: argparse.Namespace) -> bool:
     if chosen.task is not None:
         raise InputError(f"TASK is {brief(chosen.task)}, but {chosen.folder} is a file, which has no tasks")
     return True
-
-
-def read_log_file(chosen: argparse.Namespace) -> Log:
-    """Read a log from a file with the options given."""
-    from onebit.offpolicy.log_files import read_log
-
-    return read_log(chosen.folder, **{name: getattr(chosen, name) for name in READING})

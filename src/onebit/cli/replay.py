@@ -14,7 +14,7 @@ import argparse
 import textwrap
 from pathlib import Path
 
-from onebit.cli.logs import ChosenLog, add_learner_options, add_log_options, open_log
+from onebit.cli.logs import add_learner_options, add_log_options, build_learner, chosen_learner, open_log
 from onebit.cli.terminal import print_json, progress_bar
 from onebit.errors import InputError
 
@@ -30,33 +30,31 @@ def declare(command: argparse.ArgumentParser) -> None:
 def execute(chosen: argparse.Namespace) -> None:
     """Train the learner, save it, and print its description."""
     from onebit.offpolicy import train
+    from onebit.offpolicy.log_files import Log
 
     if chosen.out and not Path(chosen.out).parent.is_dir():
         raise InputError(f"{chosen.out} cannot be written: there is no such folder")  # checked before hours of training
+    name, options = chosen_learner(chosen)
     with open_log(chosen) as log:
-        retired = [] if log.task is None else log.task.retired
-        if log.task is not None:
+        learner = build_learner(log, name, options, chosen.seed)
+        retired = [] if isinstance(log, Log) else log.task.retired
+        if not isinstance(log, Log):
             from onebit.service.task import require_candidate_support
 
-            require_candidate_support(log.learner, retired, "learner")
-        with progress_bar(f"{chosen.learner} on {log.name}", log.count, chosen.quiet) as progress:
-            learnt = train(log.learner, log.rounds, progress)
-    for name in retired:  # only now, since the log has rounds in which they were played
-        log.learner.remove_class(name)
+            require_candidate_support(learner, retired, "learner")
+        with progress_bar(f"{name} on {log.name}", len(log), chosen.quiet) as progress:
+            learnt = train(learner, log, progress)
+    for retired_class in retired:  # only now, since the log has rounds in which they were played
+        learner.remove_class(retired_class)
     if chosen.out:
-        log.learner.save(chosen.out)
-    show(chosen, log, learnt)
-
-
-def show(chosen: argparse.Namespace, log: ChosenLog, learnt: int) -> None:
-    """Print how much was learnt, and the description of the learner."""
-    description = log.learner.describe()
+        learner.save(chosen.out)
+    description = learner.describe()
     if chosen.json:
-        where = {"log" if log.task is None else "task": log.name}
-        about = {**where, "learner": chosen.learner, "rounds": log.count, "learnt": learnt, "file": chosen.out}
+        where = {"log" if chosen.task is None else "task": log.name}
+        about = {**where, "learner": name, "rounds": len(log), "learnt": learnt, "file": chosen.out}
         print_json({**about, "description": description.to_dict()})
         return
-    print(f"{chosen.learner} on {log.name}: learnt from {learnt:,} of {log.count:,} rounds")
+    print(f"{name} on {log.name}: learnt from {learnt:,} of {len(log):,} rounds")
     print(textwrap.indent(str(description), "  "))
     print("  the error is that of the labels in the log; `onebit evaluate` estimates that of this learner")
     if chosen.out:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onebit.errors import InputError, brief, nearest
+from onebit.learner.learner import Learner
 from onebit.offpolicy import Evaluation, Round, evaluate
 from onebit.service.inputs import decode_numbers
 from onebit.service.store.base import store_at
 from onebit.service.store.errors import as_input_errors
 from onebit.service.store.queries import DecisionRecord, Event, GenerationCount, TaskChange, check_events
 from onebit.service.store.reader import PAGE
-from onebit.service.task import TaskInfo, build_learner, resolve_floor
+from onebit.service.task import TaskInfo, build_learner, check_learner, resolve_floor
 
 
 class LogReader:
@@ -127,24 +128,55 @@ def read_rounds(log: LogReader, task: TaskInfo) -> Iterator[Round]:
         )
 
 
+class TaskLog:
+    """The answered rounds of a task in the order of the answers, to evaluate or train learners on."""
+
+    def __init__(self, reader: LogReader, task: TaskInfo) -> None:
+        self.reader, self.task, self.name = reader, task, task.name
+        self._answered = reader.count_feedback(task)
+        if self._answered == 0:
+            raise InputError(f"task {brief(task.name)} has no feedback yet: its log says nothing")
+        self.unanswered = reader.count(task) - self._answered
+
+    def __len__(self) -> int:
+        return self._answered
+
+    def __iter__(self) -> Iterator[Round]:
+        return read_rounds(self.reader, self.task)
+
+    def build_learner(self, name: str, options: Mapping[str, Any], seed: int) -> Learner:
+        """Return a new learner as the service would build it; options are parameters or `exploration_floor`."""
+        return build_learner(_learner_settings(name, options, seed), self.task.classes, self.task.inputs)
+
+    def present_learner(self, other: str, options: Mapping[str, Any], seed: int) -> Learner | None:
+        """Return an untrained copy of the task's own learner; None if that is the `other` one."""
+        wanted = _learner_settings(other, options, seed)
+        present = {name: getattr(self.task, name) for name in wanted} | {"seed": seed}
+        if self._with_defaults(present) == self._with_defaults(wanted):
+            return None
+        return build_learner(present, self.task.classes, self.task.inputs)
+
+    def _with_defaults(self, detail: dict[str, Any]) -> dict[str, Any]:
+        rule = check_learner(detail, self.task.classes, self.task.inputs).runtime.rule
+        return {**detail, "learner": rule.name, "parameters": {**rule.defaults, **detail["parameters"]}}
+
+
+def _learner_settings(name: str, options: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Return a learner in the form in which the service describes one."""
+    parameters = dict(options)
+    floor = resolve_floor(name, parameters.pop("exploration_floor", None))
+    return {"learner": name, "exploration_floor": floor, "parameters": parameters, "seed": seed}
+
+
 def evaluation(
     log: LogReader, task: TaskInfo, learner: str, parameters: dict[str, Any], floor: float | None, seed: int
 ) -> Evaluation:
     """Estimate what a learner would have scored on the log of a task, beside the task's own if different."""
-    asked = {
-        "learner": learner,
-        "exploration_floor": resolve_floor(learner, floor),
-        "parameters": parameters,
-        "seed": seed,
-    }
-    own = {name: getattr(task, name) for name in asked} | {"seed": seed}
-    answered = log.count_feedback(task)
-    if answered == 0:
-        raise InputError(f"task {task.name!r} has no feedback yet: its log says nothing")
+    rounds, options = TaskLog(log, task), {**parameters, "exploration_floor": floor}
     return evaluate(
-        build_learner(asked, task.classes, task.inputs),
-        read_rounds(log, task),
-        present=None if own == asked else build_learner(own, task.classes, task.inputs),
+        rounds.build_learner(learner, options, seed),
+        rounds,
+        present=rounds.present_learner(learner, options, seed),
         seed=seed,
-        unanswered=log.count(task) - answered,
+        unanswered=rounds.unanswered,
     )
