@@ -18,23 +18,14 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, get_type_hints
 
 from onebit.cli.options import positive, whole
 from onebit.contract.installation import install_command
 from onebit.errors import InputError, MissingExtraError
-from onebit.service.settings import Settings
+from onebit.service.settings import Option, Settings
 
 DEFAULT_PORTS = {"http": ":80", "https": ":443"}
-
-
-class Option(NamedTuple):
-    """The command-line option for a setting of the service."""
-
-    read: Callable[[str], Any]
-    metavar: str
-    help: str
-    is_list: bool = False  # may be repeated; comma-separated in the environment
 
 
 def seconds(text: str) -> float:
@@ -87,51 +78,27 @@ def absolute_rule(text: str) -> str:
     return f"{Path(path).resolve()}:{name}" if colon else text
 
 
-OPTIONS = {
-    "data": Option(Path, "DIR", "folder for the log, the snapshots and the tokens; created if it does not exist"),
-    "log": Option(
-        database,
-        "ADDRESS",
-        "PostgreSQL database for the log, the snapshots and the tokens, which nodes may share, instead of DIR: postgresql://...",
-    ),
-    "host": Option(str, "NAME", "name or address to listen on"),
-    "port": Option(port, "PORT", "port to listen on; 0 picks a free one"),
-    "token_file": Option(Path, "FILE", "token file; by default tokens.json in DIR"),
-    "max_body": Option(positive, "BYTES", "largest body of a request"),
-    "max_batch": Option(positive, "N", "largest number of decisions or feedbacks in one request"),
-    "max_values": Option(positive, "N", "largest number of names in a dict x, or of words in a text x"),
-    "max_connections": Option(positive, "N", "largest number of connections at once"),
-    "cors_origin": Option(
-        origin,
-        "ORIGIN",
-        "a site whose pages may use the service, such as https://app.example.org; may be repeated; none by default",
-        is_list=True,
-    ),
-    "snapshot_every": Option(positive, "N", "events of a task between snapshots"),
-    "keep_snapshots": Option(positive, "N", "newest snapshots to keep of each task, besides a few older ones"),
-    "request_timeout_s": Option(seconds, "S", "seconds within which a request must arrive"),
-    "max_tasks": Option(positive, "N", "largest number of tasks at a time"),
-    "max_tasks_per_token": Option(positive, "N", "largest number of tasks at a time created with one token"),
-    "max_task_memory": Option(positive, "BYTES", "largest memory of a new learner, for its two copies together"),
-    "drain_s": Option(seconds, "S", "seconds to finish requests at shutdown"),
-    "log_format": Option(
-        log_format,
-        "FORM",
-        "format of the log on stderr: json, or text for people; by default text in a terminal, json elsewhere",
-    ),
-    "rule": Option(
-        absolute_rule,
-        "FILE.py:NAME",
-        "a rule of your own that tasks may use; may be repeated",
-        is_list=True,
-    ),
+DEFAULTS = {field.name: field.default for field in dataclasses.fields(Settings)}
+OPTIONS: dict[str, Option] = {
+    name: hint.__metadata__[0] for name, hint in get_type_hints(Settings, include_extras=True).items()
+}
+# The parsers of settings; all others are whole numbers of at least 1.
+PARSERS: dict[str, Callable[[str], Any]] = {
+    "data": Path,
+    "log": database,
+    "host": str,
+    "port": port,
+    "token_file": Path,
+    "cors_origin": origin,
+    "request_timeout_s": seconds,
+    "drain_s": seconds,
+    "log_format": log_format,
+    "rule": absolute_rule,
 }
 
 
 def declare(command: argparse.ArgumentParser) -> None:
-    defaults = {field.name: field.default for field in dataclasses.fields(Settings)}
-    for name in OPTIONS:
-        default = defaults[name]
+    for name, default in DEFAULTS.items():
         add_setting(command, name, "" if default in (None, (), dataclasses.MISSING) else f"; default {default}")
 
 
@@ -140,11 +107,16 @@ def add_setting(command: argparse.ArgumentParser, name: str, note: str = "") -> 
     option = OPTIONS[name]
     command.add_argument(
         f"--{name.replace('_', '-')}",
-        type=option.read,
-        action="append" if option.is_list else "store",
+        type=PARSERS.get(name, positive),
+        action="append" if _is_list(name) else "store",
         metavar=option.metavar,
         help=f"{option.help} (or {variable(name)}{note})",
     )
+
+
+def _is_list(name: str) -> bool:
+    """Return True if a setting may be repeated; in the environment it is separated by commas."""
+    return DEFAULTS[name] == ()
 
 
 def variable(name: str) -> str:
@@ -155,12 +127,12 @@ def variable(name: str) -> str:
 def setting(chosen: argparse.Namespace, name: str) -> Any:
     """Return a setting from its option or the environment; None if it is in neither."""
     value = getattr(chosen, name)
-    option = OPTIONS[name]
+    parse = PARSERS.get(name, positive)
     text = os.environ.get(variable(name))
     if value is not None or not text:
         return value
     try:
-        return [option.read(item.strip()) for item in text.split(",")] if option.is_list else option.read(text)
+        return [parse(item.strip()) for item in text.split(",")] if _is_list(name) else parse(text)
     except argparse.ArgumentTypeError as error:
         raise InputError(f"{variable(name)}: {error}") from None
 
@@ -187,7 +159,7 @@ def execute(chosen: argparse.Namespace) -> int:
         values["data"] = Path()
     if values["data"] is None:
         raise InputError("--data DIR is missing: the folder of the service (or set ONEBIT_SERVE_DATA)")
-    values |= {name: tuple(values[name] or ()) for name, option in OPTIONS.items() if option.is_list}
+    values |= {name: tuple(values[name] or ()) for name in OPTIONS if _is_list(name)}
     settings = Settings(**{name: value for name, value in values.items() if value is not None})
     with needing_extra():
         from onebit.service.http.process import serve
