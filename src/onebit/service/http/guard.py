@@ -145,6 +145,8 @@ class Guard(asyncio.Protocol):
                 return b""
             if not _FIRST_LINE.match(piece):
                 raise _not_http()
+            if self._unanswered >= MOST_IN_A_ROW:
+                raise TooLargeError("too many requests at once")
             piece = _OFFER.sub(_NO_OFFER, piece)
             length = _LENGTH.search(piece)
             self._body_left = int(length[1]) if length else None
@@ -161,9 +163,7 @@ class Guard(asyncio.Protocol):
         self._part = "head"
 
     def on_headers_complete(self) -> None:
-        """Handle the end of the head; refuse too many pipelined requests."""
-        if self._unanswered >= MOST_IN_A_ROW:
-            raise TooLargeError("too many requests at once")
+        """Handle the end of the head."""
         self._part = "body"
         self._unanswered += 1
 
