@@ -194,69 +194,6 @@ def test_a_large_file_gives_what_a_small_one_gives(tmp_path: Path, monkeypatch: 
         assert_same(small, large)
 
 
-# --- vectorizers -----------------------------------------------------------------------------------------------------
-
-
-class Lengths:
-    """The smallest vectorizer: the length of a text, and its number of words."""
-
-    def transform(self, texts: list[str]) -> Any:
-        return np.array([[len(text), len(text.split())] for text in texts], dtype=float).reshape(-1, 2)
-
-
-def test_anything_with_transform_makes_numbers_of_texts(tmp_path: Path) -> None:
-    table = {name: values for name, values in tickets().items() if name in ("length", "subject", "team")}
-    table["body"] = [f"so much for {row}" for row in range(COUNT)]
-    data = read(written(tmp_path, table), label="team", text=["subject", "body"], vectorizer=Lengths())
-    dense = np.zeros(data.X.shape)
-    for row in range(COUNT):
-        part = slice(data.X.indptr[row], data.X.indptr[row + 1])
-        dense[row, data.X.indices[part]] = data.X.data[part]
-    expected = np.column_stack(
-        [table["length"], Lengths().transform(table["subject"]), Lengths().transform(table["body"])]
-    )
-    assert dense.tolist() == expected.tolist()
-
-
-def test_runs_with_different_vectorizers_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, settings = (
-        written(tmp_path, tickets()),
-        {"label": "team", "text": ["subject"], "drop": ["ticket_id", "opened"]},
-    )
-
-    class Others(Lengths):  # cannot be pickled, either
-        def transform(self, texts: list[str]) -> Any:
-            return super().transform(texts) + 1.0
-
-    monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path / "cache"))
-    for limit in ("1000000", "1000"):  # in memory, and converted
-        monkeypatch.setenv("ONEBIT_LARGE_FILE", limit)
-        streams = [
-            onebit.stream(path, categorical=["product"], vectorizer=one, **settings)  # type: ignore[arg-type]
-            for one in (Lengths(), Others(), Lengths())
-        ]
-        assert streams[0].key == streams[2].key != streams[1].key
-        values = [float(one.data(0).X.data.max()) for one in streams]
-        assert values[0] == values[2] == values[1] - 1.0
-    assert len([one for one in (tmp_path / "cache" / "data").iterdir() if one.is_dir()]) == 1
-
-
-def test_a_vectorizer_of_scikit_learn_is_one_or_is_refused_with_its_reason(tmp_path: Path) -> None:
-    text = pytest.importorskip("sklearn.feature_extraction.text")
-    path, settings = (
-        written(tmp_path, tickets()),
-        {"label": "team", "text": ["subject"], "drop": ["ticket_id", "opened"]},
-    )
-    hashing = text.HashingVectorizer(n_features=64)
-    data = read(path, categorical=["product"], vectorizer=hashing, **settings)  # type: ignore[arg-type]
-    assert data.X.shape == (COUNT, 1 + 64 + 3)
-    sentence = refused(lambda: quietly(path, vectorizer=text.CountVectorizer(), **settings))
-    assert "NotFittedError" in sentence
-    assert "must have a method `transform`" in refused(lambda: quietly(path, vectorizer=len, **settings))
-    assert "either" in refused(lambda: quietly(path, vectorizer=hashing, ngrams=3, **settings))
-    assert "no column" in refused(lambda: quietly(path, label="team", vectorizer=hashing, drop=["subject"]))
-
-
 # --- formats ---------------------------------------------------------------------------------------------------------
 
 
@@ -402,7 +339,6 @@ def test_rows_that_are_texts_are_said_to_be_such_everywhere() -> None:
         assert onebit.run("bpa", texts, TEAMS, text=True).error == by_hand.error
     cut = onebit.run("bpa", TEXTS, TEAMS, text=True, ngrams=3)
     assert cut.learner.features is not None
-    assert onebit.run("bpa", TEXTS, TEAMS, text=True, vectorizer=Lengths(), prepare="scale").learner.features == 2
 
 
 @pytest.mark.long

@@ -43,8 +43,7 @@ class TableReader(FileReader):
     """A reader of a table: finds the label, and turns all other columns into features.
 
     Without text X is dense: the features in order, with one 0/1 column per value of a categorical feature. With text,
-    or with categories of very many values, X is sparse: first the numbers, then the output of a vectorizer, then all
-    hashed features. `label_names` are the labels by code if the label column holds codes.
+    or with categories of very many values, X is sparse: first the numbers, then all hashed features. `label_names` are the labels by code if the label column holds codes.
     """
 
     def __init__(
@@ -153,15 +152,12 @@ class TableReader(FileReader):
                 "name those that are to be read after all as text, categorical or numeric"
             )
         texts = self._features_of(Kind.TEXT)
-        reading = self.reading
-        if not texts and (reading.vectorizer is not None or reading.ngrams is not None):
-            what = "vectorizer" if reading.vectorizer is not None else "ngrams"
-            raise InputError(f"{what} is for text, and no column of {self.path} is text: name those that are, as text")
+        if not texts and self.reading.ngrams is not None:
+            raise InputError(f"ngrams is for text, and no column of {self.path} is text: name those that are, as text")
         self.labels, self._listed = self.labels.emptied(), self._no_candidates()
         self.categories, self._encoder = {}, None
         if texts or self._hashed:
-            numbers = len(self._features_of(Kind.NUMBER))
-            self._encoder = Encoder(numbers, reading.ngrams, reading.vectorizer, len(texts), str(self.path))
+            self._encoder = Encoder(len(self._features_of(Kind.NUMBER)), self.reading.ngrams)
             return
         too_many = f"{self.path} has a column of more than {MOST_CATEGORIES:,} categories"
         self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._features_of(Kind.CATEGORY)}
@@ -300,9 +296,8 @@ class TableReader(FileReader):
         for name in self._features_of(Kind.CATEGORY):
             values, which = self._distinct(cells[name], name, row)
             entries.append(encoder.categories(name, values, which))
-        for number, name in enumerate(self._features_of(Kind.TEXT)):
-            texts = [format_cell(cell) or "" for cell in cells[name].to_pylist()]
-            entries.append(encoder.texts(name, number, texts))
+        for name in self._features_of(Kind.TEXT):
+            entries.append(encoder.texts(name, [format_cell(cell) or "" for cell in cells[name].to_pylist()]))
         return join_entries(entries, rows)
 
     def place(self, row: int) -> str:

@@ -49,12 +49,11 @@ def is_large(path: Path) -> bool:
 
 
 def convert_file(
-    path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None, anew: bool = False
+    path: Path, how: object, reader: Callable[[], FileReader], progress: FileProgress | None
 ) -> tuple[Dataset, str]:
     """Return the data of a large file, mapped from the cache, and the note of its reader.
 
-    `how` holds everything besides the file that determines the result. If that cannot be fully expressed, set `anew`:
-    the file is then converted again, and the result replaces the cached one.
+    `how` holds everything besides the file that determines the result.
     """
     folder = _folder(path, how)
 
@@ -69,7 +68,7 @@ def convert_file(
         return {"file": str(path), "classes": classes, "width": width, "columns": rows.columns, "note": rows.note}
 
     try:
-        arrays, facts = _cached_arrays(folder, convert, anew)
+        arrays, facts = _cached_arrays(folder, convert)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise no_space(cached_data(), f"to convert {path}") from None
@@ -79,20 +78,18 @@ def convert_file(
 
 
 def _cached_arrays(
-    folder: Path, write: Callable[[], dict[str, Any]], anew: bool = False
+    folder: Path, write: Callable[[], dict[str, Any]]
 ) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays in a folder of the cache, memory-mapped, and the facts about them.
 
-    Unless the folder is complete, `write` first writes the arrays into it and returns the facts. With `anew` it always
-    does, and folders whose name starts like this one's are removed.
+    Unless the folder is complete, `write` first writes the arrays into it and returns the facts.
     """
     complete = folder / FACTS
-    if anew or not complete.exists():
+    if not complete.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _lock_conversion(folder):
-            if anew or not complete.exists():
-                for former in folder.parent.glob(f"{folder.name}*"):
-                    shutil.rmtree(former)
+            if not complete.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # left by a process that was killed
                 try:
                     folder.mkdir()
                     facts = json.dumps(write())

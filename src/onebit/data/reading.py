@@ -25,7 +25,6 @@ class Reading:
     numeric: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     ngrams: Ngrams | None = None
-    vectorizer: Any = None
     rewards: tuple[str, ...] = ()
     candidates: str | None = None
 
@@ -38,7 +37,6 @@ class Reading:
         numeric: Iterable[str] = (),
         drop: Iterable[str] = (),
         ngrams: object = None,
-        vectorizer: Any = None,
         *,
         rewards: str | Iterable[str] | None = None,
         candidates: str | None = None,
@@ -50,15 +48,9 @@ class Reading:
                 raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns: [{brief(chosen)}]")
             if not isinstance(chosen, Iterable):
                 raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns")
-        if vectorizer is not None and not callable(getattr(vectorizer, "transform", None)):
-            raise InputError(
-                f"vectorizer is {brief(vectorizer)}, but must have a method `transform` for a list of texts"
-            )
-        if vectorizer is not None and ngrams is not None:
-            raise InputError("a vectorizer cuts texts in its own way: give either that, or ngrams")
         columns = {what: tuple(chosen) for what, chosen in lists.items()}
         columns["rewards"] = () if rewards is None else (rewards,) if isinstance(rewards, str) else tuple(rewards)
-        return cls(label, **columns, ngrams=Ngrams.read(ngrams), vectorizer=vectorizer, candidates=candidates)
+        return cls(label, **columns, ngrams=Ngrams.read(ngrams), candidates=candidates)
 
     @property
     def given(self) -> str | None:
@@ -69,7 +61,6 @@ class Reading:
         """Return the options that were given as plain values."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
         options["ngrams"] = None if self.ngrams is None else str(self.ngrams)
-        options["vectorizer"] = None if self.vectorizer is None else True  # its output is hashed to identify it
         return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
 
 

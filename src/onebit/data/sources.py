@@ -108,7 +108,6 @@ def source_of(
     numeric: Sequence[str] = (),
     drop: Sequence[str] = (),
     ngrams: object = None,
-    vectorizer: Any = None,
     prepare: str | Iterable[str] | None = None,
     candidates: Any = None,
     rewards: Any = None,
@@ -119,7 +118,7 @@ def source_of(
 
     `label`, `text`, `categorical`, `numeric` and `drop` name columns of a file or a frame; the kinds of other columns
     are guessed from their first values. `text=True` says that the rows themselves are texts. Texts are split into
-    words, and into `ngrams` of characters (`3`, or `3-5`), or encoded by the method `transform` of `vectorizer`.
+    words, and into `ngrams` of characters (`3`, or `3-5`).
     `candidates` names the column that lists the classes that may be chosen, or is a list of them for each row.
     `rewards` names the columns with the reward of each class (`["walk", "drive"]`, or `"worth_*"`), or is a matrix.
     `prepare` lists preprocessing steps (`onebit.data.preparation`). With `same_rows` a generator draws its rows once,
@@ -132,7 +131,7 @@ def source_of(
     of_texts = text is True
     texts = () if isinstance(text, bool) else text
     columns, values = columns_or_values(candidates=candidates, rewards=rewards)
-    reading = Reading.of(label, texts, categorical, numeric, drop, ngrams, vectorizer, **columns)
+    reading = Reading.of(label, texts, categorical, numeric, drop, ngrams, **columns)
     if isinstance(X, Source):
         if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
             raise InputError("a source brings its own labels and preparation: say them where the source is made")
@@ -171,9 +170,7 @@ def source_of(
         )
     data = user_files.read_file(path, reading, classes, progress)
     about = path.stat()
-    content = {} if vectorizer is None else {"content": _content(data)}
     identity = {
-        **content,
         "size": about.st_size,
         "modified": about.st_mtime_ns,
         **reading.described(),
@@ -240,16 +237,16 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
                     f"give {instead}, or the rows as a frame or a file"
                 )
         raise InputError("rows were given without labels: give y as well, or the name of a data set")
-    cut = reading.ngrams is not None or reading.vectorizer is not None
-    if cut and not of_texts:
-        raise InputError("ngrams and vectorizer are for texts: say text=True where the rows are such")
-    if replace(reading, ngrams=None, vectorizer=None).given is not None:
+    ngrams = reading.ngrams
+    if ngrams is not None and not of_texts:
+        raise InputError("ngrams is for texts: say text=True where the rows are such")
+    if replace(reading, ngrams=None).given is not None:
         raise InputError(f"{reading.given} is for columns of a table, and rows have none")
     if of_texts:
         X = require_texts(X)
-        if cut:
-            X = encode_texts(X, reading.ngrams, reading.vectorizer)
-    return replace(source("arrays", label_rows(X, y, classes)), text=of_texts and not cut)
+        if ngrams is not None:
+            X = encode_texts(X, ngrams)
+    return replace(source("arrays", label_rows(X, y, classes)), text=of_texts and ngrams is None)
 
 
 def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:

@@ -7,10 +7,8 @@ are few collisions.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,12 +17,11 @@ from numpy.typing import NDArray
 from onebit.contract.validation import is_encodable
 from onebit.data.dataset import Csr
 from onebit.errors import InputError, brief
-from onebit.features.named import hashed, words_in
-from onebit.features.rows import build_csr, is_sparse
+from onebit.features.named import hash_columns, words_in
+from onebit.features.rows import build_csr
 
 BUCKETS = 1 << 22
 LONGEST = 12  # characters of an n-gram
-_KNOWN = 1 << 18  # names whose column is cached
 _SLICE = 1 << 20  # stored column indices renumbered at a time
 
 Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # rows, columns, values
@@ -72,60 +69,36 @@ class Ngrams:
 
 
 class Encoder:
-    """An encoder of cells as entries of sparse rows, which records the columns that occur."""
+    """An encoder of categories and texts as hashed columns after the numeric ones; it records which columns occur."""
 
-    def __init__(self, numbers: int, ngrams: Ngrams | None, vectorizer: Any, texts: int, what: str) -> None:
-        self._numbers, self._ngrams, self._vectorizer, self._what = numbers, ngrams, vectorizer, what
+    def __init__(self, numbers: int, ngrams: Ngrams | None) -> None:
+        self._start, self._ngrams = numbers, ngrams
         self._used = np.zeros(BUCKETS, dtype=bool)
-        # The width of the vectorizer's rows determines where the hashed columns start.
-        self._width = 0 if vectorizer is None else int(transform_texts(vectorizer, [""], what).shape[1])
-        self._start = numbers + texts * self._width  # first hashed column
-        self._bucket: Callable[[str], int] = lru_cache(_KNOWN)(lambda name: hashed(name, BUCKETS))
 
     def categories(self, name: str, distinct: Iterable[object], which: NDArray[Any]) -> Entries:
         """Encode one value of a categorical column per row."""
-        buckets = np.array([self._bucket(f"{name}\0{value}") for value in distinct], dtype=np.int64)
-        columns = buckets[which]
+        columns = self._columns([f"{name}\0{value}" for value in distinct])[which]
+        return np.arange(len(which)), columns, np.ones(len(which))
+
+    def texts(self, name: str, texts: Sequence[str]) -> Entries:
+        """Encode one text per row."""
+        columns = [np.unique(self._columns([f"{name}\1{part}" for part in self._parts(text)])) for text in texts]
+        counts = np.array([len(row) for row in columns], dtype=np.int64)
+        values = 1.0 / np.sqrt(np.maximum(counts, 1))
+        return np.repeat(np.arange(len(texts)), counts), np.concatenate(columns), np.repeat(values, counts)
+
+    def _columns(self, names: Collection[str]) -> NDArray[np.int64]:
+        """Return the columns of distinct names."""
+        columns = hash_columns(names, BUCKETS).astype(np.int64)
         self._used[columns] = True
-        return np.arange(len(which)), self._start + columns, np.ones(len(which))
+        return self._start + columns
 
-    def texts(self, name: str, number: int, texts: Sequence[str]) -> Entries:
-        """Encode one text per row; `number` is the index of the column among the text columns."""
-        if self._vectorizer is not None:
-            return self._vectorized(number, texts)
-        rows: list[int] = []
-        columns: list[int] = []
-        values: list[float] = []
-        for row, text in enumerate(texts):
-            buckets = {self._bucket(f"{name}\1{part}") for part in self._parts(text)}
-            rows += [row] * len(buckets)
-            columns += buckets
-            values += [1.0 / math.sqrt(len(buckets))] * len(buckets) if buckets else []
-        hashed_columns = np.array(columns, dtype=np.int64)
-        self._used[hashed_columns] = True
-        return np.array(rows, dtype=np.int64), self._start + hashed_columns, np.array(values, dtype=np.float64)
-
-    def _parts(self, text: str) -> list[str]:
-        words = words_in(text)
+    def _parts(self, text: str) -> set[str]:
+        """Return the words of a text and their n-grams."""
+        words = set(words_in(text))
         if self._ngrams is None:
             return words
-        return words + [f"\2{group}" for word in words for group in self._ngrams.groups(word)]
-
-    def _vectorized(self, number: int, texts: Sequence[str]) -> Entries:
-        matrix = transform_texts(self._vectorizer, texts, self._what)
-        width = int(matrix.shape[1])
-        if width != self._width:
-            raise InputError(
-                f"the vectorizer made {width} columns of some texts of {self._what}, and {self._width} of others"
-            )
-        matrix = matrix.tocoo() if is_sparse(matrix) else matrix
-        if isinstance(matrix, np.ndarray):
-            rows, columns = np.nonzero(matrix)
-            values = matrix[rows, columns]
-        else:
-            rows, columns, values = matrix.row, matrix.col, matrix.data
-        shift = self._numbers + number * width
-        return rows.astype(np.int64), columns.astype(np.int64) + shift, values.astype(np.float64)
+        return words | {f"\2{group}" for word in words for group in self._ngrams.groups(word)}
 
     @property
     def width(self) -> int:
@@ -142,10 +115,10 @@ class Encoder:
             part[above] = place[part[above] - start]
 
 
-def encode_texts(texts: Sequence[str], ngrams: Ngrams | None, vectorizer: Any) -> Csr:
+def encode_texts(texts: Sequence[str], ngrams: Ngrams) -> Csr:
     """Return texts as the rows of a sparse matrix."""
-    encoder = Encoder(0, ngrams, vectorizer, 1, "the rows")
-    values, columns, starts = join_entries([encoder.texts("", 0, texts)], len(texts))
+    encoder = Encoder(0, ngrams)
+    values, columns, starts = join_entries([encoder.texts("", texts)], len(texts))
     encoder.renumber(columns)
     return Csr(values, columns, starts, (len(texts), max(1, encoder.width)))
 
@@ -155,23 +128,6 @@ def join_entries(entries: Sequence[Entries], rows: int) -> tuple[NDArray[Any], N
     owners, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     values, columns, starts = build_csr(owners, columns, values, rows)
     return values.astype(np.float32), columns.astype(np.int32), starts
-
-
-def transform_texts(vectorizer: Any, texts: Sequence[str], what: str) -> Any:
-    """Return the vectorizer's matrix for texts; raise InputError unless it has a row of numbers for each."""
-    try:
-        matrix = vectorizer.transform(list(texts))
-    except Exception as error:  # a user's object may raise anything
-        reason = " ".join(str(error).split())
-        raise InputError(f"the vectorizer refuses the texts of {what}: {type(error).__name__}: {reason}") from error
-    if not is_sparse(matrix):
-        matrix = np.asarray(matrix)
-    shape = tuple(matrix.shape)
-    if len(shape) != 2 or shape[0] != len(texts) or matrix.dtype.kind not in "fiub":
-        raise InputError(
-            f"the vectorizer made {shape} of {len(texts)} texts of {what}, but must make a row of numbers for each"
-        )
-    return matrix
 
 
 def require_texts(X: Any) -> list[str]:

@@ -73,8 +73,7 @@ def read_file(
             return dataset_of(arrays_of(path), path, classes, reading)
         if is_large(path):
             how = (reading.described(), classes)
-            anew = reading.vectorizer is not None
-            data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress, anew)
+            data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress)
         else:
             reader = _reader(path, reading, classes)
             data, note = read_into_memory(reader, f"reading {path.name}", progress), reader.note

@@ -190,12 +190,17 @@ def _hashes(names: Collection[str]) -> NDArray[np.uint64]:
     return np.fromiter(hashes.values(), np.uint64, len(hashes))
 
 
+def hash_columns(names: Collection[str], width: int) -> NDArray[np.int32]:
+    """Return the hash columns of distinct names among `width`, a power of two."""
+    return (_hashes(names) & np.uint64(width - 1)).astype(np.int32)
+
+
 def hashed_entries(row: NamedRow, width: int) -> Entries:
     """Return the entries of hashed names in ascending order of columns.
 
     Values that share a column are summed in the order of the names.
     """
-    columns = (_hashes(row.names) & np.uint64(width - 1)).astype(np.int32)
+    columns = hash_columns(row.names, width)
     order = columns.argsort()
     rising = columns[order]
     if not np.count_nonzero(rising[1:] == rising[:-1]):
