@@ -391,7 +391,7 @@ BAD: dict[str, tuple[list[str], list[str]]] = {
     "rounds word": (["run", "bpa", "synsep10", "--rounds", "many"], ["--rounds", "'many'"]),
     "rounds negative": (["run", "bpa", "synsep10", "--rounds", "-5"], ["--rounds"]),
     "rounds beyond memory": (
-        ["run", "bpa", "synsep10", "--same-rows", "--rounds", "99999999999999"],
+        ["run", "bpa", "synsep10", "--order", "shuffle", "--rounds", "99999999999999"],
         ["99,999,999,999,999 rounds", "GB of memory"],
     ),
     "runs 0": (["run", "bpa", "synsep10", "--runs", "0"], ["--runs", "'0'"]),

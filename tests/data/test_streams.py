@@ -316,15 +316,12 @@ def test_files_and_arrays_are_shuffled_unless_another_order_is_said_and_generato
     assert stream(NUMBERED, PARITY).order == "shuffle"
     assert stream(NUMBERED, PARITY, order="file").order == "file"
     assert stream("synsep9").order == "file"
-    assert stream("synsep9", same_rows=True).order == "shuffle"
 
 
-def test_a_generator_draws_fresh_rows_for_each_seed_or_the_same_where_that_is_asked_for() -> None:
-    fresh, same = stream("synsep9", rounds=50), stream("synsep9", rounds=50, same_rows=True)
+def test_a_generator_draws_fresh_rows_for_each_seed() -> None:
+    fresh = stream("synsep9", rounds=50)
     assert not np.array_equal(fresh.data(0).X, fresh.data(1).X)
     assert np.array_equal(fresh.data(1).X, fresh.data(1).X)
-    assert np.array_equal(same.data(0).X, same.data(1).X)
-    assert fresh.described() != same.described()
 
 
 # --- the same seed is the same stream ----------------------------------------------------------------------------------

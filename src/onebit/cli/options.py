@@ -22,7 +22,7 @@ from onebit.experiments.grid import parse_value
 from onebit.rules import DEFAULT, add_rule
 
 # Options that are keyword arguments of `onebit.stream`; those for columns and classes apply to files.
-STREAM_OPTIONS = ("rounds", "order", "prepare", "noise", "drift", "delay", "missing", "same_rows")
+STREAM_OPTIONS = ("rounds", "order", "prepare", "noise", "drift", "delay", "missing")
 FILE_OPTIONS = ("label", "text", "categorical", "numeric", "drop", "ngrams", "classes")
 
 
@@ -99,9 +99,6 @@ def add_stream_options(command: argparse.ArgumentParser) -> None:
         "--delay", help="rounds until feedback arrives: fixed:N, geometric:MEAN or heavy-tail:MEAN (default: none)"
     )
     data.add_argument("--missing", type=float, default=0.0, help="share of the rounds without feedback")
-    data.add_argument(
-        "--same-rows", action="store_true", help="draw the rows of a generator once, for all runs (default: fresh rows)"
-    )
 
 
 def add_run_options(command: argparse.ArgumentParser) -> None:

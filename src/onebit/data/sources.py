@@ -111,7 +111,6 @@ def source_of(
     prepare: str | Iterable[str] | None = None,
     candidates: Any = None,
     rewards: Any = None,
-    same_rows: bool = False,
     progress: FileProgress | None = None,
 ) -> Source:
     """Return the source for a name, a file's path, or rows with labels; a source is returned unchanged.
@@ -121,8 +120,8 @@ def source_of(
     words, and into `ngrams` of characters (`3`, or `3-5`).
     `candidates` names the column that lists the classes that may be chosen, or is a list of them for each row.
     `rewards` names the columns with the reward of each class (`["walk", "drive"]`, or `"worth_*"`), or is a matrix.
-    `prepare` lists preprocessing steps (`onebit.data.preparation`). With `same_rows` a generator draws its rows once,
-    for all runs. `progress` is called during downloads and conversions, which write to the user's cache.
+    `prepare` lists preprocessing steps (`onebit.data.preparation`). `progress` is called during downloads and
+    conversions, which write to the user's cache.
 
     >>> source_of("synsep10").make(50, 0).X.shape
     (50, 100)
@@ -153,7 +152,7 @@ def source_of(
         if str(X) in real.REAL:
             loaded = real.load(str(X), progress)
             return _fixed(str(X), loaded, lambda: {"content": _content(loaded)}, steps)
-        return _drawn(str(X), steps, same_rows)
+        return _drawn(str(X), steps)
     if not str(X):
         raise InputError("the name of the data is empty: give that of a data set, or the path of a file")
     if "://" in str(X):
@@ -249,7 +248,7 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
     return replace(source("arrays", label_rows(X, y, classes)), text=of_texts and ngrams is None)
 
 
-def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
+def _drawn(name: str, steps: tuple[str, ...]) -> Source:
     generator = GENERATORS[name]
     classes = tuple(range(generator.classes))
     columns = columns_after(steps, generator.features)
@@ -267,19 +266,8 @@ def _drawn(name: str, steps: tuple[str, ...], same_rows: bool) -> Source:
         for rows, labels in generator.make.pieces(total, seed):
             yield Dataset(rows, labels, classes)
 
-    if not same_rows:
-        # With steps there are no pieces: a step may have to see all rows first.
-        return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
-    # A dict, not functools.cache: an executor sends a Source to other processes.
-    drawn: dict[int, Dataset] = {}
-
-    def draw_once(total: int, seed: int) -> Dataset:
-        if total not in drawn:
-            drawn[total] = draw(total, 0)
-        return drawn[total]
-
-    about = {"same_rows": True}
-    return Source(name, True, ROUNDS, draw_once, lambda: about, steps, generator.note, columns=columns)
+    # With steps there are no pieces: a step may have to see all rows first.
+    return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
 
 
 def _fixed(

@@ -132,21 +132,17 @@ class Stream:
         return 4 * self.source.columns + LABEL_BYTES
 
     @property
-    def least_bytes(self) -> tuple[int, int]:
-        """The least memory in bytes shared by all runs and needed by each, however small the pieces are.
-
-        Rows that were given are not counted.
-        """
+    def least_bytes(self) -> int:
+        """The least memory in bytes that a run needs, however small the pieces are, without rows that were given."""
         drawn, rows = self.source.columns > 0, self.rounds if self.source.columns else self.source.rounds
-        shared = rows * self._row_bytes if drawn and self.source.fixed else 0
-        own = rows * self._row_bytes if drawn and not self.source.fixed and not self.drawn_in_order else 0
+        own = rows * self._row_bytes if drawn and not self.drawn_in_order else 0
         if self.order == "shuffle":
             own += rows * ROUND_BYTES  # a permutation, and the remainder of the previous one
         if self.delay is not None:
             row = self._row_bytes if self.drawn_in_order else 0
             waits = 6 * row + 2 * (LATE_BYTES + self._candidate_bytes)  # while one part is replaced by the next
             own += int(self.delay.most_waiting(self.rounds) * waits)
-        return shared, own
+        return own
 
     @cached_property
     def about(self) -> str:

@@ -40,7 +40,7 @@ def mixed() -> list[Trial]:
     streams = [
         stream("synsep9", rounds=300, noise=0.1, delay="geometric:5"),
         stream(X, Y, rounds=200, order="shuffle"),
-        stream("synsep9", rounds=150, same_rows=True, order="resample"),
+        stream("synsep9", rounds=150, order="resample"),
         stream(bad, Y),
         stream("synsep9", rounds=150, candidates=4, corrected=0.5, delay=3),
         stream(X, rewards=np.eye(5)[Y] / 2, rounds=100),

@@ -159,7 +159,7 @@ def test_memory_does_not_grow_with_the_rounds(
             r"and 100 MB are free: take fewer rounds, or fresh rows in the order in which they are drawn, or fewer threads$",
         ),
         (
-            {"same_rows": True, "order": "file"},
+            {"order": "resample"},
             "whose rows must all be there at once, needs 408 MB of memory, and 100 MB",
         ),
         (

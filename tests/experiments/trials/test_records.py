@@ -305,7 +305,6 @@ CHANGES: list[dict[str, Any]] = [
     {"delay": "heavy-tail:3"},
     {"order": "resample"},
     {"order": "shuffle"},
-    {"same_rows": True},
 ]
 
 
@@ -390,7 +389,7 @@ def test_rows_do_not_depend_on_the_place_in_the_list(tmp_path: Path, ran: list[R
 def test_a_row_holds_all_that_is_needed_to_repeat_it(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
         "noise": 0.1, "drift": "gradual:0.2..0.6", "delay": "geometric:4", "missing": 0.1, "order": "shuffle",
-        "prepare": "unit-norm", "same_rows": True,
+        "prepare": "unit-norm",
     }  # fmt: skip
     compared(tmp_path, ("bpa", {"aggressiveness": 0.3, "bias": True}), "gaptron", "perceptron", seed=11, **settings)
     assert len(lines(tmp_path)) == 9

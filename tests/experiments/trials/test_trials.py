@@ -69,7 +69,7 @@ def test_outcomes_are_the_same_for_any_number_of_threads() -> None:
     streams = [
         stream("synsep9", rounds=300, noise=0.1, delay="geometric:5"),
         stream(X, Y, rounds=200, order="shuffle"),
-        stream("synsep9", rounds=150, same_rows=True, order="resample"),
+        stream("synsep9", rounds=150, order="resample"),
     ]
     entries = [
         make_entry("bpa"),

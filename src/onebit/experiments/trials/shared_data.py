@@ -159,10 +159,10 @@ def require_room(streams: Iterable[Stream], threads: int) -> None:
     seeds = Counter(by_key.setdefault(stream.key, stream).key for stream in streams)
     for key, count in seeds.items():
         stream, at_once = by_key[key], min(count, threads)
-        shared, own = stream.least_bytes
+        own = stream.least_bytes
         many = f", {at_once} runs of it at a time" if at_once > 1 and own else ""
         require_memory(
-            shared + at_once * own,
+            at_once * own,
             f"{stream.name} with {stream.rounds:,} rounds{many}, {_describe_need(stream)}",
             _suggest_less(stream, at_once > 1 and own > 0),
         )

@@ -60,7 +60,7 @@ STREAMS = {
     "given, again from the start": stream(X, Y, rounds=57),
     "given, shuffled": stream(X, Y, rounds=57, order="shuffle"),
     "given, resampled, drifting": stream(X, Y, rounds=33, order="resample", drift="gradual"),
-    "drawn once": stream("strong2d", rounds=31, same_rows=True, order="shuffle"),
+    "drawn, shuffled": stream("strong2d", rounds=31, order="shuffle"),
     "prepared": stream(X, Y, prepare="unit-norm"),
     "late or never": stream(X, Y, rounds=57, delay="geometric:4", missing=0.2, order="shuffle"),
     "drawn, late": stream("strong2d", rounds=31, delay=3),
@@ -218,7 +218,7 @@ def test_what_is_too_large_runs_on_threads(gpu: Device, monkeypatch: pytest.Monk
     ), "none on the GPU"
 
 
-@pytest.mark.parametrize("name", ["drawn", "given, shuffled", "drawn once"])
+@pytest.mark.parametrize("name", ["drawn", "given, shuffled", "drawn, shuffled"])
 def test_rows_that_have_no_room_run_on_threads(name: str, gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of what is free must do. Otherwise nothing is cast, built or sent."""
     some = trials(STREAMS[name], 2, ENTRIES[:2])
