@@ -137,7 +137,7 @@ def test_large_files_are_mapped_and_the_same(tmp_path: Path, monkeypatch: pytest
     held = read(path)
     monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ONEBIT_LARGE_FILE", "100")
-    monkeypatch.setattr("onebit.data.vw_text.LINES", 64)
+    monkeypatch.setattr("onebit.data.file_blocks.LINES", 64)
     mapped = read(path)
     assert isinstance(mapped.X.data, np.memmap)
     for ours, theirs in (

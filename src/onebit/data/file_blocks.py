@@ -13,8 +13,9 @@ import shutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
@@ -30,6 +31,7 @@ from onebit.features.frames import Names
 FileProgress = Callable[[str, int, int], None]  # the current activity, bytes done, total bytes
 
 CHUNK = 1 << 16  # rows changed at a time, as they may be on disk
+LINES = 1 << 13  # lines of a text parsed at a time
 
 
 class Again(Exception):  # noqa: N818 - no error: the reader goes on in another way
@@ -181,22 +183,6 @@ class FileReader(ABC):
     def place(self, row: int) -> str:
         """Return the location of a row, given from 0, as users count it, for messages."""
 
-    def sparse_block(
-        self, data: NDArray[Any], indices: NDArray[Any], ends: NDArray[Any], labels: Any, row: int, stored: int
-    ) -> ArrayBlock:
-        """Return a block of sparse rows.
-
-        `ends` has 0 and then the number of values up to the end of each row; `stored` values in `row` rows precede.
-        """
-        distinct, which = np.unique(labels, return_inverse=True)
-        starts = np.asarray(ends, dtype=np.int64) + stored
-        return {
-            "data": data,
-            "indices": indices.astype(np.int32),
-            "indptr": starts[1:] if row else starts,
-            "y": self.labels.number(distinct.tolist(), which, row),
-        }
-
     def finish_labels(self, store: ArrayStore, names: Sequence[Any], what: str) -> tuple[ClassName, ...]:
         """Convert label codes to class indices and return the classes; `names` are the labels by code."""
         classes, mapping = named_classes(self.labels, names, self.classes, what, self.place)
@@ -204,6 +190,56 @@ class FileReader(ABC):
         for start in range(0, len(y), CHUNK):
             y[start : start + CHUNK] = mapping[y[start : start + CHUNK]]
         return classes
+
+
+class TextLine(NamedTuple):
+    """A line of a text file, numbered from 1; `done` is the number of bytes read from disk so far."""
+
+    number: int
+    text: str
+    done: int
+
+
+class ParsedLines(NamedTuple):
+    """Sparse rows with their labels; `starts` is where each begins, and the end of the last."""
+
+    values: NDArray[np.float32]
+    columns: NDArray[np.int32]
+    starts: NDArray[np.int64]
+    labels: NDArray[Any]
+
+
+class LineReader(FileReader):
+    """A reader of sparse rows from a text file, plain or compressed, with a row on each line."""
+
+    def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
+        super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
+
+    @abstractmethod
+    def parse_lines(self, lines: Sequence[TextLine]) -> ParsedLines:
+        """Parse some lines; raise InputError with the number of a line that cannot be used."""
+
+    def row_lines(self) -> Iterator[TextLine]:
+        """Yield the lines that hold rows."""
+        return numbered_lines(self.path)
+
+    def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
+        lines, rows, stored = self.row_lines(), 0, 0
+        while chunk := list(islice(lines, LINES)):
+            parsed = self.parse_lines(chunk)
+            distinct, which = np.unique(parsed.labels, return_inverse=True)
+            starts = parsed.starts + stored
+            block = {
+                "data": parsed.values,
+                "indices": parsed.columns,
+                "indptr": starts[1:] if rows else starts,
+                "y": self.labels.number(distinct.tolist(), which, rows),
+            }
+            yield block, chunk[-1].done
+            rows, stored = rows + len(chunk), stored + len(parsed.values)
+
+    def place(self, row: int) -> str:
+        return f"line {next(islice(self.row_lines(), row, None)).number}"
 
 
 def fill_store(
@@ -271,18 +307,18 @@ def unreadable(path: Path, error: Exception, form: str = "") -> InputError:
     return InputError(f"{path} cannot be read{form}: {' '.join(str(error).split())}")
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """Yield the non-blank lines of a text file, numbered from 1, with the bytes read from disk so far."""
-    return (line for line in text_lines(path) if line[1].strip())
+def numbered_lines(path: Path) -> Iterator[TextLine]:
+    """Yield the lines of a text file that are not blank."""
+    return (line for line in text_lines(path) if line.text.strip())
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, str, int]]:
-    """Yield all lines of a text file, numbered from 1, with the bytes read from disk so far."""
+def text_lines(path: Path) -> Iterator[TextLine]:
+    """Yield all lines of a text file."""
     number = 0
     try:
         with open_unpacked(path) as (file, raw):
             for number, line in enumerate(file, start=1):
-                yield number, line.decode("utf-8-sig" if number == 1 else "utf-8"), raw.tell()
+                yield TextLine(number, line.decode("utf-8-sig" if number == 1 else "utf-8"), raw.tell())
     except UnicodeDecodeError:
         raise InputError(f"line {number} of {path} is not UTF-8 text: save it as that") from None
     except (EOFError, gzip.BadGzipFile) as error:

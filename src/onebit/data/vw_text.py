@@ -11,19 +11,17 @@ feature that occurs twice counts twice.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from onebit.contract.validation import ClassName
-from onebit.data.file_blocks import ArrayBlock, ArrayStore, FileReader, numbered_lines
-from onebit.data.labels import MOST_CLASSES, NUMBER, WHOLE, parse_labels
+from onebit.data.file_blocks import ArrayStore, LineReader, ParsedLines, TextLine
+from onebit.data.labels import NUMBER, WHOLE, parse_labels
 from onebit.errors import InputError, brief
 
-LINES = 1 << 14  # read at a time
 MOST_FEATURES = 1 << 26  # all names are held in memory
 LARGEST = float(np.finfo(np.float32).max)  # VW's own numbers have 32 bits as well
 DIGITS = re.compile(r"\d+", re.ASCII)
@@ -115,36 +113,36 @@ def feature_name(space: str, name: str) -> str:
     return f"{space}^{name}" if space or "^" in name else name
 
 
-class VwText(FileReader):
-    """A reader of .vw files with a class on every line, plain or compressed.
+class VwText(LineReader):
+    """A reader of .vw files with a class on every line.
 
     Rows are sparse, with one column per feature name, in order of appearance.
     """
 
     def __init__(self, path: Path, classes: Iterable[ClassName] | None) -> None:
-        super().__init__(path, classes, f"{path} has more than {MOST_CLASSES:,} labels: are they classes?")
+        super().__init__(path, classes)
         self._columns: dict[str, int] = {}
 
-    def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
-        lines, rows, stored = numbered_lines(self.path), 0, 0
-        while chunk := list(islice(lines, LINES)):
-            indices: list[int] = []
-            values: list[float] = []
-            ends, labels = [0], []
-            for number, line, _ in chunk:
-                try:
-                    example = parse_line(line)
-                    labels.append(_class_of(example.label))
-                except InputError as error:
-                    raise InputError(f"line {number} of {self.path}: {error}") from None
-                row = sorted((self._column(name), value) for name, value in example.features.items())
-                indices += [column for column, _ in row]
-                values += [value for _, value in row]
-                ends.append(len(indices))
-            data, columns = np.array(values, dtype=np.float32), np.array(indices, dtype=np.int32)
-            names = np.array(labels, dtype=object)
-            yield self.sparse_block(data, columns, np.array(ends), names, rows, stored), chunk[-1][2]
-            rows, stored = rows + len(chunk), stored + len(indices)
+    def parse_lines(self, lines: Sequence[TextLine]) -> ParsedLines:
+        columns: list[int] = []
+        values: list[float] = []
+        starts, labels = [0], []
+        for line in lines:
+            try:
+                example = parse_line(line.text)
+                labels.append(_class_of(example.label))
+            except InputError as error:
+                raise InputError(f"line {line.number} of {self.path}: {error}") from None
+            row = sorted((self._column(name), value) for name, value in example.features.items())
+            columns += [column for column, _ in row]
+            values += [value for _, value in row]
+            starts.append(len(columns))
+        return ParsedLines(
+            np.array(values, dtype=np.float32),
+            np.array(columns, dtype=np.int32),
+            np.array(starts, dtype=np.int64),
+            np.array(labels, dtype=object),
+        )
 
     def finish(self, store: ArrayStore) -> tuple[tuple[ClassName, ...], int]:
         names = parse_labels(self.labels.values, self.classes)
@@ -158,10 +156,6 @@ class VwText(FileReader):
         if column == MOST_FEATURES:
             raise InputError(f"{self.path} has more than {MOST_FEATURES:,} features, which are too many to be numbered")
         return column
-
-    def place(self, row: int) -> str:
-        line = next(islice(numbered_lines(self.path), row, None), None)
-        return "a line after the last" if line is None else f"line {line[0]}"
 
 
 def _class_of(words: list[str]) -> str:
