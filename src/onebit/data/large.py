@@ -77,9 +77,7 @@ def convert_file(
     return assemble_dataset(arrays, tuple(facts["classes"]), facts["width"], columns), facts["note"]
 
 
-def _cached_arrays(
-    folder: Path, write: Callable[[], dict[str, Any]]
-) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _cached_arrays(folder: Path, write: Callable[[], dict[str, Any]]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return the arrays in a folder of the cache, memory-mapped, and the facts about them.
 
     Unless the folder is complete, `write` first writes the arrays into it and returns the facts.

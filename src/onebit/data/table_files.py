@@ -6,6 +6,7 @@ import json
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -191,22 +192,22 @@ def _sheet_rows(path: Path) -> Iterator[Record]:
 
 def trim_numbers(texts: Any, decimal: str) -> Any:
     """Return a column of texts that stand for numbers as Arrow can parse them; null where there is no value."""
+    import pyarrow as arrow
     from pyarrow import compute
 
     texts = compute.utf8_trim_whitespace(texts)
     if decimal == ",":  # a point is then no part of a number
         texts = compute.replace_substring(compute.replace_substring(texts, ".", "_"), ",", ".")
-    return null_missing(texts)
+    missing = compute.is_in(texts, value_set=arrow.array(missing_texts()))
+    return compute.if_else(missing, arrow.scalar(None, arrow.string()), texts)
 
 
-def null_missing(texts: Any) -> Any:
-    """Return a column of texts with null in place of empty ones, NA, NaN and the like."""
-    import pyarrow as arrow
-    from pyarrow import compute
+@cache
+def missing_texts() -> tuple[str, ...]:
+    """Return the texts that stand for no value: the empty one, NA, NaN and the like."""
     from pyarrow.csv import ConvertOptions
 
-    missing = compute.is_in(texts, value_set=arrow.array(ConvertOptions().null_values))
-    return compute.if_else(missing, arrow.scalar(None, arrow.string()), texts)
+    return tuple(ConvertOptions().null_values)
 
 
 def number_type(texts: Any, dates: bool) -> Any:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from onebit.data.candidate_sets import parse_names
 from onebit.data.delimited import CsvTable
 from onebit.data.labels import to_whole
 from onebit.data.reading import inner_type, is_number_type, is_text_type
-from onebit.data.table_files import ParquetTable, TableFile, cast_texts, null_missing, number_type, trim_numbers
+from onebit.data.table_files import ParquetTable, TableFile, missing_texts, number_type, trim_numbers
 from onebit.data.user_files import require
 from onebit.errors import InputError, brief, nearest
 from onebit.offpolicy.log_files import Costs, Log
@@ -42,41 +42,33 @@ EXPORTED = (
 )
 
 
-class LogRow(NamedTuple):
-    """The cells of a row other than x, or the names of their columns; None if empty or absent.
+@dataclass(frozen=True)
+class LogColumns:
+    """The names of a table's columns by role, None where a role has none, and how their cells are read.
 
-    `reward` is used only if a table has both default columns of answers; it takes precedence in the rows that have one.
-    """
-
-    action: Any
-    right: Any
-    reward: Any
-    truth: Any
-    among: Any
-    propensity: Any
-    id: Any
-
-
-NUMBERS = ("right", "reward", "propensity")  # the numeric fields of a row
-
-
-class LogColumns(NamedTuple):
-    """The roles of a table's columns; `is_text` says that x is the text of one column.
-
-    `costs` is the scale of the answers, None if these are rewards; `complete` says that the right class was always a
-    candidate.
+    `is_text` says that x is the text of one column. `reward` is used only if a table has both default columns of
+    answers; it takes precedence in the rows that have one. `costs` is the scale of the answers, None if these are
+    rewards; `complete` says that the right class was always a candidate.
     """
 
     x: list[str]
     is_text: bool
-    names: LogRow
+    action: str
+    right: str | None
+    reward: str | None
+    truth: str | None
+    among: str | None
+    propensity: str | None
+    id: str | None
     costs: Costs | None
     complete: bool
-    numbers: set[str]  # the columns of x that hold numbers
+    numbers: frozenset[str] = frozenset()  # the columns that hold numbers
 
     @property
     def beside_x(self) -> list[str]:
-        return [name for name in self.names if name is not None]
+        """The columns of what a learner must not see before it decides."""
+        roles = (self.action, self.right, self.reward, self.truth, self.among, self.propensity, self.id)
+        return [name for name in roles if name is not None]
 
 
 def table_log(
@@ -116,9 +108,9 @@ def table_log(
         raise InputError(f"a column of {path} that holds a whole x must be the only one of x")
     if columns.is_text and not _is_string(kinds[0]):
         raise InputError(f"the column {brief(columns.x[0])} of {path} holds no text")
-    columns = columns._replace(
-        numbers={name for name, kind in zip(columns.x, kinds, strict=True) if is_number_type(kind)}
-    )
+    numbers = {name for name, kind in zip(columns.x, kinds, strict=True) if is_number_type(kind)}
+    answers = {name for name in (columns.right, columns.reward, columns.propensity) if name is not None}
+    columns = replace(columns, numbers=frozenset(numbers | answers))
     return Log(str(path), lambda with_x: _rounds(path, tables, columns, with_x), classes, columns.is_text)
 
 
@@ -150,10 +142,20 @@ def _columns(path: Path, names: list[str], given: Mapping[str, Any], costs: Cost
         raise InputError(
             f"{path} has a column right and a column reward: name the one that the costs are of with right"
         )
-    action, truth = column("action", needed=True), column("truth")
-    right, reward = column("right", needed=truth is None), "reward" if has_both else None
-    row = LogRow(action, right, reward, truth, column("among"), column("propensity"), column("id"))
-    columns = LogColumns(x, "text" in chosen, row, costs, complete, set())
+    truth = column("truth")
+    columns = LogColumns(
+        x,
+        "text" in chosen,
+        action=str(column("action", needed=True)),
+        right=column("right", needed=truth is None),
+        reward="reward" if has_both else None,
+        truth=truth,
+        among=column("among"),
+        propensity=column("propensity"),
+        id=column("id"),
+        costs=costs,
+        complete=complete,
+    )
     for name in columns.beside_x:
         if name in x:
             raise InputError(
@@ -170,74 +172,69 @@ MEANINGS = {
 
 
 def _rounds(path: Path, tables: list[TableFile], columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
-    number, x_names = 0, columns.x if with_x else []
+    names, number = list(dict.fromkeys([*columns.beside_x, *(columns.x if with_x else [])])), 0
     for table in tables:
-        for batch, _ in table.batches(BATCH, list(dict.fromkeys([*columns.beside_x, *x_names]))):
-            cells = [_cells(batch, field, name, table) for field, name in columns.names._asdict().items()]
-            xs = _xs(batch, columns, table) if with_x else repeat(None, batch.num_rows)
-            for row, x in zip(map(LogRow, *cells), xs, strict=True):
+        for batch, _ in table.batches(BATCH, names):
+            for cells in batch.to_pylist():
                 number += 1
+                row = {name: _parse_cell(cell, name in columns.numbers, table) for name, cell in cells.items()}
                 try:
-                    yield _round(number, row, x, columns)
+                    yield _round(number, row, columns, with_x)
                 except InputError as error:
                     raise InputError(f"row {number} of {path}: {error}") from None
 
 
-def _cells(batch: Any, field: str, name: str | None, table: TableFile) -> list[Any]:
-    if name is None:
-        return [None] * batch.num_rows
-    if field in NUMBERS:
-        return _numbers(batch.column(name), table)
-    return _without_missing(batch.column(name), table).to_pylist()  # type: ignore[no-any-return]
+def _parse_cell(cell: Any, is_number: bool, table: TableFile) -> Any:
+    """Return the value that a text stands for, None if there is none; other cells are their value.
 
-
-def _without_missing(column: Any, table: TableFile) -> Any:
-    return column if table.typed else null_missing(column)
-
-
-def _numbers(column: Any, table: TableFile) -> list[Any]:
-    """Return the cells of a column as numbers and booleans; texts that are neither stay as they are."""
-    import pyarrow as arrow
-
-    if not is_text_type(inner_type(column.type)):
-        return column.to_pylist()  # type: ignore[no-any-return]
-    texts = trim_numbers(column.cast(arrow.string()), table.decimal)
-    kind = number_type(texts, False)
-    if kind is not None:
-        return cast_texts(texts, kind).to_pylist()  # type: ignore[no-any-return]
-    if len(texts) == 1:
-        return column.to_pylist()  # type: ignore[no-any-return]
-    return [cell for at in range(len(texts)) for cell in _numbers(column.slice(at, 1), table)]
-
-
-def _round(number: int, row: LogRow, x: Any, columns: LogColumns) -> Round | None:
-    names = columns.names
-    if row.right is None and row.reward is None and row.truth is None:
+    A number that is malformed stays a text.
+    """
+    if not isinstance(cell, str) or (table.typed and not is_number):
+        return cell
+    text = cell.strip() if is_number else cell
+    if text in missing_texts():
         return None
-    name, answer = (names.right, row.right) if row.reward is None else (names.reward, row.reward)
-    right, reward = (None, None) if answer is None else _parse_answer(name, answer, columns.costs)
-    if row.action is None:
-        raise InputError(f"{names.action} is missing")
-    if names.propensity is not None and row.propensity is None:
-        raise InputError(f"{names.propensity} is missing")
-    if isinstance(row.propensity, str):
-        raise InputError(f"{names.propensity} is {brief(row.propensity)}, but must be a number above 0 and at most 1")
-    if isinstance(x, InputError):
-        raise x
-    identity = number if row.id is None else row.id
+    if not is_number:
+        return cell
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if table.decimal == ",":
+        text = text.replace(".", "_").replace(",", ".")
+    try:
+        return float(text) if text.isascii() and "_" not in text else cell
+    except ValueError:
+        return cell
+
+
+def _round(number: int, row: Mapping[str, Any], columns: LogColumns, with_x: bool) -> Round | None:
+    def cell(name: str | None) -> Any:
+        return None if name is None else row[name]
+
+    name = columns.right if cell(columns.reward) is None else columns.reward
+    answer, truth, action, propensity = map(cell, (name, columns.truth, columns.action, columns.propensity))
+    if answer is None and truth is None:
+        return None
+    right, reward = (None, None) if answer is None else _parse_answer(str(name), answer, columns.costs)
+    if action is None:
+        raise InputError(f"{columns.action} is missing")
+    if columns.propensity is not None and propensity is None:
+        raise InputError(f"{columns.propensity} is missing")
+    if isinstance(propensity, str):
+        raise InputError(f"{columns.propensity} is {brief(propensity)}, but must be a number above 0 and at most 1")
+    identity = number if cell(columns.id) is None else cell(columns.id)
     among = None  # all classes are candidates
-    if row.among is not None:
-        among = parse_names(row.among, f"the column {brief(names.among)}", lambda: "it")
+    if cell(columns.among) is not None:
+        among = parse_names(cell(columns.among), f"the column {brief(columns.among)}", lambda: "it")
     return Round(
         identity if isinstance(identity, str | int) else str(identity),
-        x,
-        _action(names.action, row.action),
+        _read_x(row, columns) if with_x else None,
+        _action(columns.action, action),
         right,
-        row.propensity,
+        propensity,
         among=among,
         complete=columns.complete,
         reward=reward,
-        truth=None if row.truth is None else _action(names.truth, row.truth),
+        truth=None if truth is None else _action(str(columns.truth), truth),
     )
 
 
@@ -271,41 +268,23 @@ def _type_of_x(column: Any, table: TableFile) -> Any:
     return number_type(trim_numbers(column, table.decimal), True) or column.type
 
 
-def _xs(batch: Any, columns: LogColumns, table: TableFile) -> list[Any]:
-    """Return the x of each row: an array if all columns are numeric, else a dict of named features.
+def _read_x(row: Mapping[str, Any], columns: LogColumns) -> Any:
+    """Return the x of a row: an array if all columns are numeric, else a dict of named features.
 
-    The name of a categorical feature includes its value, as in `city=Berlin`. In place of a missing x, or one that is
-    not a number, there is the InputError to raise.
+    The name of a categorical feature includes its value, as in `city=Berlin`. A column of texts, lists or maps alone
+    is x itself.
     """
-    import pyarrow as arrow
-
-    first = batch.column(columns.x[0])
-    if columns.is_text or arrow.types.is_nested(first.type):
-        missing = InputError(f"{columns.x[0]} is missing")
-        return [missing if x is None else _whole_x(x) for x in _without_missing(first, table).to_pylist()]
-    parts = [_cells_of_x(name, batch.column(name), name in columns.numbers, table) for name in columns.x]
-    xs: list[Any] = []
-    for cells in zip(*parts, strict=True):
-        errors = [cell for cell in cells if isinstance(cell, InputError)]
-        if errors:
-            xs.append(errors[0])
-        elif len(columns.numbers) == len(cells):
-            xs.append(np.array(cells, dtype=np.float64))
-        else:
-            named = zip(columns.x, cells, strict=True)
-            xs.append(dict((f"{name}={x}", 1.0) if isinstance(x, str) else (name, float(x)) for name, x in named))
-    return xs
-
-
-def _cells_of_x(name: str, column: Any, is_number: bool, table: TableFile) -> list[Any]:
-    """Return the cells of a column of x, and an InputError in place of one that is missing or malformed."""
-    cells = _numbers(column, table) if is_number else _without_missing(column, table).to_pylist()
-    for row, cell in enumerate(cells):
+    cells = {name: row[name] for name in columns.x}
+    for name, cell in cells.items():
         if cell is None:
-            cells[row] = InputError(f"{name} is missing")
-        elif is_number and isinstance(cell, str):
-            cells[row] = InputError(f"{name} is {brief(cell)}, but must be a number, as in the first rows")
-    return cells
+            raise InputError(f"{name} is missing")
+        if name in columns.numbers and isinstance(cell, str):
+            raise InputError(f"{name} is {brief(cell)}, but must be a number, as in the first rows")
+    if columns.is_text or isinstance(cells[columns.x[0]], list | dict):
+        return _whole_x(cells[columns.x[0]])
+    if columns.numbers.issuperset(cells):
+        return np.array([*cells.values()], dtype=np.float64)
+    return dict((f"{name}={x}", 1.0) if isinstance(x, str) else (name, float(x)) for name, x in cells.items())
 
 
 def _is_string(kind: Any) -> bool:
