@@ -19,9 +19,7 @@ from onebit.data.reading import (
     Reading,
     describe_kinds,
     guess_kind,
-    inner_type,
     is_number_type,
-    is_text_type,
     known_column,
     label_column,
     refuse_bad_header,
@@ -108,9 +106,6 @@ class TableReader(FileReader):
             for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
                 part = batch.slice(start, TEXTS) if self._encoder else batch
                 cells = {name: part.column(place[name]) for name in [*self.features, *self._answering]}
-                for name, column in cells.items():
-                    if hasattr(column, "dictionary"):
-                        cells[name] = column.dictionary_decode()
                 answers = self._read_answers(cells, part.num_rows, row)
                 if self._encoder is None:
                     yield {"X": self._dense(self.features, cells, part.num_rows, row), **answers}, done
@@ -129,7 +124,7 @@ class TableReader(FileReader):
         sample = self.table.sample()
         for index, name in enumerate(self.names):
             if sample is not None:
-                self._refuse_type(name, inner_type(sample.column(index).type))
+                self._refuse_type(name, sample.column(index).type)
             if name in self._answering:
                 continue
             kind = self._declared.get(name, Kind.NUMBER)
@@ -168,7 +163,7 @@ class TableReader(FileReader):
         from pyarrow import types
 
         if name == self.label and self.table.typed:
-            if types.is_boolean(kind) or not (is_number_type(kind) or is_text_type(kind)):
+            if types.is_boolean(kind) or not (is_number_type(kind) or types.is_string(kind)):
                 raise InputError(
                     f"the label column {brief(name)} of {self.path} is of the type {kind}, "
                     "but labels must be whole numbers or strings"
@@ -233,7 +228,7 @@ class TableReader(FileReader):
         """Return a column of a block as numbers; dates that are declared numeric become days since 1970."""
         import pyarrow as arrow
 
-        if is_text_type(column.type):
+        if arrow.types.is_string(column.type):
             column = self._parse_texts(name, column, row)
         self._refuse_missing(column, name, row)
         if arrow.types.is_temporal(column.type) and self._declared.get(name) is Kind.NUMBER:

@@ -17,8 +17,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.row_blocks import Block, Blocks, dense_block, table_of
+from onebit.data.dataset import Csr
+from onebit.data.row_blocks import Block, Blocks, dense_block, join_blocks, read_blocks
 from onebit.errors import InputError, brief, nearest
+from onebit.features.rows import to_csr
 
 STEPS = {
     "scale": "every value divided by the largest absolute value of the whole table",
@@ -49,15 +51,17 @@ def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = No
     names = steps_of(steps)
     if not names:
         return X
-    table = table_of(X)
-    blocks: Blocks = table.blocks
+    blocks = read_blocks(X)
     for name in names:
         kind, *parameter = name.split(":")
         blocks = _APPLIED[kind](blocks, *parameter)
     try:
-        return table.result(blocks, folder)
+        rows = join_blocks(blocks, folder)
     except OSError as error:
         raise InputError(f"the prepared rows cannot be written to {folder}: {error.strerror or error}") from None
+    if isinstance(rows, np.ndarray) or isinstance(X, Csr):
+        return rows
+    return type(to_csr(X))((rows.data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def columns_after(steps: tuple[str, ...], width: int) -> int:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.labels import NUMBER, WHOLE, parse_number, to_whole
+from onebit.data.table_files import missing_texts
 from onebit.data.texts import Ngrams
 from onebit.errors import InputError, brief, closest
 
@@ -173,20 +174,6 @@ class Kind(Enum):
 LEFT_OUT = (Kind.DATE, Kind.ID)
 
 
-def inner_type(kind: Any) -> Any:
-    """Return the type of the values of an Arrow column, also if it is dictionary-encoded."""
-    from pyarrow import types
-
-    return kind.value_type if types.is_dictionary(kind) else kind
-
-
-def is_text_type(kind: Any) -> bool:
-    """Return True if values of this Arrow type are texts."""
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
 def is_number_type(kind: Any) -> bool:
     """Return True if values of this Arrow type are numbers or booleans."""
     from pyarrow import types
@@ -197,19 +184,17 @@ def is_number_type(kind: Any) -> bool:
 def guess_kind(name: str, column: Any, mixed: bool, decimal: str) -> Kind:
     """Guess the kind of an Arrow column; if it is mixed, a text may stand for a number."""
     from pyarrow import types
-    from pyarrow.csv import ConvertOptions
 
-    kind = inner_type(column.type)
+    kind = column.type
     if types.is_temporal(kind):
         return Kind.DATE
     if types.is_integer(kind) and _is_id(name):
         return Kind.ID
-    if not is_text_type(kind):
+    if not types.is_string(kind):
         return Kind.NUMBER  # other values are rejected later, with their location
     texts = [text.strip() for text in column.to_pylist() if text]
     if mixed:
-        missing = set(ConvertOptions().null_values)
-        texts = [text.replace(decimal, ".") for text in texts if text not in missing]
+        texts = [text.replace(decimal, ".") for text in texts if text not in missing_texts()]
     return guess_kind_of_texts(name, texts, mixed)
 
 

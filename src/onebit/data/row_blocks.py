@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onebit.data.file_blocks import ArrayBlock, FileStore, MemoryStore
+from onebit.data.dataset import Csr
+from onebit.data.file_blocks import FileStore, MemoryStore
 from onebit.errors import InputError
 from onebit.features.features import require_table
-from onebit.features.rows import checked_csr, is_sparse, to_csr
+from onebit.features.rows import checked_csr, is_sparse
+from onebit.spaces.sparse import SparseRows
 
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -104,82 +107,29 @@ BLOCK_ROWS = 20_000
 BLOCK_VALUES = 4_000_000
 
 
-class DenseTable:
-    """A dense matrix read and rebuilt in blocks."""
-
-    def __init__(self, X: NDArray[Any]) -> None:
-        self.X = X
-        self.rows, self.width = X.shape
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield blocks of rows with their values checked."""
-        size = max(1, min(BLOCK_ROWS, BLOCK_VALUES // self.width))
-        for first in range(0, self.rows, size):
-            yield check_block(dense_block(self.X[first : first + size].astype(np.float64), first))
-
-    def result(self, changed: Blocks, folder: Path | None) -> Any:
-        """Return the matrix made of the transformed blocks."""
-        return stored_arrays(({"X": block.values.astype(np.float32)} for block in changed()), folder)["X"]
+def dense_blocks(X: NDArray[Any]) -> Iterator[Block]:
+    """Yield the rows of a matrix in blocks, checked."""
+    rows, width = X.shape
+    size = max(1, min(BLOCK_ROWS, BLOCK_VALUES // width))
+    for first in range(0, rows, size):
+        yield check_block(dense_block(X[first : first + size].astype(np.float64), first))
 
 
-class SparseTable:
-    """A CSR matrix, known by its attributes, read and rebuilt in blocks."""
-
-    def __init__(self, X: Any) -> None:
-        self.X, self.parts = X, checked_csr(X)
-        self.rows, self.width, self.starts = self.parts.height, self.parts.width, self.parts.starts.astype(np.int64)
-
-    def blocks(self) -> Iterator[Block]:
-        """Yield blocks of rows with their values checked."""
-        first = 0
-        while first < self.rows:
-            full = int(np.searchsorted(self.starts, self.starts[first] + BLOCK_VALUES, side="right")) - 1
-            stop = max(first + 1, min(full, first + BLOCK_ROWS))
-            part = slice(self.starts[first], self.starts[stop])
-            row = np.repeat(np.arange(stop - first), np.diff(self.starts[first : stop + 1]))
-            column = self.parts.columns[part].astype(np.int64)
-            values = self.parts.values[part].astype(np.float64)
-            yield check_block(Block(values, row, column, first, stop - first, self.width))
-            first = stop
-
-    def result(self, changed: Blocks, folder: Path | None) -> Any:
-        """Return the CSR matrix made of the transformed blocks."""
-        width = 0
-
-        def parts() -> Iterator[ArrayBlock]:
-            nonlocal width
-            end = np.zeros(1, dtype=np.int64)
-            yield {"indptr": end}
-            for block in changed():
-                ends = end + np.cumsum(np.bincount(block.row, minlength=block.rows))
-                end, width = ends[-1:], block.width
-                values, columns = block.values.astype(np.float32), block.column.astype(np.int32)
-                yield {"data": values, "indices": columns, "indptr": ends}
-
-        arrays = stored_arrays(parts(), folder)
-        shape = (self.rows, width)
-        if dataclasses.is_dataclass(self.X) and not isinstance(self.X, type):
-            return dataclasses.replace(self.X, **arrays, shape=shape)
-        return type(self.X)((arrays["data"], arrays["indices"], arrays["indptr"]), shape=shape)
+def sparse_blocks(X: SparseRows) -> Iterator[Block]:
+    """Yield sparse rows in blocks, checked."""
+    first, starts = 0, X.starts.astype(np.int64)
+    while first < X.height:
+        full = int(np.searchsorted(starts, starts[first] + BLOCK_VALUES, side="right")) - 1
+        stop = max(first + 1, min(full, first + BLOCK_ROWS))
+        part = slice(starts[first], starts[stop])
+        row = np.repeat(np.arange(stop - first), np.diff(starts[first : stop + 1]))
+        values, column = X.values[part].astype(np.float64), X.columns[part].astype(np.int64)
+        yield check_block(Block(values, row, column, first, stop - first, X.width))
+        first = stop
 
 
-def stored_arrays(parts: Iterable[ArrayBlock], folder: Path | None) -> dict[str, NDArray[Any]]:
-    """Return the concatenated arrays, in memory or mapped from files in the folder.
-
-    After an error no files are left.
-    """
-    store = MemoryStore() if folder is None else FileStore(folder, "for the prepared rows")
-    try:
-        for part in parts:
-            store.append(part)
-        return store.finish()
-    except BaseException:
-        store.clear()
-        raise
-
-
-def table_of(X: Any) -> DenseTable | SparseTable:
-    """Return X as a table of numbers; raise InputError unless it is a non-empty numeric matrix."""
+def read_blocks(X: Any) -> Blocks:
+    """Return the blocks of a numeric matrix; raise InputError unless X is one that is not empty."""
     require_table(X)
     if not is_sparse(X):
         if isinstance(X, Sequence) and any(isinstance(row, Mapping | str) for row in X[:1]):
@@ -192,4 +142,29 @@ def table_of(X: Any) -> DenseTable | SparseTable:
             raise InputError(f"X has dtype {X.dtype}, but must be made of numbers to be prepared")
     if len(X.shape) != 2 or 0 in X.shape:
         raise InputError(f"X has shape {tuple(X.shape)}, but must have rows and columns, at least one of each")
-    return SparseTable(to_csr(X)) if is_sparse(X) else DenseTable(X)
+    return partial(sparse_blocks, checked_csr(X)) if is_sparse(X) else partial(dense_blocks, X)
+
+
+def join_blocks(blocks: Blocks, folder: Path | None) -> NDArray[np.float32] | Csr:
+    """Return the rows of all blocks, in memory or mapped from files in the folder.
+
+    After an error no files are left.
+    """
+    store = MemoryStore() if folder is None else FileStore(folder, "for the prepared rows")
+    rows = width = 0
+    ends = np.zeros(1, dtype=np.int64)
+    try:
+        for block in blocks():
+            values = block.values.astype(np.float32)
+            if not block.sparse:
+                store.append({"X": values})
+                continue
+            starts = ends[-1] + np.cumsum(np.bincount(block.row, minlength=block.rows))
+            ends = np.concatenate([ends[-1:], starts]) if rows == 0 else starts
+            store.append({"data": values, "indices": block.column.astype(np.int32), "indptr": ends})
+            rows, width = rows + block.rows, block.width
+        arrays = store.finish()
+    except BaseException:
+        store.clear()
+        raise
+    return arrays["X"] if "X" in arrays else Csr(**arrays, shape=(rows, width))

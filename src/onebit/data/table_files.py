@@ -46,6 +46,19 @@ class TableFile(ABC):
         return f"row {row + 1}"
 
 
+def plain_batch(batch: Any) -> Any:
+    """Return a record batch whose categories are values and whose texts have one Arrow type."""
+    import pyarrow as arrow
+    from pyarrow import types
+
+    columns = []
+    for column in batch.columns:
+        values = column.dictionary_decode() if types.is_dictionary(column.type) else column
+        is_long = types.is_large_string(values.type) or types.is_string_view(values.type)
+        columns.append(values.cast(arrow.string()) if is_long else values)
+    return arrow.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 class ParquetTable(TableFile):
     """A Parquet file."""
 
@@ -69,7 +82,7 @@ class ParquetTable(TableFile):
         try:
             # By default, Arrow keeps all it has read of the file, and reads whole columns of a row group.
             with parquet.ParquetFile(self.path, pre_buffer=False, buffer_size=1 << 16) as file:
-                for batch in file.iter_batches(rows, columns=names):
+                for batch in map(plain_batch, file.iter_batches(rows, columns=names)):
                     done += batch.num_rows
                     yield batch, int(done * self._row_bytes)
         except (arrow.ArrowException, OSError) as error:
@@ -84,7 +97,7 @@ class FrameTable(TableFile):
         self._table = table
 
     def batches(self, rows: int, names: list[str] | None = None) -> Iterator[tuple[Any, int]]:
-        return ((batch, 0) for batch in self._table.to_batches(max_chunksize=rows))
+        return ((plain_batch(batch), 0) for batch in self._table.to_batches(max_chunksize=rows))
 
 
 Record = tuple[int, Sequence[Any], int]  # its line number, its cells in the order of the names, the bytes read so far
@@ -162,32 +175,24 @@ def _json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any], int]]:
 
 
 def excel_table(path: Path) -> RowTable:
-    """Return the first sheet of an Excel file as a table, with the column names in its first row."""
-    header = next((cells for _, cells, _ in _sheet_rows(path)), None)
-    if header is None:
-        raise InputError(f"{path} is empty, but must have a header with the names of the columns")
-    names = [format_cell(cell) or "" for cell in header]
-    return RowTable(path, names, lambda: islice(_sheet_rows(path), 1, None))
+    """Return the first sheet of an Excel file as a table, with the column names in its first row.
 
-
-def _sheet_rows(path: Path) -> Iterator[Record]:
-    """Yield the non-empty rows with their numbers in the sheet, cut or padded to the width of the header."""
-    import openpyxl
+    Empty rows and columns are left out.
+    """
+    import pandas as pd
 
     try:
-        book = openpyxl.load_workbook(path, read_only=True, data_only=True)
+        sheet = pd.read_excel(path, header=None, dtype=object, keep_default_na=False)
     except (zipfile.BadZipFile, KeyError, ValueError, OSError) as error:
         raise unreadable(path, error, " as an Excel file") from None
-    try:
-        width, size = 0, path.stat().st_size
-        for number, cells in enumerate(book.worksheets[0].iter_rows(values_only=True), 1):
-            if any(cell is not None for cell in cells):
-                width = width or max(at for at, cell in enumerate(cells, 1) if cell is not None)
-                if any(cell is not None for cell in cells[width:]):
-                    raise InputError(f"line {number} of {path} has {len(cells)} cells, but the header has {width}")
-                yield number, [*cells[:width], *[None] * (width - len(cells))], size
-    finally:
-        book.close()
+    filled = sheet.mask(sheet == "").dropna(how="all").dropna(axis="columns", how="all")
+    if filled.empty:
+        raise InputError(f"{path} is empty, but must have a header with the names of the columns")
+    header, *rows = [
+        (line + 1, [None if pd.isna(cell) else cell for cell in cells], path.stat().st_size)
+        for line, *cells in filled.itertuples()
+    ]
+    return RowTable(path, [format_cell(cell) or "" for cell in header[1]], lambda: iter(rows))
 
 
 def trim_numbers(texts: Any, decimal: str) -> Any:

@@ -18,7 +18,7 @@ from onebit.contract.validation import ClassName, checked_classes
 from onebit.data.candidate_sets import parse_names
 from onebit.data.delimited import CsvTable
 from onebit.data.labels import to_whole
-from onebit.data.reading import inner_type, is_number_type, is_text_type
+from onebit.data.reading import is_number_type
 from onebit.data.table_files import ParquetTable, TableFile, missing_texts, number_type, trim_numbers
 from onebit.data.user_files import require
 from onebit.errors import InputError, brief, nearest
@@ -100,13 +100,14 @@ def table_log(
     sample = tables[-1].sample()
     if sample is None:
         raise InputError(f"{path} has no rows")
+    texts = (arrow.string(), arrow.null())
     kinds = [_type_of_x(sample.column(name), tables[-1]) for name in columns.x]
     for name, kind in zip(columns.x, kinds, strict=True):
-        if not (is_number_type(kind) or arrow.types.is_nested(kind) or _is_string(kind)):
+        if not (is_number_type(kind) or arrow.types.is_nested(kind) or kind in texts):
             raise InputError(f"the column {brief(name)} of {path} holds {kind}, but x is made of numbers and texts")
     if len(kinds) > 1 and any(map(arrow.types.is_nested, kinds)):
         raise InputError(f"a column of {path} that holds a whole x must be the only one of x")
-    if columns.is_text and not _is_string(kinds[0]):
+    if columns.is_text and kinds[0] not in texts:
         raise InputError(f"the column {brief(columns.x[0])} of {path} holds no text")
     numbers = {name for name, kind in zip(columns.x, kinds, strict=True) if is_number_type(kind)}
     answers = {name for name in (columns.right, columns.reward, columns.propensity) if name is not None}
@@ -285,13 +286,6 @@ def _read_x(row: Mapping[str, Any], columns: LogColumns) -> Any:
     if columns.numbers.issuperset(cells):
         return np.array([*cells.values()], dtype=np.float64)
     return dict((f"{name}={x}", 1.0) if isinstance(x, str) else (name, float(x)) for name, x in cells.items())
-
-
-def _is_string(kind: Any) -> bool:
-    import pyarrow as arrow
-
-    values = inner_type(kind)
-    return is_text_type(values) or bool(arrow.types.is_null(values))
 
 
 def _whole_x(cell: Any) -> Any:
