@@ -8,7 +8,6 @@ import subprocess
 import sys
 import warnings
 from datetime import date, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from onebit.checks.examples import refused
 from onebit.cli import main
 from onebit.data.columns import MOST_CATEGORIES
 from onebit.data.reading import Kind, guess_kind_of_texts
-from onebit.data.texts import Ngrams
 from onebit.errors import OnebitWarning
 from onebit.features.named import words_in
 from tests.data.reading import read
@@ -122,16 +120,6 @@ def test_numbers_categories_and_text_stand_side_by_side(tmp_path: Path) -> None:
     assert first == table["length"]
 
 
-def test_groups_of_characters_are_added_to_the_words(tmp_path: Path) -> None:
-    table = {"subject": ["cat car", "cat", "dog", "dog"], "team": ["a", "a", "b", "b"]}
-    data = read(written(tmp_path, table), label="team", text=["subject"], ngrams="2-3")
-    groups = Ngrams(2, 3).groups("cat") | Ngrams(2, 3).groups("car") | Ngrams(2, 3).groups("dog")
-    assert data.X.shape[1] == 3 + len(groups)
-    assert sorted(Ngrams(2, 3).groups("cat")) == [" c", " ca", "at", "at ", "ca", "cat", "t "]
-    for bad in ("0", "a", "3-2", "2-3-4", 99, 1.5):
-        assert "ngrams" in refused(partial(Ngrams.read, bad))
-
-
 def test_dates_and_ids_are_read_where_they_are_asked_for(tmp_path: Path) -> None:
     table = {name: values for name, values in tickets().items() if name in ("ticket_id", "opened", "team")}
     path = written(tmp_path, table)
@@ -184,12 +172,12 @@ def test_more_than_a_thousand_categories_are_hashed_wherever_they_are_found(tmp_
 
 def test_a_large_file_gives_what_a_small_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path, tickets(5000))
-    small = quietly(path, label="team", ngrams=3)
+    small = quietly(path, label="team")
     monkeypatch.setenv("ONEBIT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("ONEBIT_LARGE_FILE", "1000")
     for _ in range(2):  # converted, and then found
         with pytest.warns(OnebitWarning, match="'subject' is read as text"):
-            large = read(path, label="team", ngrams=3)
+            large = read(path, label="team")
         assert isinstance(large.X.data, np.memmap)
         assert_same(small, large)
 
@@ -299,7 +287,7 @@ def test_commands_take_tickets(
     lines = [line for line in said.err.splitlines() if "read as text" in line]
     assert len(lines) == 1
     assert lines[0].startswith("onebit: in tickets.csv 'subject' is read as text")
-    spoken = ["--text", "subject", "--categorical", "product", "--drop", "ticket_id,opened", "--ngrams", "3-4"]
+    spoken = ["--text", "subject", "--categorical", "product", "--drop", "ticket_id,opened"]
     assert main([*command, str(path), "--label", "team", "--rounds", "400", "--quiet", *spoken, *more]) == 0
     assert "read as" not in capsys.readouterr().err
     assert main([*command, str(path), "--label", "team", "--text", "subjcet", "--quiet", *more]) == 2
@@ -337,8 +325,6 @@ def test_rows_that_are_texts_are_said_to_be_such_everywhere() -> None:
     assert not swept.failures
     for texts in (pd.Series(TEXTS), np.array(TEXTS), tuple(TEXTS)):
         assert onebit.run("bpa", texts, TEAMS, text=True).error == by_hand.error
-    cut = onebit.run("bpa", TEXTS, TEAMS, text=True, ngrams=3)
-    assert cut.learner.features is not None
 
 
 @pytest.mark.long
@@ -359,7 +345,6 @@ def test_what_text_cannot_mean_is_refused(tmp_path: Path) -> None:
     assert "has none" in refused(lambda: onebit.stream("synsep10", text=["a"]))
     assert "has none" in refused(lambda: onebit.stream("synsep10", text=True))
     assert "have none" in refused(lambda: onebit.stream([[1.0], [2.0]], [0, 1], text=["a"]))
-    assert "say text=True" in refused(lambda: onebit.stream(TEXTS, TEAMS, ngrams=3))
     assert "list of columns" in refused(lambda: onebit.stream(path, label="team", text="subject"))
     assert "named twice" in refused(lambda: onebit.stream(path, label="team", text=["subject"], drop=["subject"]))
 

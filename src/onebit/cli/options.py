@@ -23,7 +23,7 @@ from onebit.rules import DEFAULT, add_rule
 
 # Options that are keyword arguments of `onebit.stream`; those for columns and classes apply to files.
 STREAM_OPTIONS = ("rounds", "order", "prepare", "noise", "drift", "delay", "missing")
-FILE_OPTIONS = ("label", "text", "categorical", "numeric", "drop", "ngrams", "classes")
+FILE_OPTIONS = ("label", "text", "categorical", "numeric", "drop", "classes")
 
 
 COLUMN_LISTS = {
@@ -86,7 +86,6 @@ def add_stream_options(command: argparse.ArgumentParser) -> None:
     data.add_argument("--label", metavar="COLUMN", help="the label column of a table")
     for name, meaning in COLUMN_LISTS.items():
         data.add_argument(f"--{name}", metavar="A,B,...", type=parse_names, default=[], help=meaning)
-    data.add_argument("--ngrams", metavar="N or N-M", help="also use character n-grams of the words of text: 3-5")
     data.add_argument(
         "--classes", metavar="A,B,...", type=class_names, help="the classes of a file (default: those that occur)"
     )

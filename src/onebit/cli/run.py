@@ -5,7 +5,7 @@ DATA is a name that `onebit data` lists, or a file: .csv, .parquet, .jsonl, .xls
     onebit run digits --order resample --rounds 20000 --explain
     onebit run bpa synsep10 --set aggressiveness=0.001 --runs 10
     onebit run conservative-ova digits --prepare scale,unit-norm --json
-    onebit run tickets.csv --label team --text subject,body --ngrams 3-5
+    onebit run tickets.csv --label team --text subject,body
     onebit run banditron tickets.csv --label team --delay geometric:50
     onebit run digits --candidates 3 --corrected 0.1
     onebit run digits --rule nudge.py:RULE --set rate=0.5

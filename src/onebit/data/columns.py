@@ -147,12 +147,10 @@ class TableReader(FileReader):
                 "name those that are to be read after all as text, categorical or numeric"
             )
         texts = self._features_of(Kind.TEXT)
-        if not texts and self.reading.ngrams is not None:
-            raise InputError(f"ngrams is for text, and no column of {self.path} is text: name those that are, as text")
         self.labels, self._listed = self.labels.emptied(), self._no_candidates()
         self.categories, self._encoder = {}, None
         if texts or self._hashed:
-            self._encoder = Encoder(len(self._features_of(Kind.NUMBER)), self.reading.ngrams)
+            self._encoder = Encoder(len(self._features_of(Kind.NUMBER)))
             return
         too_many = f"{self.path} has a column of more than {MOST_CATEGORIES:,} categories"
         self.categories = {name: Codes(MOST_CATEGORIES, too_many) for name in self._features_of(Kind.CATEGORY)}

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.labels import NUMBER, WHOLE, parse_number, to_whole
 from onebit.data.table_files import missing_texts
-from onebit.data.texts import Ngrams
 from onebit.errors import InputError, brief, closest
 
 
@@ -25,7 +24,6 @@ class Reading:
     categorical: tuple[str, ...] = ()
     numeric: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
-    ngrams: Ngrams | None = None
     rewards: tuple[str, ...] = ()
     candidates: str | None = None
 
@@ -37,7 +35,6 @@ class Reading:
         categorical: Iterable[str] = (),
         numeric: Iterable[str] = (),
         drop: Iterable[str] = (),
-        ngrams: object = None,
         *,
         rewards: str | Iterable[str] | None = None,
         candidates: str | None = None,
@@ -51,7 +48,7 @@ class Reading:
                 raise InputError(f"{what} is {brief(chosen)}, but must be a list of columns")
         columns = {what: tuple(chosen) for what, chosen in lists.items()}
         columns["rewards"] = () if rewards is None else (rewards,) if isinstance(rewards, str) else tuple(rewards)
-        return cls(label, **columns, ngrams=Ngrams.read(ngrams), candidates=candidates)
+        return cls(label, **columns, candidates=candidates)
 
     @property
     def given(self) -> str | None:
@@ -61,7 +58,6 @@ class Reading:
     def described(self) -> dict[str, Any]:
         """Return the options that were given as plain values."""
         options = {option.name: getattr(self, option.name) for option in fields(self)}
-        options["ngrams"] = None if self.ngrams is None else str(self.ngrams)
         return {name: list(value) if isinstance(value, tuple) else value for name, value in options.items() if value}
 
 

@@ -20,7 +20,7 @@ from onebit.data.file_blocks import FileProgress
 from onebit.data.large import prepared_rows
 from onebit.data.preparation import columns_after, prepared, steps_of
 from onebit.data.reading import Reading
-from onebit.data.texts import encode_texts, require_texts
+from onebit.data.texts import require_texts
 from onebit.errors import InputError, brief, nearest
 from onebit.features.features import require_table
 from onebit.features.frames import is_frame, is_numeric_frame
@@ -107,7 +107,6 @@ def source_of(
     categorical: Sequence[str] = (),
     numeric: Sequence[str] = (),
     drop: Sequence[str] = (),
-    ngrams: object = None,
     prepare: str | Iterable[str] | None = None,
     candidates: Any = None,
     rewards: Any = None,
@@ -116,8 +115,7 @@ def source_of(
     """Return the source for a name, a file's path, or rows with labels; a source is returned unchanged.
 
     `label`, `text`, `categorical`, `numeric` and `drop` name columns of a file or a frame; the kinds of other columns
-    are guessed from their first values. `text=True` says that the rows themselves are texts. Texts are split into
-    words, and into `ngrams` of characters (`3`, or `3-5`).
+    are guessed from their first values. `text=True` says that the rows themselves are texts.
     `candidates` names the column that lists the classes that may be chosen, or is a list of them for each row.
     `rewards` names the columns with the reward of each class (`["walk", "drive"]`, or `"worth_*"`), or is a matrix.
     `prepare` lists preprocessing steps (`onebit.data.preparation`). `progress` is called during downloads and
@@ -130,7 +128,7 @@ def source_of(
     of_texts = text is True
     texts = () if isinstance(text, bool) else text
     columns, values = columns_or_values(candidates=candidates, rewards=rewards)
-    reading = Reading.of(label, texts, categorical, numeric, drop, ngrams, **columns)
+    reading = Reading.of(label, texts, categorical, numeric, drop, **columns)
     if isinstance(X, Source):
         if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
             raise InputError("a source brings its own labels and preparation: say them where the source is made")
@@ -236,16 +234,9 @@ def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: t
                     f"give {instead}, or the rows as a frame or a file"
                 )
         raise InputError("rows were given without labels: give y as well, or the name of a data set")
-    ngrams = reading.ngrams
-    if ngrams is not None and not of_texts:
-        raise InputError("ngrams is for texts: say text=True where the rows are such")
-    if replace(reading, ngrams=None).given is not None:
+    if reading.given is not None:
         raise InputError(f"{reading.given} is for columns of a table, and rows have none")
-    if of_texts:
-        X = require_texts(X)
-        if ngrams is not None:
-            X = encode_texts(X, ngrams)
-    return replace(source("arrays", label_rows(X, y, classes)), text=of_texts and ngrams is None)
+    return replace(source("arrays", label_rows(require_texts(X) if of_texts else X, y, classes)), text=of_texts)
 
 
 def _drawn(name: str, steps: tuple[str, ...]) -> Source:

@@ -189,7 +189,7 @@ def run(
         learner, X = DEFAULT, learner
     names = [name for name in STREAM_SETTINGS if name in options and not _is_parameter(learner, name, options[name])]
     settings = {name: options.pop(name) for name in names}
-    if isinstance(settings.get("text"), bool) and "ngrams" not in settings:
+    if isinstance(settings.get("text"), bool):
         if not isinstance(learner, Learner):
             options["text"] = settings["text"]  # text rows need a learner that reads text
         if isinstance(X, Stream):
