@@ -59,6 +59,22 @@ class Dataset:
         return replace(self, candidates=read_candidates(given, self.rows, self.classes, self.y, what))
 
 
+class Answers(NamedTuple):
+    """What is right in each row: the labels as class indices, the classes, and rewards and candidates if given."""
+
+    y: NDArray[np.int64]
+    classes: tuple[ClassName, ...]
+    rewards: NDArray[np.float64] | None = None
+    candidates: CandidateSets | None = None
+
+    def refuse_unmatched(self, X: Any) -> None:
+        """Raise InputError unless X has as many rows."""
+        rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
+        if rows != len(self.y):
+            count = f"{len(self.y)} labels" if self.rewards is None else f"rewards for {len(self.y)}"
+            raise InputError(f"there are {rows} rows and {count}")
+
+
 def label_rows(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     """Return a data set from rows and labels of any name.
 
@@ -67,20 +83,13 @@ def label_rows(X: Any, y: Any, classes: Iterable[ClassName] | None) -> Dataset:
     >>> label_rows([[1.0], [2.0], [3.0]], ["no", "yes", "no"], None).y.tolist()
     [0, 1, 0]
     """
-    return make_dataset(X, *encode_labels(y, classes))
+    return make_dataset(X, Answers(*encode_labels(y, classes)))
 
 
-def refuse_unmatched(X: Any, what: str, count: int) -> None:
-    """Raise InputError unless X has `count` rows; `what` describes what was counted ("3 labels")."""
-    rows = int(X.shape[0]) if hasattr(X, "shape") else len(X)
-    if rows != count:
-        raise InputError(f"there are {rows} rows and {what}")
+def make_dataset(X: Any, answers: Answers) -> Dataset:
+    """Return a data set from rows and what is right in them.
 
-
-def make_dataset(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -> Dataset:
-    """Return a data set from rows and labels as class indices.
-
-    Values and column names are extracted from frames. Raise InputError if there are no rows, or not as many as labels.
+    Values and column names are extracted from frames. Raise InputError if there are no rows, or not as many as answers.
     """
     require_table(X)
     names = None
@@ -90,10 +99,10 @@ def make_dataset(X: Any, y: NDArray[np.int64], classes: tuple[ClassName, ...]) -
     elif is_sparse(X):
         csr = checked_csr(X)
         X = Csr(csr.values, csr.columns, csr.starts, (csr.height, csr.width))
-    refuse_unmatched(X, f"{len(y)} labels", len(y))
-    if len(y) == 0:
+    answers.refuse_unmatched(X)
+    if len(answers.y) == 0:
         raise InputError("there are no rows")
-    return Dataset(X, y, classes, names)
+    return Dataset(X, answers.y, answers.classes, names, answers.candidates, answers.rewards)
 
 
 SCALE = (
@@ -164,23 +173,19 @@ def _refuse_cell(given: Any, classes: Iterable[ClassName] | None, what: str) -> 
             raise InputError(f"{what} of {brief(name)} in row {row} is {brief(cell)}, but must be {REWARD}") from None
 
 
-def reward_rows(
-    X: Any,
+def reward_answers(
     given: Any,
     classes: Iterable[ClassName] | None,
     candidates: Any = None,
     what: tuple[str, str] = ("rewards", "candidates"),
-) -> Dataset:
-    """Return a data set from rows with rewards, which determine the labels.
+) -> Answers:
+    """Return the answers that follow from the rewards, and candidates, of each row.
 
     `what` holds the names of rewards and candidates in messages.
     """
     rewards, known = read_rewards(given, classes, what[0])
     sets = None if candidates is None else read_candidates(candidates, len(rewards), known, None, what[1])
-    require_table(X)
-    refuse_unmatched(X, f"rewards for {len(rewards)}", len(rewards))
-    data = make_dataset(X, most_rewarded(rewards, sets), known)
-    return replace(data, rewards=rewards, candidates=sets)
+    return Answers(most_rewarded(rewards, sets), known, rewards, sets)
 
 
 def best_constant(rewards: NDArray[np.float64]) -> tuple[int, float]:

@@ -8,21 +8,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from onebit.contract.memory import require_memory
 from onebit.contract.validation import ClassName
 from onebit.data import plane, real, synthetic, user_files
-from onebit.data.dataset import Dataset, label_rows, refuse_unmatched, reward_rows
+from onebit.data.dataset import Answers, Dataset, make_dataset, reward_answers
 from onebit.data.file_blocks import FileProgress
+from onebit.data.labels import encode_labels
 from onebit.data.large import prepared_rows
 from onebit.data.preparation import columns_after, prepared, steps_of
 from onebit.data.reading import Reading
 from onebit.data.texts import require_texts
 from onebit.errors import InputError, brief, nearest
-from onebit.features.features import require_table
 from onebit.features.frames import is_frame, is_numeric_frame
 
 ROUNDS = 100_000  # of a generator, by default
@@ -134,7 +134,7 @@ def source_of(
             raise InputError("a source brings its own labels and preparation: say them where the source is made")
         return X
     if not isinstance(X, str | Path):
-        return _given(X, _Answers(y, classes, **values), of_texts, reading, steps)
+        return _given(X, y, classes, values, of_texts, reading, steps)
     if y is not None:
         raise InputError(f"labels were given with {brief(str(X))}, which brings its own")
     if values:
@@ -176,15 +176,6 @@ def source_of(
     return _fixed(str(X), data, lambda: identity, steps, reading.candidates or "")
 
 
-class _Answers(NamedTuple):
-    """The values given beside the rows that determine what is right in each."""
-
-    y: Any
-    classes: Iterable[ClassName] | None
-    candidates: Any = None
-    rewards: Any = None
-
-
 def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split candidates and rewards into column names and values; None counts as neither."""
     columns, values = {}, {}
@@ -197,46 +188,51 @@ def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return columns, values
 
 
-def _given(X: Any, answers: _Answers, of_texts: bool, reading: Reading, steps: tuple[str, ...]) -> Source:
+def _given(
+    X: Any,
+    y: Any,
+    classes: Iterable[ClassName] | None,
+    values: dict[str, Any],
+    of_texts: bool,
+    reading: Reading,
+    steps: tuple[str, ...],
+) -> Source:
     """Return the source of in-memory rows: a frame, texts, or anything else that a learner takes."""
-    y, classes, candidates, rewards = answers
+    candidates, rewards, answers = values.get("candidates"), values.get("rewards"), None
     if rewards is not None:
         if y is not None:
             raise InputError("y and rewards were both given, and labels follow from rewards: leave y out")
         if reading.label is not None:
             raise InputError(f"label is {brief(reading.label)}, but labels follow from the rewards: leave it out")
-        known = reward_rows(
-            np.zeros((len(rewards), 1)) if hasattr(rewards, "__len__") else (), rewards, classes, candidates
-        )
-        require_table(X)
-        refuse_unmatched(X, f"rewards for {known.rows}", known.rows)
-        y, classes, candidates = [known.classes[label] for label in known.y], known.classes, None
-
-    def source(name: str, data: Dataset) -> Source:
-        if rewards is not None:
-            data = replace(data, rewards=known.rewards, candidates=known.candidates)
-        elif candidates is not None:
-            data = data.with_candidates(candidates)
-        return _fixed(
-            name, data, lambda: {"content": _content(data)}, steps, "" if data.candidates is None else "listed"
-        )
-
-    if is_frame(X) and not of_texts and (y is None or reading.given is not None or not is_numeric_frame(X)):
-        return source("frame", user_files.read_frame(X, y, reading, classes))
-    if y is None:
-        for what, columns, instead in (
-            ("rewards", reading.rewards, "a matrix with a column for each class"),
-            ("label", (reading.label,), "y"),
-        ):
-            if columns and columns[0] is not None:
-                raise InputError(
-                    f"{what} names the column {brief(columns[0])}, but the columns of X have no names: "
-                    f"give {instead}, or the rows as a frame or a file"
-                )
-        raise InputError("rows were given without labels: give y as well, or the name of a data set")
-    if reading.given is not None:
+        answers, candidates = reward_answers(rewards, classes, candidates), None
+    elif y is not None:
+        answers = Answers(*encode_labels(y, classes))
+    if is_frame(X) and not of_texts and (answers is None or reading.given is not None or not is_numeric_frame(X)):
+        name, data = "frame", user_files.read_frame(X, answers, reading, classes)
+    elif answers is None:
+        raise _no_labels(reading)
+    elif reading.given is not None:
         raise InputError(f"{reading.given} is for columns of a table, and rows have none")
-    return replace(source("arrays", label_rows(require_texts(X) if of_texts else X, y, classes)), text=of_texts)
+    else:
+        name, data = "arrays", make_dataset(require_texts(X) if of_texts else X, answers)
+    if candidates is not None:
+        data = data.with_candidates(candidates)
+    listed = "" if data.candidates is None else "listed"
+    return _fixed(name, data, lambda: {"content": _content(data)}, steps, listed, of_texts)
+
+
+def _no_labels(reading: Reading) -> InputError:
+    """Return the error for rows without labels."""
+    for what, column, instead in (
+        ("rewards", next(iter(reading.rewards), None), "a matrix with a column for each class"),
+        ("label", reading.label, "y"),
+    ):
+        if column is not None:
+            return InputError(
+                f"{what} names the column {brief(column)}, but the columns of X have no names: "
+                f"give {instead}, or the rows as a frame or a file"
+            )
+    return InputError("rows were given without labels: give y as well, or the name of a data set")
 
 
 def _drawn(name: str, steps: tuple[str, ...]) -> Source:
@@ -262,7 +258,12 @@ def _drawn(name: str, steps: tuple[str, ...]) -> Source:
 
 
 def _fixed(
-    name: str, data: Dataset, describe: Callable[[], dict[str, Any]], steps: tuple[str, ...], candidates: str = ""
+    name: str,
+    data: Dataset,
+    describe: Callable[[], dict[str, Any]],
+    steps: tuple[str, ...],
+    candidates: str = "",
+    text: bool = False,
 ) -> Source:
     if steps:
         X = prepared_rows(data.X, steps)
@@ -275,6 +276,7 @@ def _fixed(
         lambda total, seed: data,
         describe,
         steps,
+        text=text,
         candidates=candidates,
         rewards=data.rewards is not None,
     )

@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from onebit.contract.installation import install_command
 from onebit.contract.validation import ClassName, checked_classes, join_names
 from onebit.data.columns import TableReader
-from onebit.data.dataset import Csr, Dataset, label_rows, make_dataset, refuse_unmatched, reward_rows
+from onebit.data.dataset import Answers, Csr, Dataset, label_rows, make_dataset, reward_answers
 from onebit.data.delimited import CsvTable
 from onebit.data.file_blocks import FileProgress, FileReader, read_into_memory, unreadable
-from onebit.data.labels import encode_labels
 from onebit.data.large import convert_file, is_large
 from onebit.data.reading import Reading
 from onebit.data.svmlight import Svmlight
@@ -104,12 +103,12 @@ def _table(path: Path, name: str, reading: Reading) -> TableFile:
     return ParquetTable(path) if name.endswith(".parquet") else CsvTable(path)
 
 
-def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName] | None) -> Dataset:
-    """Return the data set of a frame of pandas, polars or Arrow; its labels are one of its columns, or `y`."""
+def read_frame(frame: Any, answers: Answers | None, reading: Reading, classes: Iterable[ClassName] | None) -> Dataset:
+    """Return the data set of a frame of pandas, polars or Arrow; without `answers`, columns hold these."""
     require("pyarrow", "a frame that is not all numbers")
     import pyarrow as arrow
 
-    if y is not None and reading.label is not None:
+    if answers is not None and reading.label is not None:
         raise InputError(f"the labels are given twice: as y, and as the column {brief(reading.label)} of the frame")
     wrapped, label_names = narwhals_frame(frame), None
     names = list(wrapped.columns)
@@ -122,19 +121,20 @@ def read_frame(frame: Any, y: Any, reading: Reading, classes: Iterable[ClassName
         table = wrapped.to_arrow().select(names)
     except (arrow.ArrowException, OverflowError) as error:
         raise unreadable(Path("the frame"), error) from None
-    if y is not None:
-        codes, label_names = encode_labels(y, classes)
-        refuse_unmatched(table, f"{len(codes)} labels", len(codes))
+    if answers is not None:
+        answers.refuse_unmatched(table)
         label = "y"
         while label in names:
             label += "_"
-        reading, classes = replace(reading, label=label), label_names
-        table = table.append_column(label, arrow.array(codes))
+        reading, classes, label_names = replace(reading, label=label), answers.classes, answers.classes
+        table = table.append_column(label, arrow.array(answers.y))
     reader = TableReader(FrameTable(table), reading, classes, label_names)
     data = read_into_memory(reader, "reading the frame")
     if reader.note:
         warnings.warn(reader.note, OnebitWarning, stacklevel=2)
-    return data
+    if answers is None:
+        return data
+    return replace(data, rewards=answers.rewards, candidates=answers.candidates or data.candidates)
 
 
 def require(module: str, what: str, extra: str = "experiments") -> None:
@@ -192,7 +192,8 @@ def dataset_of(
     sets = None if asked.candidates is None else _named(parts, path, asked.candidates)
     what = f"{asked.candidates} of {path}"
     if worth is not None:
-        return reward_rows(rows, _named(parts, path, worth), given, sets, (f"{worth} of {path}", what))
+        answers = reward_answers(_named(parts, path, worth), given, sets, (f"{worth} of {path}", what))
+        return make_dataset(rows, answers)
     if "classes" in parts:
         data = _indexed(rows, parts["y"], checked_classes(given or ()), path)
     else:
@@ -229,7 +230,7 @@ def _indexed(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: P
     outside = np.flatnonzero((y < 0) | (y >= len(classes)))
     if len(outside):
         raise InputError(f"y[{outside[0]}] of {path} is {y[outside[0]]}, but there are {len(classes)} classes")
-    return make_dataset(rows, y.astype(np.int64), classes)
+    return make_dataset(rows, Answers(y.astype(np.int64), classes))
 
 
 def _refuse_seen_once(data: Dataset, path: Path) -> None:
