@@ -23,7 +23,7 @@ from onebit.data.dataset import Csr, Dataset
 from onebit.data.preparation import prepared
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
-from onebit.data.user_files import arrays_of
+from onebit.data.user_files import load_arrays
 from onebit.engine.fingerprint import code_of
 from onebit.errors import OnebitError
 
@@ -142,7 +142,7 @@ def at_hand(name: str) -> bool:
     """Whether a data set is on this machine; none is downloaded for a stream."""
     if name in SHIPPED:
         return _own_file(name) is not None or importlib.util.find_spec("sklearn") is not None
-    where = real.whereabouts(name)
+    where = real.describe_location(name)
     return importlib.util.find_spec("sklearn") is not None if where == "scikit-learn" else where != "to be downloaded"
 
 
@@ -152,7 +152,7 @@ def absent(name: str) -> str:
 
 
 def _own_file(name: str) -> Path | None:
-    folder = real.own_data()
+    folder = real.user_folder()
     path = None if folder is None else folder / f"{name}.npz"
     return path if path is not None and path.is_file() else None
 
@@ -172,7 +172,7 @@ def _shipped(name: str) -> Drawn:
     """A data set that scikit-learn brings along, from a file of ours where there is one."""
     path = _own_file(name)
     if path is not None:
-        parts = arrays_of(path)
+        parts = load_arrays(path)
         return parts["X"], parts["y"].astype(np.int64)
     import sklearn.datasets
 

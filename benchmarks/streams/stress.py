@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.streams.recipes import Drawn, Recipe, as_csr, dense, generator_of, held, resampled, zipf
 from onebit.data import real
 from onebit.data.real import SEXES
-from onebit.data.user_files import arrays_of
+from onebit.data.user_files import load_arrays
 from onebit.errors import OnebitError
 
 HALF_DISTANCE = 1.126  # of two means with unit deviations: the normal distribution has 13 % beyond it
@@ -92,7 +92,7 @@ def abalone_rings(rounds: int, seed: int) -> Drawn:
     path = real.fetch("abalone")
     if path is None:
         raise OnebitError("there is no file of abalone: put abalone.npz into the folder named by ONEBIT_DATA")
-    parts = arrays_of(path)
+    parts = load_arrays(path)
     sex = parts["X"][:, :1] == np.arange(len(SEXES))
     y = np.unique(parts["rings"], return_inverse=True)[1].astype(np.int64)
     drawn = generator_of(seed).choice(len(y), rounds)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from benchmarks.streams.recipes import Drawn, Maker, Recipe, dense, generator_of, held, sparse, zipf
 from benchmarks.streams.stress import TOPICS, topics
 from onebit.data import real
-from onebit.data.user_files import arrays_of
+from onebit.data.user_files import load_arrays
 
 NEWS, GROUPS = "20newsgroups", 20
 COMMON = 0.1  # words in a larger share of all messages are left out of the short ones
@@ -57,7 +57,7 @@ def group_names() -> tuple[str, ...]:
     """What the groups are called."""
     path = real.fetch(NEWS)
     assert path is not None
-    return tuple(str(name) for name in arrays_of(path)["classes"])
+    return tuple(str(name) for name in load_arrays(path)["classes"])
 
 
 def mixed(X: Any, y: NDArray[np.int64], rounds: int, seed: int) -> Drawn:

@@ -64,13 +64,13 @@ class CobaLearner:
         coba hands the decision back to `learn`.
         """
         learner, names = self._prepare(context, actions)
-        decision = learner.decide(row_of(context), among=names)
+        decision = learner.decide(read_context(context), among=names)
         return actions[names.index(decision.label)], decision.propensity, {"decision": decision}
 
     def score(self, context: Any, actions: Sequence[Any], action: Any) -> float:
         """Return the probability of playing an action."""
         learner, names = self._prepare(context, actions)
-        return learner.probabilities(row_of(context), among=names)[self._name_of(action)]
+        return learner.probabilities(read_context(context), among=names)[self._find_class(action)]
 
     def learn(
         self, context: Any, action: Any, reward: float, probability: float | None, decision: Decision | None = None
@@ -82,23 +82,23 @@ class CobaLearner:
         if self.learner is None:
             raise InputError("the actions are not known yet: let coba predict as well as learn")
         if decision is None:
-            label = self._name_of(action)
-            decision = self.learner.from_log(row_of(context), label, probability)  # type: ignore[arg-type]
+            label = self._find_class(action)
+            decision = self.learner.from_log(read_context(context), label, probability)  # type: ignore[arg-type]
         self.learner.learn(decision, reward=reward)
 
-    def _name_of(self, action: Any) -> ClassName:
+    def _find_class(self, action: Any) -> ClassName:
         """Return the class of a known action."""
-        if hashable(action) not in self._names:
+        if to_hashable(action) not in self._names:
             raise InputError(f"there is no action {brief(action)}; the actions are {join_names(self._names)}")
-        return self._names[hashable(action)]
+        return self._names[to_hashable(action)]
 
     def _prepare(self, context: Any, actions: Sequence[Any]) -> tuple[Learner, list[ClassName]]:
         """Return the learner, creating it in the first round, and the classes of these actions."""
         if hasattr(context, "is_batch") or hasattr(actions, "is_batch"):
             raise InputError("a batch is taken row by row")  # coba reacts by passing single rows
-        keys = keys_of(actions)
+        keys = action_keys(actions)
         if self.learner is None:
-            names = names_of(keys)
+            names = name_actions(keys)
             self.learner, self._names = self._make_learner(tuple(names.values())), names
         unknown = [key for key in keys if key not in self._names]
         if unknown:
@@ -128,24 +128,24 @@ class CobaLearner:
         return copy_learner(self._template)
 
 
-def hashable(action: Any) -> Any:
+def to_hashable(action: Any) -> Any:
     return tuple(action) if isinstance(action, list | tuple) else action
 
 
-def keys_of(actions: Sequence[Any] | None) -> list[Any]:
+def action_keys(actions: Sequence[Any] | None) -> list[Any]:
     """Return the actions of a round as hashable keys; refuse actions that cannot be classes."""
     if not isinstance(actions, Sequence) or not actions:
         raise InputError("there are no actions to choose from: an action on a scale is no class")
     for action in actions:
         if isinstance(action, Mapping):
             raise InputError(f"an action is {brief(action)}, but must be a class: a name, a number or a one-hot tuple")
-    return [hashable(action) for action in actions]
+    return [to_hashable(action) for action in actions]
 
 
-def names_of(keys: list[Any]) -> dict[Any, ClassName]:
+def name_actions(keys: list[Any]) -> dict[Any, ClassName]:
     """Return the class of each action: its name, or the index of the 1 in a one-hot tuple.
 
-    >>> names_of([(1, 0), (0, 1)]), names_of(["left", "right"])
+    >>> name_actions([(1, 0), (0, 1)]), name_actions(["left", "right"])
     ({(1, 0): 0, (0, 1): 1}, {'left': 'left', 'right': 'right'})
     """
     for key in keys:
@@ -166,10 +166,10 @@ def _features_error(key: Any) -> InputError:
     return InputError(f"an action is {brief(key)}: actions with features are no classes, but one-hot tuples are")
 
 
-def row_of(context: Any) -> list[float] | dict[str, float]:
+def read_context(context: Any) -> list[float] | dict[str, float]:
     """Return a context as a row: numbers, or a dict of numbers; without a context, a constant.
 
-    >>> row_of(None), row_of(2), row_of((1, (0, 1))), row_of({"a": 1})
+    >>> read_context(None), read_context(2), read_context((1, (0, 1))), read_context({"a": 1})
     ([1.0], [2.0], [1.0, 0.0, 1.0], {'a': 1.0})
     """
     if context is None:
@@ -235,12 +235,12 @@ def _read_round(
         raise InputError("it is a batch: unbatch() the environment")
     if rewards is None:
         raise InputError("it has no rewards of all actions, only what was logged")
-    keys = keys_of(actions)
-    names = names or names_of(keys)
+    keys = action_keys(actions)
+    names = names or name_actions(keys)
     if set(keys) != names.keys():
         raise InputError(f"the actions are {join_names(keys)}, but were {join_names(names)} before")
     assert actions is not None
-    found = [rewards(action) for action in actions]
-    if sorted(found) != [0] * (len(found) - 1) + [1]:
-        raise InputError(f"the rewards are {brief(found)}, but one action must have 1 and the others 0")
-    return row_of(context), names[keys[found.index(1)]], names
+    worth = [rewards(action) for action in actions]
+    if sorted(worth) != [0] * (len(worth) - 1) + [1]:
+        raise InputError(f"the rewards are {brief(worth)}, but one action must have 1 and the others 0")
+    return read_context(context), names[keys[worth.index(1)]], names

@@ -114,7 +114,7 @@ class RiverClassifier(base.Classifier):
 
     def _to_row(self, x: Mapping[Any, Any]) -> Any:
         """Return x in the form that the learner reads: a dict, or the numbers of the known features."""
-        row, columns = named(x), self._columns
+        row, columns = name_features(x), self._columns
         if columns is None:
             return row
         values = [0.0] * len(columns)
@@ -146,10 +146,10 @@ class RiverClassifier(base.Classifier):
         return learner
 
 
-def named(x: Mapping[Any, Any]) -> dict[str, Any]:
+def name_features(x: Mapping[Any, Any]) -> dict[str, Any]:
     """Return river's features with strings for names; raise InputError for values that are not numbers.
 
-    >>> named({0: 1.5, "size": 2})
+    >>> name_features({0: 1.5, "size": 2})
     {'0': 1.5, 'size': 2}
     """
     if not isinstance(x, Mapping):
@@ -187,7 +187,7 @@ def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **s
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise InputError(f"row {number} of {name} is {brief(pair)}, but must be a pair: a dict and a label")
         try:
-            rows.append(named(pair[0]))
+            rows.append(name_features(pair[0]))
         except InputError as error:
             raise InputError(f"row {number} of {name}: {error}") from None
         labels.append(to_class_name(pair[1]))

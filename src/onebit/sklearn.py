@@ -40,7 +40,7 @@ except ImportError:
 _MOST_SEEDS = np.iinfo(np.int32).max
 
 
-def rule_of(classifier: BanditClassifier) -> Rule | None:
+def find_rule(classifier: BanditClassifier) -> Rule | None:
     """Return the rule that a classifier names; None if there is no such rule, which `fit` refuses."""
     try:
         return rule_named(classifier.rule) if isinstance(classifier.rule, str) else classifier.rule
@@ -50,7 +50,7 @@ def rule_of(classifier: BanditClassifier) -> Rule | None:
 
 def has_belief(classifier: BanditClassifier) -> bool:
     """Return True if the classifier has `predict_proba`; raise AttributeError with the reason if not."""
-    rule = rule_of(classifier)
+    rule = find_rule(classifier)
     if isinstance(rule, Rule) and rule.belief is None:
         raise AttributeError(f"{no_belief_message(rule.title)}; there is no predict_proba")
     return True
@@ -61,7 +61,7 @@ def has_scores(classifier: BanditClassifier) -> bool:
 
     A rule has it if it has a score for each class and no belief.
     """
-    rule = rule_of(classifier)
+    rule = find_rule(classifier)
     if not isinstance(rule, Rule):
         return True
     if rule.belief is not None:

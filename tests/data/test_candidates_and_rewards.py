@@ -55,7 +55,7 @@ def test_drawn_candidates_have_the_label_and_the_others_alike_often() -> None:
 def test_drawn_candidates_are_around_every_label() -> None:
     labels = np.arange(600) % 5
     sets = CandidateDraws(4, 5, 0).next(labels)
-    assert len(sets.without(labels)) == 0
+    assert len(sets.without_label(labels)) == 0
     assert {len(set(row)) for row in sets.members.reshape(-1, 4).tolist()} == {4}
 
 
@@ -85,7 +85,7 @@ def test_a_stream_in_pieces_has_the_same_candidates(
     }[source]()
     data = made.data(5)
     whole = made.schedule(data, 5)
-    assert not CandidateSets.unpacked(whole.among).without(whole.labels).size
+    assert not CandidateSets.from_packed(whole.among).without_label(whole.labels).size
     monkeypatch.setattr(synthetic, "PIECE_VALUES", 4_000)
     monkeypatch.setattr(streams, "PIECE_ROUNDS", 50)
     wanted = list(zip(whole.labels.tolist(), sets_of(whole), strict=True))

@@ -20,7 +20,7 @@ from onebit.checks.examples import refused
 from onebit.contract.options import Options
 from onebit.data import row_blocks as blocks
 from onebit.data.dataset import Csr
-from onebit.data.preparation import STEPS, prepared, steps_of
+from onebit.data.preparation import STEPS, parse_steps, prepared
 from onebit.features.features import Features
 from onebit.spaces.kernels import Kernel
 
@@ -275,11 +275,11 @@ def test_rows_have_length_one_or_zero(table: Matrix) -> None:
 
 
 def test_steps_have_one_spelling() -> None:
-    assert steps_of("scale,unit-norm") == steps_of(["scale", "unit-norm"]) == steps_of(" scale , unit-norm ")
-    assert steps_of("rare:.01") == steps_of(["rare:1e-2"]) == ("rare:0.01",)
-    assert steps_of("rare:1") == steps_of("rare:1.0") == ("rare:1",)
-    assert steps_of(steps_of("rare:0.000012,bias")) == steps_of("rare:0.000012,bias")
-    assert steps_of(None) == steps_of("") == steps_of(" ") == steps_of([]) == ()
+    assert parse_steps("scale,unit-norm") == parse_steps(["scale", "unit-norm"]) == parse_steps(" scale , unit-norm ")
+    assert parse_steps("rare:.01") == parse_steps(["rare:1e-2"]) == ("rare:0.01",)
+    assert parse_steps("rare:1") == parse_steps("rare:1.0") == ("rare:1",)
+    assert parse_steps(parse_steps("rare:0.000012,bias")) == parse_steps("rare:0.000012,bias")
+    assert parse_steps(None) == parse_steps("") == parse_steps(" ") == parse_steps([]) == ()
 
 
 @pytest.mark.parametrize(
@@ -302,7 +302,7 @@ def test_steps_have_one_spelling() -> None:
     ],
 )
 def test_what_is_no_step_is_refused(given: Any, words: str) -> None:
-    assert words in refused(lambda: steps_of(given))
+    assert words in refused(lambda: parse_steps(given))
     assert words in refused(lambda: prepared(counts(), given))
 
 
@@ -380,7 +380,7 @@ def test_fourier_features_multiply_to_the_rbf_kernel_nearly() -> None:
     ],
 )
 def test_maps_need_numbers_that_make_sense(step: str) -> None:
-    assert repr(step) in refused(lambda: steps_of(step))
+    assert repr(step) in refused(lambda: parse_steps(step))
 
 
 def test_maps_are_for_dense_rows() -> None:

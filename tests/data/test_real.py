@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse
 
 from onebit.checks.examples import refused
-from onebit.data.real import REAL, RINGS, SITES, SOILS, TOPICS, fetch, load, whereabouts
+from onebit.data.real import REAL, RINGS, SITES, SOILS, TOPICS, describe_location, fetch, load
 from onebit.errors import NetworkError
 
 sklearn_datasets = pytest.importorskip("sklearn.datasets", reason="scikit-learn is in the extra `experiments`")
@@ -110,7 +110,7 @@ def network(cache: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @pytest.mark.parametrize("name", DOWNLOADED)
 def test_a_download_is_kept_and_read_from_the_cache_the_next_time(cache: Path, network: list[str], name: str) -> None:
-    assert whereabouts(name) == "to be downloaded"
+    assert describe_location(name) == "to be downloaded"
     data = load(name)
     real = REAL[name]
     assert len(network) == 1
@@ -120,7 +120,7 @@ def test_a_download_is_kept_and_read_from_the_cache_the_next_time(cache: Path, n
         assert data.X.shape[1] == real.features
     assert set(data.y.tolist()) == set(range(real.classes))
     assert [path.name for path in cache.iterdir()] == [f"{name}.npz"], "what scikit-learn left is gone"
-    assert whereabouts(name) == f"cache: {cache / name}.npz"
+    assert describe_location(name) == f"cache: {cache / name}.npz"
     again = load(name)
     assert len(network) == 1
     assert again.classes == data.classes
@@ -175,7 +175,7 @@ def test_rcv1_keeps_documents_with_one_of_the_four_topics_in_order(cache: Path, 
 def test_what_is_shipped_needs_no_network_and_no_file(cache: Path) -> None:
     for name in SHIPPED:
         data = load(name)
-        assert whereabouts(name) == "scikit-learn"
+        assert describe_location(name) == "scikit-learn"
         assert data.X.shape == (REAL[name].rows, REAL[name].features)
         assert fetch(name) is None
     assert not cache.exists()
@@ -216,16 +216,16 @@ def test_the_users_folder_comes_before_the_cache_and_that_before_scikit_learn(
     assert load("iris").rows == 150
     put(cache, 1.0)
     assert load("iris").X[0, 0] == 1.0
-    assert whereabouts("iris") == f"cache: {cache / 'iris.npz'}"
+    assert describe_location("iris") == f"cache: {cache / 'iris.npz'}"
     put(tmp_path / "mine", 2.0)
     monkeypatch.setenv("ONEBIT_DATA", str(tmp_path / "mine"))
     assert load("iris").X[0, 0] == 2.0
-    assert whereabouts("iris") == f"ONEBIT_DATA: {tmp_path / 'mine' / 'iris.npz'}"
+    assert describe_location("iris") == f"ONEBIT_DATA: {tmp_path / 'mine' / 'iris.npz'}"
     assert fetch("iris") == tmp_path / "mine" / "iris.npz"
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:
-    for ask in (load, fetch, whereabouts):
+    for ask in (load, fetch, describe_location):
         assert "did you mean 'mnist'?" in refused(lambda ask=ask: ask("mnst"))  # type: ignore[misc]
 
 

@@ -19,7 +19,7 @@ import scipy.sparse
 
 from onebit.checks.examples import refused, rows, state
 from onebit.errors import OnebitError
-from onebit.features.named import hashed
+from onebit.features.named import hash_name
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
 
@@ -484,7 +484,7 @@ def test_an_empty_dict_is_x_of_nothing() -> None:
 
 def test_hashed_columns_are_the_same_in_another_process() -> None:
     names = ["a", "word", "ärger", "", "語", "a" * 1000]
-    program = "import sys; from onebit.features.named import hashed; print([hashed(name, 1 << 20) for name in eval(sys.argv[1])])"
+    program = "import sys; from onebit.features.named import hash_name; print([hash_name(name, 1 << 20) for name in eval(sys.argv[1])])"
     answer = subprocess.run(
         [sys.executable, "-c", program, repr(names)],
         capture_output=True,
@@ -492,23 +492,23 @@ def test_hashed_columns_are_the_same_in_another_process() -> None:
         check=True,
         env={"PYTHONHASHSEED": "7"},
     )
-    assert answer.stdout.strip() == str([hashed(name, 1 << 20) for name in names])
+    assert answer.stdout.strip() == str([hash_name(name, 1 << 20) for name in names])
 
 
 def test_hashed_columns_never_change_from_release_to_release() -> None:
     """Saved learners depend on these; these numbers are those of the first release."""
-    assert [hashed(name, 1 << 16) for name in ("a", "word", "f1")] == [63552, 42058, 24929]
+    assert [hash_name(name, 1 << 16) for name in ("a", "word", "f1")] == [63552, 42058, 24929]
 
 
 def test_hashed_columns_are_spread_evenly() -> None:
     """Chi-squared with 63 degrees of freedom: beyond 120 with probability 2e-5, were it random; the names are fixed."""
-    counts = np.bincount([hashed(f"name {number}", 64) for number in range(6400)], minlength=64)
+    counts = np.bincount([hash_name(f"name {number}", 64) for number in range(6400)], minlength=64)
     assert float(((counts - 100.0) ** 2 / 100.0).sum()) < 120.0
 
 
 def test_names_in_one_column_are_summed() -> None:
-    first = next(f"n{i}" for i in range(1000) if hashed(f"n{i}", 4) == 2)
-    second = next(f"m{i}" for i in range(1000) if hashed(f"m{i}", 4) == 2)
+    first = next(f"n{i}" for i in range(1000) if hash_name(f"n{i}", 4) == 2)
+    second = next(f"m{i}" for i in range(1000) if hash_name(f"m{i}", 4) == 2)
     learner = learner_of(hash_bits=2)
     learner.learn(learner.decide({first: 1.0}), right=True)
     assert np.array_equal(learner.scores({first: 1.0, second: 2.0}), learner.scores({first: 3.0}))

@@ -18,7 +18,7 @@ from onebit.contract.options import Options
 from onebit.errors import InputError
 from onebit.features import named
 from onebit.features.features import Features
-from onebit.features.named import NameOrder, hashed_entries, read_dict, read_text, words_in
+from onebit.features.named import NameOrder, hash_entries, read_dict, read_text, words_in
 from onebit.learner.decision import Decision
 from onebit.learner.learner import Learner, copy_learner
 from onebit.learner.state import dump_state
@@ -80,7 +80,7 @@ def test_any_dict_and_any_text_is_read_as_one_name_after_the_other_is(monkeypatc
     for number, kept in enumerate(examples(400)):
         row = read_text(kept) if isinstance(kept, str) else read_dict(kept, 1e300)
         for columns in (4, 64, 1 << 18):  # with names that share a column, and without
-            assert same(hashed_entries(row, columns), slow_hashed(kept, columns)), kept
+            assert same(hash_entries(row, columns), slow_hashed(kept, columns)), kept
         assert same(order.entries(row, here, number % 3 > 0), slow_learnt(kept, there, number % 3 > 0)), kept
         if isinstance(kept, str):
             assert words_in(kept) == list(slow_names(kept))

@@ -12,7 +12,7 @@ import onebit
 from onebit.checks.examples import played, refused, rows
 from onebit.contract.belief import amount, class_contrast
 from onebit.contract.exploration import decide_greedy, greedy_probabilities
-from onebit.features.named import hashed
+from onebit.features.named import hash_name
 from onebit.learner.inspection import Explanation
 from onebit.learner.learner import Learner
 from onebit.rules import registry
@@ -177,7 +177,7 @@ def test_names_that_share_a_column_speak_together_and_it_is_said() -> None:
     found = learner.explain({**dict.fromkeys(names, 1.0), "a": 3.0})
     shared: dict[int, list[str]] = {}
     for name in names:
-        shared.setdefault(hashed(name, 4), []).append(name)
+        shared.setdefault(hash_name(name, 4), []).append(name)
     assert {part.names for part in found.parts} == {tuple(one) for one in shared.values()}
     (with_a,) = [part for part in found.parts if "a" in part.names]
     assert with_a.value == pytest.approx(len(with_a.names) + 2.0)

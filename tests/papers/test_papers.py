@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from onebit.data.preparation import steps_of
+from onebit.data.preparation import parse_steps
 from onebit.data.sources import names
 from onebit.data.streams import stream
 from onebit.experiments.grid import Grid, parse_axis
@@ -67,7 +67,7 @@ def test_data_are_known_and_their_streams_can_be_made(paper: Paper) -> None:
     for item in paper.items:
         for data in item.data:
             assert data.source in names()
-            steps_of(data.settings.get("prepare"))
+            parse_steps(data.settings.get("prepare"))
             # On rows of a generator, so that no file need be there.
             made = stream("synsep9", **{"rounds": item.rounds, **data.settings, "prepare": ()})
             assert made.order == data.settings.get("order", "file")

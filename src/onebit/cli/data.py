@@ -1,6 +1,6 @@
 """List the data that onebit knows, or fetch some before their first use.
 
-Generators draw any number of rows. Real data are read from the folder named by ONEBIT_DATA, otherwise from the user's cache, otherwise
+Generators draw any number of rows. Real data are read from the folder find_dataset by ONEBIT_DATA, otherwise from the user's cache, otherwise
 from scikit-learn, which ships some and downloads the others into the cache. Examples:
 
     onebit data
@@ -14,7 +14,7 @@ from typing import Any
 
 from onebit.cli.options import add_quiet_option
 from onebit.cli.terminal import WIDTH, download_bar, open_console, print_json, print_table
-from onebit.data.real import REAL, RealDataset, fetch, named, whereabouts
+from onebit.data.real import REAL, RealDataset, describe_location, fetch, find_dataset
 from onebit.data.sources import GENERATORS, Generator
 from onebit.errors import InputError, brief
 from onebit.experiments.report import Column, Table, TableRow
@@ -53,7 +53,15 @@ def list_data() -> list[dict[str, Any]]:
     return [
         *(_entry(name, generator, **drawn) for name, generator in GENERATORS.items()),
         *(
-            _entry(name, real, kind="real", rows=real.rows, sparse=real.sparse, where=whereabouts(name), hint=real.hint)
+            _entry(
+                name,
+                real,
+                kind="real",
+                rows=real.rows,
+                sparse=real.sparse,
+                where=describe_location(name),
+                hint=real.hint,
+            )
             for name, real in REAL.items()
         ),
     ]
@@ -69,13 +77,13 @@ def _fetch(names: list[str], as_json: bool, quiet: bool) -> None:
     for name in names:
         if name in GENERATORS:
             raise InputError(f"{name} is drawn anew for every run: there is nothing to fetch")
-        named(name)
+        find_dataset(name)
     fetched = []
     for name in names:
-        before = whereabouts(name)
+        before = describe_location(name)
         with download_bar(quiet) as progress:
             fetch(name, progress)
-        where = whereabouts(name)
+        where = describe_location(name)
         fetched.append({"name": name, "where": where, "fetched": where != before})
         if not as_json:
             print(f"{name} {'is here now' if where != before else 'was here already'}: {where}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import count_lists, pack_lists
 from onebit.contract.validation import ClassName, join_names
-from onebit.data.labels import as_number, to_whole
+from onebit.data.labels import to_number, to_whole
 from onebit.errors import InputError, brief
 
 _CANDIDATES = 25  # number of the generator seeded by a run; `onebit.data.streams` uses others
@@ -34,7 +34,7 @@ class CandidateSets:
     def concatenate(cls, parts: Sequence[CandidateSets]) -> CandidateSets:
         """Concatenate several collections of sets."""
         sizes = np.concatenate([_NONE, *(part.sizes for part in parts)])
-        return cls(np.concatenate([_NONE, *(part.members for part in parts)]), starts_of(sizes))
+        return cls(np.concatenate([_NONE, *(part.members for part in parts)]), cumulate_sizes(sizes))
 
     @property
     def count(self) -> int:
@@ -53,19 +53,19 @@ class CandidateSets:
         return pack_lists(self.members, self.sizes, complete=True)
 
     @classmethod
-    def unpacked(cls, packed: NDArray[np.int64]) -> CandidateSets:
+    def from_packed(cls, packed: NDArray[np.int64]) -> CandidateSets:
         """Build sets from a packed array, which must not be empty."""
         first = count_lists(packed) + 1
         return cls(packed[first:], (packed[:first] >> 1) - first)
 
-    def taken(self, numbers: NDArray[np.int64]) -> CandidateSets:
+    def select(self, numbers: NDArray[np.int64]) -> CandidateSets:
         """Return the sets with the given indices."""
         sizes = self.sizes[numbers]
-        starts = starts_of(sizes)
+        starts = cumulate_sizes(sizes)
         inside = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
         return CandidateSets(self.members[np.repeat(self.starts[:-1][numbers], sizes) + inside], starts)
 
-    def renumbered(self, index: NDArray[np.int64]) -> CandidateSets:
+    def renumber(self, index: NDArray[np.int64]) -> CandidateSets:
         """Return the sets with each class c replaced by index[c]."""
         members = index[self.members]
         return CandidateSets(members[np.lexsort((members, self.owners))], self.starts)
@@ -75,7 +75,7 @@ class CandidateSets:
         """The index of the set that each member belongs to."""
         return np.repeat(np.arange(self.count), self.sizes)
 
-    def without(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    def without_label(self, labels: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the indices of the sets that do not contain their label."""
         has = np.zeros(self.count, dtype=bool)
         owners = self.owners
@@ -83,7 +83,7 @@ class CandidateSets:
         return np.flatnonzero(~has)
 
 
-def starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def cumulate_sizes(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the start of each set for the given sizes, followed by the end of the last one."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes, dtype=np.int64)])
 
@@ -167,14 +167,14 @@ class ListedCandidates:
         known = {name: number for number, name in enumerate(classes)}
         index = np.zeros(len(self._codes), dtype=np.int64)
         for (name, code), row in zip(self._codes.items(), self._first, strict=True):
-            number = known.get(name, known.get(as_number(name)))
+            number = known.get(name, known.get(to_number(name)))
             if number is None:
                 raise InputError(
                     f"{self._what} has {brief(name)} in {self._place(row)}, but the classes are {join_names(classes)}; "
                     f"`classes` names those that are never right, too, and candidates are {FORMS}"
                 )
             index[code] = number
-        sets = CandidateSets(members, starts_of(sizes)).renumbered(index)
+        sets = CandidateSets(members, cumulate_sizes(sizes)).renumber(index)
         owners = sets.owners
         twice = np.flatnonzero((sets.members[1:] == sets.members[:-1]) & (owners[1:] == owners[:-1]))
         if len(twice):
@@ -183,7 +183,7 @@ class ListedCandidates:
                 f"{self._what} names {brief(name)} twice in {self._place(row)}, but each candidate is named once"
             )
         if labels is not None:
-            lacking = sets.without(labels)
+            lacking = sets.without_label(labels)
             if len(lacking):
                 row = int(lacking[0])
                 raise InputError(

@@ -24,7 +24,7 @@ from onebit.data.reading import (
     label_column,
     refuse_bad_header,
     reward_columns,
-    usual_labels,
+    usual_label_columns,
 )
 from onebit.data.table_files import TableFile, cast_texts, format_cell, number_type, trim_numbers
 from onebit.data.texts import Encoder, Entries, join_entries
@@ -59,14 +59,16 @@ class TableReader(FileReader):
         too_many = f"the column {self.label!r} of {path} has more than {MOST_CLASSES:,} values: is it the label?"
         super().__init__(path, classes, too_many)
         self.candidates = None if reading.candidates is None else known_column(path, names, reading.candidates)
-        self._answering = dict.fromkeys(self.rewards.columns if self.rewards else [], REWARDS)  # read, but no features
+        self._answer_columns = dict.fromkeys(
+            self.rewards.columns if self.rewards else [], REWARDS
+        )  # read, but no features
         if self.label is not None:
-            self._answering[self.label] = "the label"
+            self._answer_columns[self.label] = "the label"
         if self.candidates is not None:
-            if self.candidates in self._answering:
-                self._refuse_as_well(self.candidates, "candidates")
-            self._answering[self.candidates] = "candidates"
-        self._listed = self._no_candidates()
+            if self.candidates in self._answer_columns:
+                self._refuse_second_use(self.candidates, "candidates")
+            self._answer_columns[self.candidates] = "candidates"
+        self._listed = self._new_candidates()
         self.reading = reading
         self.kinds: dict[str, Kind] = {}  # of the features, once determined
         declared = {"text": Kind.TEXT, "categorical": Kind.CATEGORY, "numeric": Kind.NUMBER}
@@ -78,8 +80,8 @@ class TableReader(FileReader):
                     raise InputError(
                         f"there is no column {brief(name)} in {path} to be {purpose}; {nearest(str(name), names)}"
                     )
-                if name in self._answering:
-                    self._refuse_as_well(name, purpose)
+                if name in self._answer_columns:
+                    self._refuse_second_use(name, purpose)
                 if name in self._declared:
                     raise InputError(
                         f"the column {brief(name)} of {path} is named twice, the second time to be {purpose}"
@@ -89,7 +91,7 @@ class TableReader(FileReader):
         self._text_types: dict[str, Any] = {}  # of columns of texts that stand for numbers
         if self.rewards is not None:
             self._refuse_leak()
-        if all(name in self._answering or self._declared.get(name, Kind.NUMBER) is None for name in names):
+        if all(name in self._answer_columns or self._declared.get(name, Kind.NUMBER) is None for name in names):
             raise InputError(f"{path} has no column but {self._answers}, and needs at least one feature")
         self._guessed: dict[str, Kind] = {}
         self._hashed: list[str] = []  # categorical columns with very many values
@@ -99,13 +101,13 @@ class TableReader(FileReader):
 
     def blocks(self) -> Iterator[tuple[ArrayBlock, int]]:
         if not self.kinds:
-            self._settle()
+            self._determine_kinds()
         row = stored = 0
         place = {name: index for index, name in enumerate(self.names)}  # a dict, as Arrow searches all names
         for batch, done in self.table.batches(max(1, min(ROWS, BATCH // len(self.names)))):
             for start in range(0, batch.num_rows, TEXTS if self._encoder else max(1, batch.num_rows)):
                 part = batch.slice(start, TEXTS) if self._encoder else batch
-                cells = {name: part.column(place[name]) for name in [*self.features, *self._answering]}
+                cells = {name: part.column(place[name]) for name in [*self.features, *self._answer_columns]}
                 answers = self._read_answers(cells, part.num_rows, row)
                 if self._encoder is None:
                     yield {"X": self._dense(self.features, cells, part.num_rows, row), **answers}, done
@@ -119,13 +121,13 @@ class TableReader(FileReader):
 
     # --- kinds of columns ---------------------------------------------------------------------------------------------
 
-    def _settle(self) -> None:
+    def _determine_kinds(self) -> None:
         """Determine the kind of each column from its declaration or else from its first values."""
         sample = self.table.sample()
         for index, name in enumerate(self.names):
             if sample is not None:
                 self._refuse_type(name, sample.column(index).type)
-            if name in self._answering:
+            if name in self._answer_columns:
                 continue
             kind = self._declared.get(name, Kind.NUMBER)
             if name not in self._declared and sample is not None:
@@ -134,9 +136,9 @@ class TableReader(FileReader):
                     self._guessed[name] = kind
             if kind is not None:
                 self.kinds[name] = kind
-        self._plan()
+        self._plan_reading()
 
-    def _plan(self) -> None:
+    def _plan_reading(self) -> None:
         """Prepare to read the file from the start with the current kinds of columns."""
         self.note = describe_kinds(self.path.name, self._guessed, self._hashed)
         self.features = [name for name, kind in self.kinds.items() if kind not in LEFT_OUT]
@@ -147,7 +149,7 @@ class TableReader(FileReader):
                 "name those that are to be read after all as text, categorical or numeric"
             )
         texts = self._features_of(Kind.TEXT)
-        self.labels, self._listed = self.labels.emptied(), self._no_candidates()
+        self.labels, self._listed = self.labels.empty_like(), self._new_candidates()
         self.categories, self._encoder = {}, None
         if texts or self._hashed:
             self._encoder = Encoder(len(self._features_of(Kind.NUMBER)))
@@ -172,7 +174,7 @@ class TableReader(FileReader):
                 "but categories and texts are single values"
             )
 
-    def _no_candidates(self) -> ListedCandidates:
+    def _new_candidates(self) -> ListedCandidates:
         return ListedCandidates(f"the column {brief(self.candidates)} of {self.path}", self.table.place)
 
     @property
@@ -180,9 +182,9 @@ class TableReader(FileReader):
         """A description of the columns that hold the label or the rewards, for messages."""
         return f"the label {brief(self.label)}" if self.rewards is None else "rewards"
 
-    def _refuse_as_well(self, name: str, purpose: str) -> NoReturn:
+    def _refuse_second_use(self, name: str, purpose: str) -> NoReturn:
         """Raise InputError because a label, reward or candidates column is also given another purpose."""
-        is_what = self._answering[name]
+        is_what = self._answer_columns[name]
         raise InputError(f"the column {brief(name)} of {self.path} is {is_what}, and cannot be {purpose} as well")
 
     def _refuse_leak(self) -> None:
@@ -191,7 +193,9 @@ class TableReader(FileReader):
         Such a feature would probably leak the label.
         """
         usual = [
-            name for name in usual_labels(self.names) if name not in self._answering and name not in self._declared
+            name
+            for name in usual_label_columns(self.names)
+            if name not in self._answer_columns and name not in self._declared
         ]
         if usual:
             raise InputError(
@@ -233,7 +237,7 @@ class TableReader(FileReader):
             microseconds = column.cast(arrow.timestamp("us")).cast(arrow.int64())
             return np.asarray(microseconds.to_numpy(zero_copy_only=False) / 86_400e6)
         if not is_number_type(column.type):
-            raise self._no_number(name, self.place(row), column[0].as_py())
+            raise self._number_error(name, self.place(row), column[0].as_py())
         return np.asarray(column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False))
 
     def _parse_texts(self, name: str, column: Any, row: int) -> Any:
@@ -250,7 +254,7 @@ class TableReader(FileReader):
             numbers = cast_texts(texts, kind)
             if numbers is None:
                 at = next(at for at in range(len(texts)) if cast_texts(texts.slice(at, 1), kind) is None)
-                raise self._no_number(name, self.place(row + at), column[at].as_py())
+                raise self._number_error(name, self.place(row + at), column[at].as_py())
         self._text_types[name] = numbers.type
         return numbers
 
@@ -264,7 +268,7 @@ class TableReader(FileReader):
                     X[:, index] = self._codes(self.categories[name], cells[name], name, row)
                 except TooManyError:
                     self._hashed.append(name)
-                    self._plan()
+                    self._plan_reading()
                     raise Again from None
             else:
                 X[:, index] = self._numbers(name, cells[name], row)
@@ -272,7 +276,7 @@ class TableReader(FileReader):
         if not finite.all():
             at, index = np.argwhere(~finite)[0].tolist()
             if np.isnan(X[at, index]):
-                self._missing(names[index], row + at)
+                self._refuse_missing_cell(names[index], row + at)
             raise InputError(
                 f"the column {brief(names[index])} of {self.path} is infinite, or too large for 32 bits, "
                 f"in {self.place(row + at)}"
@@ -287,7 +291,7 @@ class TableReader(FileReader):
         at, column = np.nonzero(X)
         entries: list[Entries] = [(at, column, X[at, column].astype(np.float64))]
         for name in self._features_of(Kind.CATEGORY):
-            values, which = self._distinct(cells[name], name, row)
+            values, which = self._distinct_values(cells[name], name, row)
             entries.append(encoder.categories(name, values, which))
         for name in self._features_of(Kind.TEXT):
             entries.append(encoder.texts(name, [format_cell(cell) or "" for cell in cells[name].to_pylist()]))
@@ -346,9 +350,9 @@ class TableReader(FileReader):
                 to += width
 
     def _codes(self, codes: Codes, column: Any, name: str, row: int) -> NDArray[np.int64]:
-        return codes.number(*self._distinct(column, name, row), row)
+        return codes.number(*self._distinct_values(column, name, row), row)
 
-    def _distinct(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
+    def _distinct_values(self, column: Any, name: str, row: int) -> tuple[list[Any], NDArray[Any]]:
         """Return the distinct values of a column and, for each row, the index of its value."""
         self._refuse_missing(column, name, row)
         encoded = column.dictionary_encode()
@@ -357,19 +361,21 @@ class TableReader(FileReader):
             values = [format_cell(value) for value in values]
         which = encoded.indices.to_numpy(zero_copy_only=False)
         if "" in values:
-            self._missing(name, row + int(np.flatnonzero(which == values.index(""))[0]))
+            self._refuse_missing_cell(name, row + int(np.flatnonzero(which == values.index(""))[0]))
         return values, which
 
     def _refuse_missing(self, column: Any, name: str, row: int) -> None:
         if column.null_count:
-            self._missing(name, row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]))
+            self._refuse_missing_cell(
+                name, row + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            )
 
-    def _missing(self, name: str, row: int) -> None:
+    def _refuse_missing_cell(self, name: str, row: int) -> None:
         raise InputError(
             f"the column {brief(name)} of {self.path} has no value in {self.place(row)}: fill it in, or leave the row out"
         )
 
-    def _no_number(self, name: str, place: str, value: object) -> InputError:
+    def _number_error(self, name: str, place: str, value: object) -> InputError:
         """Return the error for a reward or feature that is not a number."""
         about = f"the column {brief(name)} of {self.path} is {brief(value)} in {place}, but"
         if self.rewards is not None and name in self.rewards.columns:

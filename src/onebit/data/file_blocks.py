@@ -22,9 +22,9 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from onebit.contract.validation import ClassName
-from onebit.data.candidate_sets import CandidateSets, starts_of
+from onebit.data.candidate_sets import CandidateSets, cumulate_sizes
 from onebit.data.dataset import Csr, Dataset
-from onebit.data.labels import MOST_CLASSES, Codes, named_classes
+from onebit.data.labels import MOST_CLASSES, Codes, resolve_classes
 from onebit.errors import InputError
 from onebit.features.frames import Names
 
@@ -185,7 +185,7 @@ class FileReader(ABC):
 
     def finish_labels(self, store: ArrayStore, names: Sequence[Any], what: str) -> tuple[ClassName, ...]:
         """Convert label codes to class indices and return the classes; `names` are the labels by code."""
-        classes, mapping = named_classes(self.labels, names, self.classes, what, self.place)
+        classes, mapping = resolve_classes(self.labels, names, self.classes, what, self.place)
         y = store.array("y")
         for start in range(0, len(y), CHUNK):
             y[start : start + CHUNK] = mapping[y[start : start + CHUNK]]
@@ -229,7 +229,7 @@ class LineReader(FileReader):
             parsed = self.parse_lines(chunk)
             distinct, which = np.unique(parsed.labels, return_inverse=True)
             starts = parsed.starts + stored
-            block = {
+            block: ArrayBlock = {
                 "data": parsed.values,
                 "indices": parsed.columns,
                 "indptr": starts[1:] if rows else starts,
@@ -280,7 +280,7 @@ def assemble_dataset(
 ) -> Dataset:
     """Return the data set made of the arrays of a filled store."""
     y, rewards = arrays["y"], arrays.get("rewards")
-    sets = CandidateSets(arrays["members"], starts_of(arrays["sizes"])) if "members" in arrays else None
+    sets = CandidateSets(arrays["members"], cumulate_sizes(arrays["sizes"])) if "members" in arrays else None
     if "X" in arrays:
         return Dataset(arrays["X"], y, classes, columns, sets, rewards)
     X = Csr(arrays["data"], arrays["indices"], arrays["indptr"], (len(y), width))

@@ -32,7 +32,7 @@ def parse_number(text: str) -> int | float:
         return float(text)
 
 
-def as_number(name: ClassName) -> Any:
+def to_number(name: ClassName) -> Any:
     """Return a name that is written as a number as that number, any other unchanged."""
     return to_whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
 
@@ -51,7 +51,7 @@ def parse_labels(texts: Sequence[str], classes: Iterable[ClassName] | None) -> l
 
 def encode_labels(y: Any, classes: Iterable[ClassName] | None) -> tuple[NDArray[np.int64], tuple[ClassName, ...]]:
     """Return labels as class indices, and the classes: those that occur, sorted, unless given."""
-    labels = label_names(y)
+    labels = read_labels(y)
     known = sort_classes(labels) if classes is None else checked_classes(classes)
     place = {name: index for index, name in enumerate(known)}
     for row, label in enumerate(labels):
@@ -65,7 +65,7 @@ def sort_classes(labels: Iterable[ClassName]) -> tuple[ClassName, ...]:
     return checked_classes(sorted(set(labels), key=lambda name: (isinstance(name, str), name)))
 
 
-def label_names(y: Any) -> list[ClassName]:
+def read_labels(y: Any) -> list[ClassName]:
     """Return labels as integers and strings; raise InputError with the row of any other label."""
     if isinstance(y, np.ndarray) and y.ndim != 1:
         raise InputError(f"y has shape {y.shape}, but must be one label for each row")
@@ -99,7 +99,7 @@ class Codes:
         self._code: dict[Any, int] = {}
         self._most, self._too_many = most, too_many
 
-    def emptied(self) -> Codes:
+    def empty_like(self) -> Codes:
         """Return an empty instance with the same limit."""
         return Codes(self._most, self._too_many)
 
@@ -123,7 +123,7 @@ class Codes:
         return rows
 
 
-def named_classes(
+def resolve_classes(
     labels: Codes, names: Sequence[Any], given: Iterable[ClassName] | None, what: str, place: Callable[[int], str]
 ) -> tuple[tuple[ClassName, ...], NDArray[np.int64]]:
     """Return the classes and, for each label code, the index of its class.

@@ -33,7 +33,7 @@ FACTS = "facts.json"
 _FORMAT = 2  # version of the files written below; a new one makes all files be converted again
 
 
-def cached_data() -> Path:
+def data_folder() -> Path:
     """Return the folder for data in the cache."""
     return code_cache.root() / "data"
 
@@ -71,7 +71,7 @@ def convert_file(
         arrays, facts = _cached_arrays(folder, convert)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise no_space(cached_data(), f"to convert {path}") from None
+            raise no_space(data_folder(), f"to convert {path}") from None
         raise InputError(f"{path} cannot be converted in {folder.parent}: {error.strerror}") from None
     columns = None if facts["columns"] is None else tuple(facts["columns"])
     return assemble_dataset(arrays, tuple(facts["classes"]), facts["width"], columns), facts["note"]
@@ -116,14 +116,14 @@ def _lock_conversion(folder: Path) -> Iterator[None]:
 def _folder(path: Path, how: object) -> Path:
     about = path.stat()
     parts = (str(path.resolve()), (about.st_size, about.st_mtime_ns), (_FORMAT, how))
-    return cached_data() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:16] for part in parts)
+    return data_folder() / "-".join(hashlib.sha256(repr(part).encode()).hexdigest()[:16] for part in parts)
 
 
-def prepared_rows(X: Any, steps: tuple[str, ...]) -> Any:
+def prepare_cached_rows(X: Any, steps: tuple[str, ...]) -> Any:
     """Return the rows after all steps: in memory, or mapped if X is itself mapped from the cache."""
     values = X.data if hasattr(X, "indptr") else X
     home = Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
-    if home is None or home.parent.resolve() != cached_data().resolve() or not steps:
+    if home is None or home.parent.resolve() != data_folder().resolve() or not steps:
         return prepared(X, steps)
     # Kept beside the conversion under a name that starts like it: when the file changes, both are removed.
     mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]

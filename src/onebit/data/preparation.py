@@ -48,13 +48,13 @@ def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = No
     array([[0.6, 0.8, 1. ],
            [0. , 1. , 1. ]], dtype=float32)
     """
-    names = steps_of(steps)
+    names = parse_steps(steps)
     if not names:
         return X
     blocks = read_blocks(X)
     for name in names:
         kind, *parameter = name.split(":")
-        blocks = _APPLIED[kind](blocks, *parameter)
+        blocks = _FUNCTIONS[kind](blocks, *parameter)
     try:
         rows = join_blocks(blocks, folder)
     except OSError as error:
@@ -76,10 +76,10 @@ def columns_after(steps: tuple[str, ...], width: int) -> int:
     return width
 
 
-def steps_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
+def parse_steps(given: str | Iterable[str] | None) -> tuple[str, ...]:
     """Return the steps of a list or comma-separated text, in the canonical spelling that names a run.
 
-    >>> steps_of("rare:.01, tf-idf, unit-norm")
+    >>> parse_steps("rare:.01, tf-idf, unit-norm")
     ('rare:0.01', 'tf-idf', 'unit-norm')
     """
     if given is None:
@@ -90,7 +90,7 @@ def steps_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
             raise InputError(f"a step of the preparation is {brief(part)}, but must be a string such as 'unit-norm'")
     if not "".join(parts).strip():
         return ()
-    steps = tuple(_spelt(step.strip()) for part in parts for step in part.split(","))
+    steps = tuple(_parse_step(step.strip()) for part in parts for step in part.split(","))
     names = [step.partition(":")[0] for step in steps]
     for place, name in enumerate(names):
         if name in names[:place]:
@@ -98,14 +98,14 @@ def steps_of(given: str | Iterable[str] | None) -> tuple[str, ...]:
     return steps
 
 
-def _spelt(step: str) -> str:
+def _parse_step(step: str) -> str:
     name, colon, parameter = step.partition(":")
     if not name:
         raise InputError(f"the preparation has an empty step; {nearest(name, STEPS)}")
     if name not in NAMES:
         raise InputError(f"there is no step {brief(name)} in a preparation; {nearest(name, NAMES)}")
-    if name in _SPELT:
-        return f"{name}:{_SPELT[name](step, parameter)}"
+    if name in _PARAMETERS:
+        return f"{name}:{_PARAMETERS[name](step, parameter)}"
     if colon:
         raise InputError(f"the step {brief(step)} has a parameter, but {name} takes none")
     return name
@@ -134,27 +134,27 @@ def _count_and_gamma(step: str, parameter: str) -> str:
     return f"{number}:{width:g}"
 
 
-_SPELT = {"rare": _share, "fourier": _count_and_gamma}
+_PARAMETERS = {"rare": _share, "fourier": _count_and_gamma}
 
 
 # --- the steps: each takes blocks that can be gone through again and again, and returns such blocks ---------------------
 
 
-def _mapped(blocks: Blocks, change: Callable[[Block], Block]) -> Blocks:
+def _map_blocks(blocks: Blocks, change: Callable[[Block], Block]) -> Blocks:
     return lambda: map(change, blocks())
 
 
 def scale(blocks: Blocks) -> Blocks:
     """Divide by max |x|, over the whole table."""
     largest = max(float(np.abs(block.values).max(initial=0.0)) for block in blocks()) or 1.0
-    return _mapped(blocks, lambda block: block.with_values(block.values / largest))
+    return _map_blocks(blocks, lambda block: block.with_values(block.values / largest))
 
 
 def unit_ball(blocks: Blocks) -> Blocks:
     """Divide by max ||x||, over all rows."""
     squares = (block.row_sums(np.square(block.values)) for block in blocks())
     longest = max(float(np.sqrt(lengths.max(initial=0.0))) for lengths in squares) or 1.0
-    return _mapped(blocks, lambda block: block.with_values(block.values / longest))
+    return _map_blocks(blocks, lambda block: block.with_values(block.values / longest))
 
 
 def standard(blocks: Blocks) -> Blocks:
@@ -187,7 +187,7 @@ def standard(blocks: Blocks) -> Blocks:
         values = np.zeros_like(block.values)
         return block.with_values(np.divide(block.values - mean, spread, out=values, where=spread > 0.0))
 
-    return _mapped(blocks, change)
+    return _map_blocks(blocks, change)
 
 
 def unit_norm(blocks: Blocks) -> Blocks:
@@ -198,17 +198,17 @@ def unit_norm(blocks: Blocks) -> Blocks:
         lengths[lengths == 0.0] = 1.0
         return block.with_values(block.values / lengths[block.row])
 
-    return _mapped(blocks, change)
+    return _map_blocks(blocks, change)
 
 
 def binary(blocks: Blocks) -> Blocks:
     """Replace every nonzero value by 1."""
-    return _mapped(blocks, lambda block: block.with_values((block.values != 0.0).astype(np.float64)))
+    return _map_blocks(blocks, lambda block: block.with_values((block.values != 0.0).astype(np.float64)))
 
 
 def _count_rows(blocks: Blocks) -> tuple[int, NDArray[np.int64]]:
     """Return the number of rows, and of those in which each column is nonzero."""
-    counts = [(block.rows, block.non_zeros()) for block in blocks()]
+    counts = [(block.rows, block.count_nonzero()) for block in blocks()]
     return sum(rows for rows, _ in counts), np.sum([filled for _, filled in counts], axis=0)
 
 
@@ -220,12 +220,12 @@ def tf_idf(blocks: Blocks) -> Blocks:
     def change(block: Block) -> Block:
         wrong = (block.values != 0.0) & (block.values < 1.0)
         if wrong.any():
-            where, value = block.place(wrong)
+            where, value = block.locate(wrong)
             raise InputError(f"{where} is {value:g} before tf-idf, which takes counts: 0, or 1 and more")
         weight = np.log(block.values, out=np.zeros_like(block.values), where=block.values > 0.0)
         return block.with_values((weight + (block.values > 0.0)) * rarity[block.column])
 
-    return _mapped(blocks, change)
+    return _map_blocks(blocks, change)
 
 
 def rare(blocks: Blocks, share: str) -> Blocks:
@@ -238,12 +238,12 @@ def rare(blocks: Blocks, share: str) -> Blocks:
             f"rare:{share} leaves no column: each is not 0 in more than {most} of the {rows} rows "
             f"(the rarest in {counts.min()})"
         )
-    return _mapped(blocks, lambda block: block.only(kept))
+    return _map_blocks(blocks, lambda block: block.select_columns(kept))
 
 
 def bias(blocks: Blocks) -> Blocks:
     """Append a column of ones."""
-    return _mapped(blocks, Block.with_ones)
+    return _map_blocks(blocks, Block.with_ones)
 
 
 def fourier(blocks: Blocks, count: str, gamma: str) -> Blocks:
@@ -263,10 +263,10 @@ def fourier(blocks: Blocks, count: str, gamma: str) -> Blocks:
         turns = generator.uniform(0.0, 2.0 * math.pi, size=size)
         return dense_block(math.sqrt(2.0 / size) * np.cos(block.values @ directions + turns), block.first)
 
-    return _mapped(blocks, change)
+    return _map_blocks(blocks, change)
 
 
-_APPLIED: dict[str, Callable[..., Blocks]] = {
+_FUNCTIONS: dict[str, Callable[..., Blocks]] = {
     "scale": scale,
     "standard": standard,
     "unit-norm": unit_norm,

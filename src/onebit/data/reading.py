@@ -77,7 +77,7 @@ def refuse_bad_header(path: Path, names: Sequence[str]) -> None:
         seen.add(name)
 
 
-def usual_labels(names: Iterable[str]) -> list[str]:
+def usual_label_columns(names: Iterable[str]) -> list[str]:
     return [name for name in names if name.lower() in LABELS]
 
 
@@ -88,7 +88,7 @@ def label_column(path: Path, names: Sequence[str], label: str | None) -> str:
     """
     if label is not None:
         return known_column(path, names, label)
-    usual = usual_labels(names)
+    usual = usual_label_columns(names)
     if len(usual) == 1:
         return usual[0]
     which = f"it may be {' or '.join(map(repr, usual))}" if usual else f"its columns are {join_names(names)}"

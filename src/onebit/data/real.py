@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from onebit.data.dataset import Dataset
 from onebit.data.file_blocks import FileProgress
-from onebit.data.large import cached_data
-from onebit.data.user_files import arrays_of, dataset_of, require
+from onebit.data.large import data_folder
+from onebit.data.user_files import dataset_from_arrays, load_arrays, require
 from onebit.errors import InputError, NetworkError, OnebitError, brief, nearest
 
 Parts = dict[str, NDArray[Any]]
@@ -46,17 +46,17 @@ TOPICS = ("CCAT", "ECAT", "GCAT", "MCAT")
 
 def get_iris(home: Path) -> Parts:
     """Return Fisher's iris flowers, which scikit-learn ships."""
-    X, y = _shipped("iris", "iris.csv", header=1)
+    X, y = _read_shipped("iris", "iris.csv", header=1)
     return {"X": X.astype(np.float32), "y": y.astype(np.int64), "classes": np.array(IRISES)}
 
 
 def get_digits(home: Path) -> Parts:
     """Return the handwritten digits that scikit-learn ships."""
-    X, y = _shipped("digits", "digits.csv.gz")
+    X, y = _read_shipped("digits", "digits.csv.gz")
     return {"X": X.astype(np.uint8), "y": y.astype(np.int64), "classes": np.array(DIGITS)}
 
 
-def _shipped(name: str, file: str, header: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
+def _read_shipped(name: str, file: str, header: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
     """Return the rows and labels of a table in scikit-learn's folder, or else as scikit-learn returns them.
 
     Importing scikit-learn would take longer than a run over its data.
@@ -227,11 +227,11 @@ REAL = {
 def load(name: str, progress: FileProgress | None = None) -> Dataset:
     """Return a data set from the first place that has it; download and cache it if none has.
 
-    >>> load("digits").classes[:3] if whereabouts("digits") == "scikit-learn" else ("0", "1", "2")
+    >>> load("digits").classes[:3] if describe_location("digits") == "scikit-learn" else ("0", "1", "2")
     ('0', '1', '2')
     """
-    real, path = named(name), fetch(name, progress)
-    return _checked(name, real.get(Path()) if path is None else arrays_of(path), path)
+    real, path = find_dataset(name), fetch(name, progress)
+    return _check_dataset(name, real.get(Path()) if path is None else load_arrays(path), path)
 
 
 def fetch(name: str, progress: FileProgress | None = None) -> Path | None:
@@ -239,40 +239,40 @@ def fetch(name: str, progress: FileProgress | None = None) -> Path | None:
 
     Return its file, or None if scikit-learn ships it.
     """
-    real = named(name)
-    path = _found(name)
-    return path if path is not None or real.shipped else _obtained(name, progress)
+    real = find_dataset(name)
+    path = _find_file(name)
+    return path if path is not None or real.shipped else _download(name, progress)
 
 
-def whereabouts(name: str) -> str:
+def describe_location(name: str) -> str:
     """Describe where a data set is: a file in ONEBIT_DATA or the cache, scikit-learn, or to be downloaded."""
-    real = named(name)
-    path = _found(name)
+    real = find_dataset(name)
+    path = _find_file(name)
     if path is not None:
-        place = "cache" if path.parent == cached_data() else "ONEBIT_DATA"
+        place = "cache" if path.parent == data_folder() else "ONEBIT_DATA"
         return f"{place}: {path}"
     return "scikit-learn" if real.shipped else "to be downloaded"
 
 
-def own_data() -> Path | None:
+def user_folder() -> Path | None:
     """Return the user's data folder, named by `ONEBIT_DATA`; None if it is not set."""
     folder = os.environ.get("ONEBIT_DATA")
     return Path(folder) if folder else None
 
 
-def named(name: str) -> RealDataset:
+def find_dataset(name: str) -> RealDataset:
     """Return the catalogue entry of a data set; raise InputError with the closest match if unknown."""
     if name not in REAL:
         raise InputError(f"there is no data {brief(name)}; {nearest(name, REAL)}")
     return REAL[name]
 
 
-def _found(name: str) -> Path | None:
-    places = [folder / f"{name}.npz" for folder in (own_data(), cached_data()) if folder is not None]
+def _find_file(name: str) -> Path | None:
+    places = [folder / f"{name}.npz" for folder in (user_folder(), data_folder()) if folder is not None]
     return next((path for path in places if path.is_file()), None)
 
 
-def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
+def _check_dataset(name: str, parts: Parts, path: Path | None) -> Dataset:
     """Return the data set made of these arrays; raise InputError if it does not match the catalogue.
 
     A file that the user put there may contain anything.
@@ -280,8 +280,8 @@ def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
     real = REAL[name]
     source = path or Path(f"{name}.npz")
     if name == "abalone":
-        parts = _in_four_classes(parts, source)
-    data = dataset_of(parts, source)
+        parts = _group_rings(parts, source)
+    data = dataset_from_arrays(parts, source)
     shape: tuple[int, ...] = getattr(data.X, "shape", ())
     # The number of columns of sparse data depends on how words were counted.
     fits = len(shape) == 2 and (real.sparse or shape[1] == real.features) and real.sparse == hasattr(data.X, "indptr")
@@ -294,7 +294,7 @@ def _checked(name: str, parts: Parts, path: Path | None) -> Dataset:
     return data
 
 
-def _in_four_classes(parts: Parts, path: Path) -> Parts:
+def _group_rings(parts: Parts, path: Path) -> Parts:
     """Return abalone as in the EPABF paper: rings in four intervals, the sex as three 0/1 columns."""
     X, rings = parts.get("X"), parts.get("rings")
     if X is None or rings is None or X.ndim != 2 or X.shape[1] != 8 or rings.shape != X.shape[:1]:
@@ -314,11 +314,11 @@ def _in_four_classes(parts: Parts, path: Path) -> Parts:
 # --- downloads --------------------------------------------------------------------------------------------------------
 
 
-def _obtained(name: str, progress: FileProgress | None) -> Path:
+def _download(name: str, progress: FileProgress | None) -> Path:
     """Download a data set and move it into the cache once it is complete."""
     real = REAL[name]
     require("sklearn", name)
-    folder = cached_data()
+    folder = data_folder()
     if progress is not None:  # scikit-learn does not report progress
         progress(f"downloading {name}", 0, real.size)
     try:
@@ -331,8 +331,8 @@ def _obtained(name: str, progress: FileProgress | None) -> Path:
             except OnebitError:
                 raise
             except Exception as error:  # a server, a proxy and a parser fail in many ways
-                raise _not_downloaded(name, error) from None
-            _checked(name, parts, None)
+                raise _download_error(name, error) from None
+            _check_dataset(name, parts, None)
             whole = Path(home) / f"{name}.npz"
             np.savez_compressed(whole, **parts)  # type: ignore[arg-type]
             return whole.replace(folder / f"{name}.npz")
@@ -342,13 +342,13 @@ def _obtained(name: str, progress: FileProgress | None) -> Path:
         raise InputError(f"{name} cannot be kept in {folder}: {error.strerror or error}") from None
 
 
-def _not_downloaded(name: str, error: Exception) -> NetworkError:
+def _download_error(name: str, error: Exception) -> NetworkError:
     reason = " ".join(str(getattr(error, "reason", "") or error).split()) or type(error).__name__
-    own = own_data()
+    own = user_folder()
     folder = f"{own}, the folder named by ONEBIT_DATA" if own else "the folder named by ONEBIT_DATA"
     arrays = "data, indices, indptr, shape" if REAL[name].sparse else "X"
     arrays += ", y, classes" + (", rings" if name == "abalone" else "")
     return NetworkError(
         f"{name} is not on this machine and could not be downloaded ({reason}): put {name}.npz with the arrays {arrays} "
-        f"into {folder}, or into {cached_data()}"
+        f"into {folder}, or into {data_folder()}"
     )

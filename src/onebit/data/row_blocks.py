@@ -48,7 +48,7 @@ class Block:
             return np.asarray(numbers.sum(axis=1), dtype=np.float64)
         return np.bincount(self.row, weights=numbers, minlength=self.rows).astype(np.float64)
 
-    def non_zeros(self) -> NDArray[np.int64]:
+    def count_nonzero(self) -> NDArray[np.int64]:
         """Return the number of rows with a nonzero value in each column."""
         if not self.sparse:
             return np.asarray(np.count_nonzero(self.values, axis=0), dtype=np.int64)
@@ -58,7 +58,7 @@ class Block:
         """Return a block with other values at the same positions."""
         return dataclasses.replace(self, values=values)
 
-    def only(self, kept: NDArray[np.bool_]) -> Block:
+    def select_columns(self, kept: NDArray[np.bool_]) -> Block:
         """Return a block of the marked columns, renumbered."""
         width = int(np.count_nonzero(kept))
         if not self.sparse:
@@ -76,7 +76,7 @@ class Block:
         column = np.insert(self.column, ends, self.width)
         return Block(np.insert(self.values, ends, 1.0), row, column, self.first, self.rows, self.width + 1)
 
-    def place(self, wrong: NDArray[np.bool_]) -> tuple[str, float]:
+    def locate(self, wrong: NDArray[np.bool_]) -> tuple[str, float]:
         """Return the first of the marked values and its position in words, for messages."""
         row, column = np.broadcast_arrays(self.row, self.column)
         at = int(np.flatnonzero(wrong)[0])
@@ -97,7 +97,7 @@ def check_block(block: Block) -> Block:
     """Return the block; raise InputError for numbers that are not finite in float32."""
     wrong = ~(np.abs(block.values) <= LARGEST)  # written so that NaN is wrong as well
     if wrong.any():
-        where, value = block.place(wrong)
+        where, value = block.locate(wrong)
         why = "which float32 cannot hold" if math.isfinite(value) else "but must be a finite number"
         raise InputError(f"{where} is {value}, {why}")
     return block

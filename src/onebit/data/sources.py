@@ -18,8 +18,8 @@ from onebit.data import plane, real, synthetic, user_files
 from onebit.data.dataset import Answers, Dataset, make_dataset, reward_answers
 from onebit.data.file_blocks import FileProgress
 from onebit.data.labels import encode_labels
-from onebit.data.large import prepared_rows
-from onebit.data.preparation import columns_after, prepared, steps_of
+from onebit.data.large import prepare_cached_rows
+from onebit.data.preparation import columns_after, parse_steps, prepared
 from onebit.data.reading import Reading
 from onebit.data.texts import require_texts
 from onebit.errors import InputError, brief, nearest
@@ -124,17 +124,17 @@ def source_of(
     >>> source_of("synsep10").make(50, 0).X.shape
     (50, 100)
     """
-    steps = steps_of(prepare)
+    steps = parse_steps(prepare)
     of_texts = text is True
     texts = () if isinstance(text, bool) else text
-    columns, values = columns_or_values(candidates=candidates, rewards=rewards)
+    columns, values = split_columns_and_values(candidates=candidates, rewards=rewards)
     reading = Reading.of(label, texts, categorical, numeric, drop, **columns)
     if isinstance(X, Source):
         if steps or y is not None or classes is not None or of_texts or reading.given is not None or values:
             raise InputError("a source brings its own labels and preparation: say them where the source is made")
         return X
     if not isinstance(X, str | Path):
-        return _given(X, y, classes, values, of_texts, reading, steps)
+        return _source_of_rows(X, y, classes, values, of_texts, reading, steps)
     if y is not None:
         raise InputError(f"labels were given with {brief(str(X))}, which brings its own")
     if values:
@@ -149,8 +149,8 @@ def source_of(
             raise InputError(f"{reading.given or 'text'} is for columns of a table, and {X} has none")
         if str(X) in real.REAL:
             loaded = real.load(str(X), progress)
-            return _fixed(str(X), loaded, lambda: {"content": _content(loaded)}, steps)
-        return _drawn(str(X), steps)
+            return _fixed_source(str(X), loaded, lambda: {"content": _hash_content(loaded)}, steps)
+        return _source_of_generator(str(X), steps)
     if not str(X):
         raise InputError("the name of the data is empty: give that of a data set, or the path of a file")
     if "://" in str(X):
@@ -173,10 +173,10 @@ def source_of(
         **reading.described(),
         "classes": None if classes is None else list(data.classes),
     }
-    return _fixed(str(X), data, lambda: identity, steps, reading.candidates or "")
+    return _fixed_source(str(X), data, lambda: identity, steps, reading.candidates or "")
 
 
-def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+def split_columns_and_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Split candidates and rewards into column names and values; None counts as neither."""
     columns, values = {}, {}
     for what, value in given.items():
@@ -188,7 +188,7 @@ def columns_or_values(**given: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return columns, values
 
 
-def _given(
+def _source_of_rows(
     X: Any,
     y: Any,
     classes: Iterable[ClassName] | None,
@@ -218,7 +218,7 @@ def _given(
     if candidates is not None:
         data = data.with_candidates(candidates)
     listed = "" if data.candidates is None else "listed"
-    return _fixed(name, data, lambda: {"content": _content(data)}, steps, listed, of_texts)
+    return _fixed_source(name, data, lambda: {"content": _hash_content(data)}, steps, listed, of_texts)
 
 
 def _no_labels(reading: Reading) -> InputError:
@@ -235,7 +235,7 @@ def _no_labels(reading: Reading) -> InputError:
     return InputError("rows were given without labels: give y as well, or the name of a data set")
 
 
-def _drawn(name: str, steps: tuple[str, ...]) -> Source:
+def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
     generator = GENERATORS[name]
     classes = tuple(range(generator.classes))
     columns = columns_after(steps, generator.features)
@@ -257,7 +257,7 @@ def _drawn(name: str, steps: tuple[str, ...]) -> Source:
     return Source(name, False, ROUNDS, draw, dict, steps, generator.note, None if steps else pieces, columns)
 
 
-def _fixed(
+def _fixed_source(
     name: str,
     data: Dataset,
     describe: Callable[[], dict[str, Any]],
@@ -266,7 +266,7 @@ def _fixed(
     text: bool = False,
 ) -> Source:
     if steps:
-        X = prepared_rows(data.X, steps)
+        X = prepare_cached_rows(data.X, steps)
         names = data.names if data.names is not None and X.shape[1] == len(data.names) else None
         data = replace(data, X=X, names=names)
     return Source(
@@ -282,7 +282,7 @@ def _fixed(
     )
 
 
-def _content(data: Dataset) -> str:
+def _hash_content(data: Dataset) -> str:
     """Hash rows and labels that were given as values."""
     digest = hashlib.blake2b(repr(data.classes).encode(), digest_size=12)
     X = data.X

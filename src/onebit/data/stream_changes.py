@@ -258,7 +258,7 @@ def late_parts(pieces: Iterable[Piece], rounds: int, draw: AnswerRounds) -> Iter
         later = np.flatnonzero(comes & (answers >= end))
         if sets:
             all_sets = CandidateSets.concatenate(sets)
-            among, sets = all_sets.packed, [all_sets.taken(later)]
+            among, sets = all_sets.packed, [all_sets.select(later)]
         first, waiting, answers = end, numbers[later], answers[later]
         labels, order = [all_labels[later]], [NOTHING if own_rows else all_order[later]]
         X = [data.X[later]] if own_rows else []

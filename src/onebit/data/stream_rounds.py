@@ -67,14 +67,14 @@ class Offer(NamedTuple):
     among: tuple[ClassName, ...]
 
 
-def among_of(data: Dataset, schedule: Schedule, number: int) -> tuple[ClassName, ...] | None:
+def candidate_names(data: Dataset, schedule: Schedule, number: int) -> tuple[ClassName, ...] | None:
     """Return the names of a round's candidates; None if all classes are candidates."""
     if not len(schedule.among):
         return None
     return tuple(data.classes[member] for member in candidates_at(schedule.among, number))
 
 
-def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> StreamFeedback:
+def make_feedback(data: Dataset, schedule: Schedule, step: int, seed: int) -> StreamFeedback:
     """Return the feedback of a step of the schedule.
 
     Whether it is corrected is drawn as in a run of a new learner with this seed.
@@ -90,10 +90,10 @@ def feedback_of(data: Dataset, schedule: Schedule, step: int, seed: int) -> Stre
             draws = Draws(seed_key(seed), np.uint64(schedule.number(number)), REVEALING)
             corrected = uniform(draws, 0) < schedule.corrections
     label = data.classes[schedule.labels[number]]
-    return StreamFeedback(label, among_of(data, schedule, number), rewards, corrected)
+    return StreamFeedback(label, candidate_names(data, schedule, number), rewards, corrected)
 
 
-def indexable_rows(X: Any) -> Any:
+def index_rows(X: Any) -> Any:
     """Return the rows of a data set as something that `row_of` can index."""
     if not is_sparse(X):
         return X
@@ -102,5 +102,5 @@ def indexable_rows(X: Any) -> Any:
 
 
 def row_of(rows: Any, row: int) -> Any:
-    """Return one of the rows that `indexable_rows` returned."""
+    """Return one of the rows that `index_rows` returned."""
     return slice_sparse(rows, row) if isinstance(rows, SparseRows) else rows[row]

@@ -34,7 +34,7 @@ from onebit.data.stream_changes import (
     prompt_parts,
     rename_labels,
 )
-from onebit.data.stream_rounds import Offer, StreamRound, among_of, feedback_of, indexable_rows, row_of
+from onebit.data.stream_rounds import Offer, StreamRound, candidate_names, index_rows, make_feedback, row_of
 from onebit.engine.schedule import NO_REWARDS, NOTHING, WHOLE, Schedule
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
@@ -228,7 +228,7 @@ class Stream:
             labels = data.y[order] if len(order) else data.y
             for change in changes:
                 labels = change(labels)
-            sets = None if data.candidates is None else data.candidates.taken(order)
+            sets = None if data.candidates is None else data.candidates.select(order)
             yield Piece(
                 data, order, np.ascontiguousarray(labels, dtype=np.int64), draws.next(labels) if draws else sets
             )
@@ -276,15 +276,15 @@ class Stream:
         held = None
         for data, schedule in self.pieces(self.seed):
             if data is not held:
-                held, rows = data, indexable_rows(data.X)
+                held, rows = data, index_rows(data.X)
             for step in range(schedule.steps):
                 event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
                 number = event // EVENT
                 if event & DECIDE:
-                    x, among = row_of(rows, schedule.row(step, data.rows)), among_of(data, schedule, number)
+                    x, among = row_of(rows, schedule.row(step, data.rows)), candidate_names(data, schedule, number)
                     yield "decide", schedule.number(number), x if among is None else Offer(x, among)
                 if event & LEARN:
-                    yield "answer", schedule.number(number), feedback_of(data, schedule, step, self.seed)
+                    yield "answer", schedule.number(number), make_feedback(data, schedule, step, self.seed)
 
 
 def stream(

@@ -69,7 +69,7 @@ def read_file(
         )
     try:
         if archive:
-            return dataset_of(arrays_of(path), path, classes, reading)
+            return dataset_from_arrays(load_arrays(path), path, classes, reading)
         if is_large(path):
             how = (reading.described(), classes)
             data, note = convert_file(path, how, lambda: _reader(path, reading, classes), progress)
@@ -145,7 +145,7 @@ def require(module: str, what: str, extra: str = "experiments") -> None:
         raise MissingExtraError(f"{what} needs {module}, which comes with {install_command(extra)}") from None
 
 
-def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
+def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Return all arrays of an .npz file by name."""
     if not path.is_file():
         raise InputError(f"there is no file {path}")
@@ -165,7 +165,7 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
     return parts
 
 
-def dataset_of(
+def dataset_from_arrays(
     parts: dict[str, NDArray[Any]], path: Path, given: Iterable[ClassName] | None = None, reading: Reading | None = None
 ) -> Dataset:
     """Return the data set in the arrays of a file: X and y, or data, indices, indptr, shape and y.
@@ -182,20 +182,20 @@ def dataset_of(
     if asked.candidates is not None and asked.candidates in ("y", worth):
         is_what = "the label" if asked.candidates == "y" else "rewards"
         raise InputError(f"{asked.candidates} of {path} is {is_what}, and cannot be candidates as well")
-    rows = _rows_of(parts, path)
+    rows = _read_rows(parts, path)
     if "classes" in parts:
         if given is not None:
             raise InputError(f"classes were given with {path}, which brings its own")
         if parts["classes"].ndim == 0:
             raise InputError(f"classes of {path} is one thing, {parts['classes']}, but must be a list of names")
         given = checked_classes(parts["classes"].tolist())
-    sets = None if asked.candidates is None else _named(parts, path, asked.candidates)
+    sets = None if asked.candidates is None else _get_array(parts, path, asked.candidates)
     what = f"{asked.candidates} of {path}"
     if worth is not None:
-        answers = reward_answers(_named(parts, path, worth), given, sets, (f"{worth} of {path}", what))
+        answers = reward_answers(_get_array(parts, path, worth), given, sets, (f"{worth} of {path}", what))
         return make_dataset(rows, answers)
     if "classes" in parts:
-        data = _indexed(rows, parts["y"], checked_classes(given or ()), path)
+        data = _dataset_of_indices(rows, parts["y"], checked_classes(given or ()), path)
     else:
         data = label_rows(rows, parts["y"], given)
         if given is None:
@@ -203,7 +203,7 @@ def dataset_of(
     return data if sets is None else data.with_candidates(sets, what)
 
 
-def _rows_of(parts: dict[str, NDArray[Any]], path: Path) -> Any:
+def _read_rows(parts: dict[str, NDArray[Any]], path: Path) -> Any:
     if "X" in parts:
         return parts["X"]
     if not all(name in parts for name in ("data", "indices", "indptr", "shape")):
@@ -217,13 +217,13 @@ def _rows_of(parts: dict[str, NDArray[Any]], path: Path) -> Any:
     return Csr(parts["data"], parts["indices"], parts["indptr"], shape)
 
 
-def _named(parts: dict[str, NDArray[Any]], path: Path, name: str) -> NDArray[Any]:
+def _get_array(parts: dict[str, NDArray[Any]], path: Path, name: str) -> NDArray[Any]:
     if name not in parts:
         raise InputError(f"{path} has no array {brief(name)}, only {join_names(parts)}")
     return parts[name]
 
 
-def _indexed(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> Dataset:
+def _dataset_of_indices(rows: Any, y: NDArray[Any], classes: tuple[ClassName, ...], path: Path) -> Dataset:
     """Return a data set from rows and labels that are positions in `classes`."""
     if y.ndim != 1 or y.dtype.kind not in "iu":
         raise InputError(f"y of {path} must be whole numbers that index its {len(classes)} classes")

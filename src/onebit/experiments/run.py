@@ -19,7 +19,7 @@ from onebit.contract.options import MEANINGS
 from onebit.contract.parameters import checked_flag, named_parameters, require_known
 from onebit.contract.validation import MAX_RUNS, ClassName, checked_count, checked_seed
 from onebit.data.dataset import best_constant
-from onebit.data.sources import columns_or_values
+from onebit.data.sources import split_columns_and_values
 from onebit.data.streams import Stream, stream, stream_parameters
 from onebit.engine.processes import cores
 from onebit.errors import InputError, brief
@@ -197,7 +197,7 @@ def run(
     if isinstance(learner, Learner):
         if classes is not None:
             raise InputError("a learner brings its own classes and options")
-        has_labels = y is not None or "rewards" in columns_or_values(rewards=settings.get("rewards"))[1]
+        has_labels = y is not None or "rewards" in split_columns_and_values(rewards=settings.get("rewards"))[1]
         classes = learner.classes if has_labels else None
     if options and not isinstance(learner, Learner):
         rule = make_entry(learner).rule

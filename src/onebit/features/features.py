@@ -17,15 +17,15 @@ from onebit.contract.options import Options
 from onebit.contract.validation import is_encodable
 from onebit.errors import InputError, brief
 from onebit.features.frames import NamedRows, Names, column_names, has_names, is_frame, named_rows
-from onebit.features.named import NamedRow, NameOrder, hashed, hashed_entries, names_in_order, read_dict, read_text
+from onebit.features.named import NamedRow, NameOrder, hash_entries, hash_name, names_in_order, read_dict, read_text
 from onebit.features.rows import (
     Row,
     Rows,
     cast_to,
+    copy_rows,
     first_not_finite,
     is_sparse,
     join_rows,
-    kept_rows,
     not_finite,
     refuse_no_numbers,
     sparse_row,
@@ -145,7 +145,7 @@ class Features:
         if self.named:
             row = read_dict(x, self.largest) if isinstance(x, Mapping) else self._read_text(x)
             if self.vocabulary is None:
-                columns, numbers, width = hashed_entries(row, self.columns)
+                columns, numbers, width = hash_entries(row, self.columns)
                 numbers = cast_to(numbers, self.dtype)  # sums of values that share a column may overflow
             else:
                 columns, numbers, width = self._order.entries(row, self.vocabulary, grow)
@@ -226,7 +226,7 @@ class Features:
             return [(name,) for name in names_in_order(kept)]
         shared: dict[int, list[str]] = {}
         for name in names_in_order(kept):
-            shared.setdefault(hashed(name, self.columns), []).append(name)
+            shared.setdefault(hash_name(name, self.columns), []).append(name)
         return [tuple(shared[column]) for column in sorted(shared)]
 
     # --- a whole table ---------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ class Features:
             read = [self.read(x, grow) for x in X]
             return [kept for kept, _ in read], join_rows([row for _, row in read])
         rows = self.table(X)
-        return [*kept_rows(rows)], rows
+        return [*copy_rows(rows)], rows
 
     def read_all(self, kept: Sequence[Kept]) -> Rows:
         """Return the rows of kept x for learning; add their names to the vocabulary."""

@@ -169,7 +169,7 @@ def _hash(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
-def hashed(name: str, columns: int) -> int:
+def hash_name(name: str, columns: int) -> int:
     """Return the hash column of a name among `columns`, a power of two; the same in every process."""
     return _hash(name) % columns
 
@@ -195,7 +195,7 @@ def hash_columns(names: Collection[str], width: int) -> NDArray[np.int32]:
     return (_hashes(names) & np.uint64(width - 1)).astype(np.int32)
 
 
-def hashed_entries(row: NamedRow, width: int) -> Entries:
+def hash_entries(row: NamedRow, width: int) -> Entries:
     """Return the entries of hashed names in ascending order of columns.
 
     Values that share a column are summed in the order of the names.

@@ -291,7 +291,7 @@ def join_rows(parts: Sequence[Row]) -> Rows:
     return SparseRows(values, columns, starts, max(part.width for part in sparse))
 
 
-def kept_rows(rows: Rows) -> list[NDArray[Any] | SparseRows]:
+def copy_rows(rows: Rows) -> list[NDArray[Any] | SparseRows]:
     """Copy each row, in the form that a decision keeps."""
     if isinstance(rows, DenseRows):
         kept = [row.copy() for row in rows.values]

@@ -35,7 +35,7 @@ class Caveat(NamedTuple):
 
 
 @dataclass
-class Answers:
+class AnswerSums:
     """Running sums over the answers in a log."""
 
     count: int = 0
@@ -53,7 +53,7 @@ class Answers:
         self.rewarded = self.rewarded or 0.0 < reward < 1.0
 
 
-class Shown(NamedTuple):
+class ShownCounts(NamedTuple):
     """How often each class was shown, and mean and variance of that if all candidates were equally likely."""
 
     counts: NDArray[np.float64]
@@ -61,7 +61,7 @@ class Shown(NamedTuple):
     variance: NDArray[np.float64]
 
     @classmethod
-    def none(cls, classes: int) -> Shown:
+    def zeros(cls, classes: int) -> ShownCounts:
         return cls(*np.zeros((3, classes)))
 
     def add(self, place: int, candidates: Labels) -> None:
@@ -80,7 +80,7 @@ def on_rounds(rounds: int) -> Iterator[Caveat]:
         )
 
 
-def on_answers(answers: Answers, unanswered: int) -> Iterator[Caveat]:
+def on_answers(answers: AnswerSums, unanswered: int) -> Iterator[Caveat]:
     """Yield caveats if many answers are missing, or all are the same.
 
     People who answer only when they are satisfied say nothing about the others.
@@ -180,7 +180,7 @@ def on_replay(matches: int, rounds: int, missing: float, certain_log: bool, lear
         yield Caveat(MATCHED, f"Replay is of no use here: {'; '.join(reasons)}.")
 
 
-def on_unknown(shown: Shown, classes: Sequence[ClassName]) -> Iterator[Caveat]:
+def on_unknown(shown: ShownCounts, classes: Sequence[ClassName]) -> Iterator[Caveat]:
     """Yield a caveat about unknown propensities."""
     above = shown.counts - shown.expected
     most = int(above.argmax())

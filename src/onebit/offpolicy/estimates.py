@@ -102,7 +102,7 @@ def score_block(block: RoundBlock, trust: Trust) -> Scores:
     weight = block.target[rows, block.labels] / np.maximum(block.propensity, LEAST)
     predicted = block.model[rows, block.labels]
     trusted = trust.follow(weight, block.reward, predicted)
-    share, certain = likely_logged(block)
+    share, certain = guess_logged(block)
     can = share >= LEAST
     can[rows, block.labels] = True
     ratio = np.where(can, block.target / np.maximum(share, LEAST), 0.0)
@@ -120,7 +120,7 @@ def score_block(block: RoundBlock, trust: Trust) -> Scores:
     )
 
 
-def likely_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
+def guess_logged(block: RoundBlock) -> tuple[PerLabel, NDArray[np.bool_]]:
     """Return the logged distributions, guessed where unknown, and which of them are certain.
 
     If only the propensity of the label is known, the other candidates are assumed to share the rest evenly, as in
@@ -279,13 +279,13 @@ def _interval(
     return value, middle - NORMAL * deviation, middle + NORMAL * deviation
 
 
-def _cut(value: float) -> float:
+def _clip(value: float) -> float:
     return max(0.0, min(1.0, value))
 
 
 def _estimate(name: str, value: float, low: float, high: float, scores: Scores) -> Estimate:
     """Return an estimate with its interval clipped to [0, 1], but extended to include the estimate."""
-    low, high, within = _cut(low), _cut(high), _cut(value)
+    low, high, within = _clip(low), _clip(high), _clip(value)
     if not math.isnan(value):
         value = within if abs(value - within) < ROUNDING else value
         low, high = min(low, value), max(high, value)
@@ -326,7 +326,7 @@ class Replay:
         self._lower_level(checked)
         if not self._could_show(checked, self._places[decision.label]):
             self.impossible += 1
-        elif decision.label == shown.label and self._keeps(shown_propensity(checked)):
+        elif decision.label == shown.label and self._keep_match(shown_propensity(checked)):
             self.matches += 1
             self.rewards += checked.reward
             self._squares += checked.reward**2
@@ -358,7 +358,7 @@ class Replay:
             return bool(checked.logged[place] >= RARE / len(checked.candidates))
         return shown_propensity(checked) < 1.0 or place == checked.place
 
-    def _keeps(self, propensity: float) -> bool:
+    def _keep_match(self, propensity: float) -> bool:
         return self._chance.random() * propensity < self._level
 
 

@@ -236,7 +236,7 @@ def _evaluate(
             )
     if isinstance(unanswered, bool) or not isinstance(unanswered, int | np.integer) or unanswered < 0:
         raise InputError(f"unanswered is {brief(unanswered)}, but must be a whole number of at least 0")
-    walks = [_Walk(learner, checked_seed(seed), learning) for learner in learners.values()]
+    walks = [_LogWalk(learner, checked_seed(seed), learning) for learner in learners.values()]
 
     def report(counts: list[int]) -> None:
         if progress is not None and max(counts):
@@ -244,14 +244,14 @@ def _evaluate(
 
     for checked in check_rounds(first, rounds):
         try:
-            report([walk.meet(checked) for walk in walks])
+            report([walk.add_round(checked) for walk in walks])
         except OnebitError as error:
             raise locate_error(checked.number, checked.round, error) from None
     report([walk.close_block() for walk in walks])
     return [walk.evaluation(learner, int(unanswered)) for learner, walk in zip(learners.values(), walks, strict=True)]
 
 
-class _Walk:
+class _LogWalk:
     """The copies of a learner that go through a log, and the scores collected on the way."""
 
     def __init__(self, learner: Learner, seed: int, learning: bool) -> None:
@@ -269,11 +269,11 @@ class _Walk:
         self._parts: list[Scores] = []
         self._trust = Trust()
         self._has_propensities: bool | None = None
-        self._answers = doubts.Answers()
-        self._shown = doubts.Shown.none(self._classes)
+        self._answers = doubts.AnswerSums()
+        self._shown = doubts.ShownCounts.zeros(self._classes)
         self._learnt = self._choices = self._certain = 0  # choices: rounds with more than one candidate
 
-    def meet(self, checked: CheckedRound) -> int:
+    def add_round(self, checked: CheckedRound) -> int:
         """Score and learn one more round; return the size of the block if it is now full, else 0."""
         shown, propensity = checked.round, checked.propensity
         if self._has_propensities is None:

@@ -68,9 +68,9 @@ class Log:
     def __iter__(self) -> Iterator[Round]:
         for entry in self._entries(True):
             if entry is not None:
-                yield self._renamed(entry)
+                yield self._rename_labels(entry)
 
-    def _renamed(self, entry: Round) -> Round:
+    def _rename_labels(self, entry: Round) -> Round:
         """Return a round with its labels replaced by the names of the classes."""
         among = None if entry.among is None else tuple(self._names[name] for name in entry.among)
         return entry._replace(
@@ -187,10 +187,10 @@ def read_log(
     for what, given in columns.items():
         if given is not None:
             raise InputError(f"{what} was given with {path}, but names a column of a CSV or Parquet file")
-    return Log(str(path), vw_entries(path, check_costs(costs), known), classes)
+    return Log(str(path), make_vw_entries(path, check_costs(costs), known), classes)
 
 
-def vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
+def make_vw_entries(path: Path, costs: Costs, complete: bool) -> Entries:
     """Return a function that yields the rounds of a .vw file.
 
     A line without a label is a decision without an answer. A line may list the other actions that could be shown,

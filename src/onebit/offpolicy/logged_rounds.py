@@ -109,11 +109,11 @@ def _check_round(number: int, given: Round, classes: Classes) -> CheckedRound:
     if place not in candidates:
         raise InputError(f"{brief(label)} was shown, which is none of the candidates {join_names(among or ())}")
     answered = _check_feedback(given._replace(label=label), classes, candidates)
-    logged = None if given.probabilities is None else _distribution(given.probabilities, classes, candidates)
+    logged = None if given.probabilities is None else _check_probabilities(given.probabilities, classes, candidates)
     if given.propensity is None:
         propensity = None if logged is None else float(logged[place])
     else:
-        propensity = _probability(given.propensity)
+        propensity = _check_propensity(given.propensity)
         if logged is not None and abs(propensity - logged[place]) > ROUNDING:
             raise InputError(
                 f"the propensity of {brief(label)} is {propensity:g}, but its place in probabilities says {logged[place]:g}"
@@ -152,7 +152,7 @@ def _check_feedback(given: Round, classes: Classes, candidates: Labels) -> Round
     return given._replace(right=truth == given.label, truth=truth)
 
 
-def _probability(given: object) -> float:
+def _check_propensity(given: object) -> float:
     number = isinstance(given, int | float | np.floating) and not isinstance(given, bool)
     if not number or not 0.0 < float(given) <= 1.0 + ROUNDING:  # type: ignore[arg-type]
         raise InputError(
@@ -161,7 +161,7 @@ def _probability(given: object) -> float:
     return min(1.0, float(given))  # type: ignore[arg-type]
 
 
-def _distribution(given: Any, classes: Classes, candidates: Labels) -> NDArray[np.float64]:
+def _check_probabilities(given: Any, classes: Classes, candidates: Labels) -> NDArray[np.float64]:
     """Return the probability of every class, 0 for those that could not be shown."""
     count = len(classes.names)
     if isinstance(given, Mapping):

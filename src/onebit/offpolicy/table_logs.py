@@ -95,8 +95,8 @@ def table_log(
             own, is_text = (), False
         if not own or not set(EXPORTED) <= set(names):
             raise InputError(f"{path} says that `onebit export` wrote it, and is none of its tables: name the columns")
-        return Log(str(path), lambda with_x: _exported(tables, len(own), with_x), own, is_text)
-    columns = _columns(path, names, given, costs, complete)
+        return Log(str(path), lambda with_x: _read_exported(tables, len(own), with_x), own, is_text)
+    columns = _find_columns(path, names, given, costs, complete)
     sample = tables[-1].sample()
     if sample is None:
         raise InputError(f"{path} has no rows")
@@ -112,10 +112,12 @@ def table_log(
     numbers = {name for name, kind in zip(columns.x, kinds, strict=True) if is_number_type(kind)}
     answers = {name for name in (columns.right, columns.reward, columns.propensity) if name is not None}
     columns = replace(columns, numbers=frozenset(numbers | answers))
-    return Log(str(path), lambda with_x: _rounds(path, tables, columns, with_x), classes, columns.is_text)
+    return Log(str(path), lambda with_x: _read_rounds(path, tables, columns, with_x), classes, columns.is_text)
 
 
-def _columns(path: Path, names: list[str], given: Mapping[str, Any], costs: Costs | None, complete: bool) -> LogColumns:
+def _find_columns(
+    path: Path, names: list[str], given: Mapping[str, Any], costs: Costs | None, complete: bool
+) -> LogColumns:
     chosen = {what: name for what, name in given.items() if name is not None}
     if "x" in chosen and "text" in chosen:
         raise InputError("x and text were both given: x is numbers and categories, or a text")
@@ -172,7 +174,7 @@ MEANINGS = {
 }
 
 
-def _rounds(path: Path, tables: list[TableFile], columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
+def _read_rounds(path: Path, tables: list[TableFile], columns: LogColumns, with_x: bool) -> Iterator[Round | None]:
     names, number = list(dict.fromkeys([*columns.beside_x, *(columns.x if with_x else [])])), 0
     for table in tables:
         for batch, _ in table.batches(BATCH, names):
@@ -180,7 +182,7 @@ def _rounds(path: Path, tables: list[TableFile], columns: LogColumns, with_x: bo
                 number += 1
                 row = {name: _parse_cell(cell, name in columns.numbers, table) for name, cell in cells.items()}
                 try:
-                    yield _round(number, row, columns, with_x)
+                    yield _parse_round(number, row, columns, with_x)
                 except InputError as error:
                     raise InputError(f"row {number} of {path}: {error}") from None
 
@@ -207,7 +209,7 @@ def _parse_cell(cell: Any, is_number: bool, table: TableFile) -> Any:
         return cell
 
 
-def _round(number: int, row: Mapping[str, Any], columns: LogColumns, with_x: bool) -> Round | None:
+def _parse_round(number: int, row: Mapping[str, Any], columns: LogColumns, with_x: bool) -> Round | None:
     def cell(name: str | None) -> Any:
         return None if name is None else row[name]
 
@@ -229,13 +231,13 @@ def _round(number: int, row: Mapping[str, Any], columns: LogColumns, with_x: boo
     return Round(
         identity if isinstance(identity, str | int) else str(identity),
         _read_x(row, columns) if with_x else None,
-        _action(columns.action, action),
+        _check_action(columns.action, action),
         right,
         propensity,
         among=among,
         complete=columns.complete,
         reward=reward,
-        truth=None if truth is None else _action(str(columns.truth), truth),
+        truth=None if truth is None else _check_action(str(columns.truth), truth),
     )
 
 
@@ -255,7 +257,7 @@ def _parse_answer(name: str, answer: Any, costs: Costs | None) -> tuple[bool | N
     return None, float(answer)
 
 
-def _action(name: str, cell: Any) -> ClassName:
+def _check_action(name: str, cell: Any) -> ClassName:
     action: ClassName = to_whole(cell)
     if isinstance(action, bool) or not isinstance(action, str | int):
         raise InputError(f"{name} is {brief(action)}, but actions are whole numbers or texts")
@@ -293,7 +295,7 @@ def _whole_x(cell: Any) -> Any:
     return dict(cell) if cell and isinstance(cell[0], tuple) else cell
 
 
-def _exported(tables: list[TableFile], classes: int, with_x: bool) -> Iterator[Round | None]:
+def _read_exported(tables: list[TableFile], classes: int, with_x: bool) -> Iterator[Round | None]:
     """Yield the rounds of a table written by `onebit export`, None for one without a timely answer.
 
     In shadow mode, the label is the one that the caller showed.

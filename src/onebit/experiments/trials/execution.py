@@ -125,7 +125,7 @@ def _renumber_classes(learner: Learner, data: Dataset, schedule: Schedule) -> Sc
     index = np.array(learner.runtime.names.indices(data.classes), dtype=np.int64)
     among, rewards = schedule.among, schedule.rewards
     if len(among):
-        among = CandidateSets.unpacked(among).renumbered(index).packed
+        among = CandidateSets.from_packed(among).renumber(index).packed
     if len(rewards):
         rewards = np.zeros((len(rewards), len(learner.classes)))
         rewards[:, index] = schedule.rewards
