@@ -197,7 +197,7 @@ def test_what_has_no_end_needs_rounds() -> None:
     ("given", "rounds", "sentence"),
     [
         ([], None, "pairs has no rows"),
-        (3, None, "3 is no data set"),
+        (3, None, "3 is not a data set"),
         ([1, 2], None, "row 0 of pairs is 1, but must be a pair"),
         ([({"a": 1}, "x"), ("text", "y")], None, "row 1 of pairs: x is 'text', but must be a dict"),
         ([({"a": 1}, "x"), ({"a": "red"}, "y")], None, "row 1 of pairs: feature 'a' is 'red', but must be a number"),

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from onebit.data import real
 from onebit.data.dataset import Csr, Dataset
-from onebit.data.preparation import prepared
+from onebit.data.preparation import prepare_rows
 from onebit.data.sources import Source
 from onebit.data.streams import Stream, stream
 from onebit.data.user_files import load_arrays
@@ -59,7 +59,7 @@ class Recipe:
 
         def draw(rounds: int, seed: int) -> Dataset:
             X, y = _drawn(self.make, rounds, seed)
-            return Dataset(prepared(X, steps), y, tuple(range(self.classes)))
+            return Dataset(prepare_rows(X, steps), y, tuple(range(self.classes)))
 
         return Source(name, False, self.rounds, draw, lambda: {"recipe": self.mark}, steps)
 

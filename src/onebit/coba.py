@@ -135,7 +135,7 @@ def to_hashable(action: Any) -> Any:
 def action_keys(actions: Sequence[Any] | None) -> list[Any]:
     """Return the actions of a round as hashable keys; refuse actions that cannot be classes."""
     if not isinstance(actions, Sequence) or not actions:
-        raise InputError("there are no actions to choose from: an action on a scale is no class")
+        raise InputError("there are no actions to choose from: an action on a scale is not a class")
     for action in actions:
         if isinstance(action, Mapping):
             raise InputError(f"an action is {brief(action)}, but must be a class: a name, a number or a one-hot tuple")
@@ -204,7 +204,7 @@ def stream(environment: Any, **settings: Any) -> Stream:
     except ImportError:
         raise MissingExtraError(f"environments of coba need coba: {install_command('coba')}") from None
     if not hasattr(environment, "read"):
-        raise InputError(f"{brief(environment)} is no environment of coba; of several, give one: environments[0]")
+        raise InputError(f"{brief(environment)} is not an environment of coba; of several, give one: environments[0]")
     rows: list[Any] = []
     labels: list[ClassName] = []
     names: dict[Any, ClassName] = {}

@@ -174,7 +174,7 @@ def stream(dataset: Iterable[tuple[Any, Any]], *, rounds: int | None = None, **s
     Stream(Phishing, 100 rounds, order=file)
     """
     if not isinstance(dataset, Iterable):
-        raise InputError(f"{brief(dataset)} is no data set: give one of river, or pairs of a dict and a label")
+        raise InputError(f"{brief(dataset)} is not a data set: give one of river, or pairs of a dict and a label")
     name = type(dataset).__name__ if isinstance(dataset, datasets.base.Dataset) else "pairs"
     if isinstance(dataset, datasets.base.Dataset) and dataset.task not in CLASSIFICATION:
         raise InputError(f"{name} is for {str(dataset.task).lower()}, but a stream needs one label for each row")

@@ -289,7 +289,7 @@ def test_a_large_file_is_converted_with_its_candidates_and_rewards(
         ),
         (["rome|rome", "new york|", "oslo", "oslo"], r"names 'rome' twice in row 1"),
         (["[1.5]", "new york|", "oslo", "oslo"], r"has 1\.5 in row 1 .* names of classes"),
-        (["[rome", "new york|", "oslo", "oslo"], r"in row 1 .* no JSON list"),
+        (["[rome", "new york|", "oslo", "oslo"], r"in row 1 .* not a JSON list"),
     ],
 )
 def test_bad_cells_are_refused_with_their_row(cells: list[str], words: str, tmp_path: Path) -> None:

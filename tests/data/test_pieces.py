@@ -13,7 +13,7 @@ import pytest
 import onebit
 from onebit.data import plane, stream_changes, streams, synthetic
 from onebit.data.dataset import Dataset
-from onebit.data.preparation import prepared
+from onebit.data.preparation import prepare_rows
 from onebit.data.sources import GENERATORS, source_of
 from onebit.data.streams import Stream, stream
 from onebit.engine.schedule import Schedule
@@ -89,7 +89,7 @@ def test_prepared_rows_are_held_at_once() -> None:
     source = source_of("weak2d", prepare="standard")
     raw = source_of("weak2d").make(200, 3)
     assert source.pieces is None
-    assert np.array_equal(source.make(200, 3).X, prepared(raw.X, "standard"))
+    assert np.array_equal(source.make(200, 3).X, prepare_rows(raw.X, "standard"))
 
 
 # --- schedules ---------------------------------------------------------------------------------------------------------

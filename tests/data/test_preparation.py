@@ -20,7 +20,7 @@ from onebit.checks.examples import refused
 from onebit.contract.options import Options
 from onebit.data import row_blocks as blocks
 from onebit.data.dataset import Csr
-from onebit.data.preparation import STEPS, parse_steps, prepared
+from onebit.data.preparation import STEPS, parse_steps, prepare_rows
 from onebit.features.features import Features
 from onebit.spaces.kernels import Kernel
 
@@ -91,7 +91,7 @@ def test_steps_follow_their_formulas_in_order(steps: tuple[str, ...]) -> None:
     expected = table.astype(np.float64)
     for step in steps:
         expected = FORMULAS[step](expected)
-    result = prepared(table, steps)
+    result = prepare_rows(table, steps)
     assert result.dtype == np.float32
     assert result.flags.c_contiguous
     assert result.shape == expected.shape
@@ -102,10 +102,10 @@ def test_steps_follow_their_formulas_in_order(steps: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("steps", SPARSE, ids=",".join)
 def test_sparse_rows_are_prepared_like_dense_ones(steps: tuple[str, ...]) -> None:
     table = counts()
-    expected = prepared(table, steps)
+    expected = prepare_rows(table, steps)
     for kind in (csr, scipy.sparse.csr_matrix, scipy.sparse.csr_array, scipy.sparse.csc_matrix):
         given = kind(table)
-        result = prepared(given, steps)
+        result = prepare_rows(given, steps)
         assert type(result) is (scipy.sparse.csr_matrix if kind is scipy.sparse.csc_matrix else type(given))
         assert result.data.dtype == np.float32
         assert tuple(result.shape) == expected.shape
@@ -119,77 +119,77 @@ def test_stored_zeros_count_for_nothing(steps: tuple[str, ...]) -> None:
     everywhere = Csr(
         table.ravel(), np.tile(np.arange(12), 60), np.arange(0, 60 * 12 + 1, 12), table.shape
     )  # all 720 values stored
-    assert np.abs(dense(prepared(everywhere, steps)) - prepared(table, steps)).max() < 1e-6
+    assert np.abs(dense(prepare_rows(everywhere, steps)) - prepare_rows(table, steps)).max() < 1e-6
 
 
 @pytest.mark.parametrize(("rows", "values"), [(1, 4_000_000), (7, 4_000_000), (60, 1), (60, 30), (59, 4_000_000)])
 def test_blocks_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch, rows: int, values: int) -> None:
     table = counts()
-    whole = {steps: prepared(table, steps) for steps in [("standard",), *SPARSE]}
+    whole = {steps: prepare_rows(table, steps) for steps in [("standard",), *SPARSE]}
     monkeypatch.setattr(blocks, "BLOCK_ROWS", rows)
     monkeypatch.setattr(blocks, "BLOCK_VALUES", values)
     for steps, expected in whole.items():
-        assert np.abs(prepared(table, steps) - expected).max() < 1e-6
+        assert np.abs(prepare_rows(table, steps) - expected).max() < 1e-6
         if steps != ("standard",):
-            assert np.abs(dense(prepared(csr(table), steps)) - expected).max() < 1e-6
+            assert np.abs(dense(prepare_rows(csr(table), steps)) - expected).max() < 1e-6
 
 
 @pytest.mark.parametrize("steps", SPARSE, ids=",".join)
 def test_files_hold_what_memory_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: tuple[str, ...]) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 13)
     table = counts()
-    result = prepared(table, steps, tmp_path / "dense" / "deep")
+    result = prepare_rows(table, steps, tmp_path / "dense" / "deep")
     assert isinstance(result, np.memmap)
-    assert np.array_equal(result, prepared(table, steps))
+    assert np.array_equal(result, prepare_rows(table, steps))
     assert np.array_equal(np.load(tmp_path / "dense" / "deep" / "X.npy"), result)
-    mapped, expected = prepared(csr(table), steps, tmp_path / "sparse"), prepared(csr(table), steps)
+    mapped, expected = prepare_rows(csr(table), steps, tmp_path / "sparse"), prepare_rows(csr(table), steps)
     for name in ("data", "indices", "indptr"):
         assert isinstance(getattr(mapped, name), np.memmap)
         assert np.array_equal(getattr(mapped, name), getattr(expected, name))
         assert getattr(mapped, name).dtype == getattr(expected, name).dtype
     assert sorted(path.name for path in (tmp_path / "sparse").iterdir()) == ["data.npy", "indices.npy", "indptr.npy"]
-    assert (dense(prepared(scipy.sparse.csr_matrix(table), steps, tmp_path / "scipy")) == dense(expected)).all()
+    assert (dense(prepare_rows(scipy.sparse.csr_matrix(table), steps, tmp_path / "scipy")) == dense(expected)).all()
 
 
 def test_rows_without_a_stored_value_have_files_too(tmp_path: Path) -> None:
     empty = csr(np.zeros((3, 4)))
-    assert dense(prepared(empty, "scale,unit-norm,tf-idf", tmp_path)).tolist() == [[0.0] * 4] * 3
-    assert dense(prepared(empty, "bias", tmp_path)).tolist() == [[0.0] * 4 + [1.0]] * 3
+    assert dense(prepare_rows(empty, "scale,unit-norm,tf-idf", tmp_path)).tolist() == [[0.0] * 4] * 3
+    assert dense(prepare_rows(empty, "bias", tmp_path)).tolist() == [[0.0] * 4 + [1.0]] * 3
 
 
 def test_a_table_may_be_replaced_by_its_own_preparation(tmp_path: Path) -> None:
     np.save(tmp_path / "X.npy", counts())
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    result = prepared(mapped, "unit-norm", tmp_path)
+    result = prepare_rows(mapped, "unit-norm", tmp_path)
     assert np.array_equal(mapped, counts())
-    assert np.array_equal(result, prepared(counts(), "unit-norm"))
+    assert np.array_equal(result, prepare_rows(counts(), "unit-norm"))
 
 
 def test_a_refusal_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 10)
     table = counts().astype(float)
     table[55, 2] = np.nan
-    assert "row 55, column 2" in refused(lambda: prepared(table, "unit-norm", tmp_path))
+    assert "row 55, column 2" in refused(lambda: prepare_rows(table, "unit-norm", tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.bool_, np.int32, np.float16, np.float32, np.float64])
 def test_any_kind_of_number_is_taken(dtype: Any) -> None:
     table = counts().astype(dtype)
-    expected = prepared(table.astype(np.float64), "scale,unit-norm")
-    assert np.array_equal(prepared(table, "scale,unit-norm"), expected)
-    assert np.array_equal(prepared(np.asfortranarray(table), "scale,unit-norm"), expected)
-    assert np.array_equal(prepared(table.tolist(), "scale,unit-norm"), expected)
+    expected = prepare_rows(table.astype(np.float64), "scale,unit-norm")
+    assert np.array_equal(prepare_rows(table, "scale,unit-norm"), expected)
+    assert np.array_equal(prepare_rows(np.asfortranarray(table), "scale,unit-norm"), expected)
+    assert np.array_equal(prepare_rows(table.tolist(), "scale,unit-norm"), expected)
 
 
 def test_the_input_is_unchanged() -> None:
     table = counts().astype(np.float32)
     matrix, ours = scipy.sparse.csr_matrix(table), csr(table)
     for steps in [("standard",), *SPARSE]:
-        prepared(table, steps)
+        prepare_rows(table, steps)
         if steps != ("standard",):
-            prepared(matrix, steps)
-            prepared(ours, steps)
+            prepare_rows(matrix, steps)
+            prepare_rows(ours, steps)
         assert np.array_equal(table, counts())
         assert np.array_equal(matrix.toarray(), counts())
         assert np.array_equal(dense(ours), counts())
@@ -198,7 +198,7 @@ def test_the_input_is_unchanged() -> None:
 @pytest.mark.parametrize("X", [counts(), ["a text"], [{"a": 1.0}], csr(counts())], ids=["array", "text", "dict", "csr"])
 def test_without_steps_rows_of_any_form_are_given_back(X: Any) -> None:
     for nothing in (None, "", (), [""]):
-        assert prepared(X, nothing) is X
+        assert prepare_rows(X, nothing) is X
 
 
 # --- single steps --------------------------------------------------------------------------------------------------------
@@ -210,40 +210,40 @@ def test_tf_idf_is_scikit_learns_without_its_one() -> None:
     theirs = text.TfidfTransformer(sublinear_tf=True, smooth_idf=False, norm=None).fit_transform(table).toarray()
     logarithms = table.toarray().astype(float)
     logarithms[logarithms > 0] = 1 + np.log(logarithms[logarithms > 0])
-    assert np.abs(dense(prepared(table, "tf-idf")) - (theirs - logarithms)).max() < 1e-6
+    assert np.abs(dense(prepare_rows(table, "tf-idf")) - (theirs - logarithms)).max() < 1e-6
 
 
 def test_standard_is_scikit_learns() -> None:
     scaler = pytest.importorskip("sklearn.preprocessing", reason="scikit-learn is in the extra experiments")
     table = np.random.default_rng(1).normal(1e6, [1, 10, 1000], size=(500, 3))
-    assert np.abs(prepared(table, "standard") - scaler.StandardScaler().fit_transform(table)).max() < 1e-5
+    assert np.abs(prepare_rows(table, "standard") - scaler.StandardScaler().fit_transform(table)).max() < 1e-5
 
 
 def test_standard_keeps_small_differences_between_large_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocks, "BLOCK_ROWS", 3)
     times = 1.7e9 + np.arange(50.0)[:, None]
-    assert np.abs(prepared(times, "standard") - standard(np.arange(50.0)[:, None])).max() < 1e-5
+    assert np.abs(prepare_rows(times, "standard") - standard(np.arange(50.0)[:, None])).max() < 1e-5
 
 
 def test_standard_of_a_constant_column_is_zero_whatever_its_mean_rounds_to() -> None:
     table = np.full((1000, 2), 0.1)
     table[0, 1] = 0.2
-    result = prepared(table, "standard")
+    result = prepare_rows(table, "standard")
     assert (result[:, 0] == 0).all()
     assert result[0, 1] > 10
 
 
 def test_scale_makes_the_largest_value_one() -> None:
     digits = np.array([[0, 16], [8, 4]], dtype=np.uint8)
-    assert prepared(digits, "scale").tolist() == [[0.0, 1.0], [0.5, 0.25]]
-    assert prepared(np.array([[-4.0, 2.0]]), "scale").tolist() == [[-1.0, 0.5]]
-    assert prepared(np.zeros((2, 2)), "scale").tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    assert prepare_rows(digits, "scale").tolist() == [[0.0, 1.0], [0.5, 0.25]]
+    assert prepare_rows(np.array([[-4.0, 2.0]]), "scale").tolist() == [[-1.0, 0.5]]
+    assert prepare_rows(np.zeros((2, 2)), "scale").tolist() == [[0.0, 0.0], [0.0, 0.0]]
 
 
 def test_rare_counts_exactly() -> None:
     table = np.zeros((100, 3))
     table[:29, 0] = table[:30, 1] = table[:28, 2] = 1
-    assert prepared(table, "rare:0.29").sum(axis=0).tolist() == [29.0, 28.0]  # 0.29 * 100 < 29 in floating point
+    assert prepare_rows(table, "rare:0.29").sum(axis=0).tolist() == [29.0, 28.0]  # 0.29 * 100 < 29 in floating point
 
 
 finite = arrays(
@@ -256,17 +256,17 @@ finite = arrays(
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(table=finite, step=st.sampled_from(["unit-norm", "binary", "scale"]))
 def test_a_second_time_changes_nothing(table: Matrix, step: str) -> None:
-    once = prepared(table, step)
-    twice = prepared(once, step)
+    once = prepare_rows(table, step)
+    twice = prepare_rows(once, step)
     assert np.abs(twice - once).max() <= (2e-7 if step == "unit-norm" else 0.0)
-    sparse = prepared(csr(table), step)
+    sparse = prepare_rows(csr(table), step)
     assert np.abs(dense(sparse) - once).max() <= 2e-7
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
 @given(table=finite)
 def test_rows_have_length_one_or_zero(table: Matrix) -> None:
-    lengths = np.linalg.norm(prepared(table, "unit-norm").astype(np.float64), axis=1)
+    lengths = np.linalg.norm(prepare_rows(table, "unit-norm").astype(np.float64), axis=1)
     zero = (table == 0).all(axis=1)
     assert np.abs(lengths - ~zero).max() < 1e-6
 
@@ -303,7 +303,7 @@ def test_steps_have_one_spelling() -> None:
 )
 def test_what_is_no_step_is_refused(given: Any, words: str) -> None:
     assert words in refused(lambda: parse_steps(given))
-    assert words in refused(lambda: prepared(counts(), given))
+    assert words in refused(lambda: prepare_rows(counts(), given))
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e39])
@@ -312,16 +312,16 @@ def test_a_number_that_cannot_be_used_is_refused_with_its_place(value: float, mo
     table = counts().astype(np.float64)
     table[31, 5] = value
     for X in (table, csr(table)):
-        sentence = refused(partial(prepared, X, "binary"))
+        sentence = refused(partial(prepare_rows, X, "binary"))
         assert "row 31, column 5" in sentence
         assert ("float32" if value == 1e39 else "finite") in sentence
 
 
 def test_tf_idf_takes_counts_only() -> None:
     table = counts().astype(np.float64)
-    assert "before tf-idf, which takes counts" in refused(lambda: prepared(table, "scale,tf-idf"))
+    assert "before tf-idf, which takes counts" in refused(lambda: prepare_rows(table, "scale,tf-idf"))
     table[20, 1] = -1
-    sentence = refused(lambda: prepared(csr(table), "tf-idf"))
+    sentence = refused(lambda: prepare_rows(csr(table), "tf-idf"))
     assert "row 20, column 1" in sentence
     assert "is -1 before" in sentence
 
@@ -345,27 +345,27 @@ def test_tf_idf_takes_counts_only() -> None:
     ],
 )
 def test_what_cannot_be_prepared_is_refused(X: Any, steps: str, words: str) -> None:
-    assert words in refused(lambda: prepared(X, steps))
+    assert words in refused(lambda: prepare_rows(X, steps))
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert "cannot be written" in refused(lambda: prepared(counts(), "scale", tmp_path / "file"))
+    assert "cannot be written" in refused(lambda: prepare_rows(counts(), "scale", tmp_path / "file"))
 
 
 # --- features of kernels -------------------------------------------------------------------------------------------------
 
 
 def in_the_ball(rows: int = 80, width: int = 2, seed: int = 0) -> Matrix:
-    return np.asarray(0.9 * prepared(np.random.default_rng(seed).normal(size=(rows, width)), "unit-ball"))
+    return np.asarray(0.9 * prepare_rows(np.random.default_rng(seed).normal(size=(rows, width)), "unit-ball"))
 
 
 def test_fourier_features_multiply_to_the_rbf_kernel_nearly() -> None:
     """The error of one of the 3,240 products is normal with a deviation of at most 1 / sqrt(20,000): 6 of them, 1e-5 in all."""
     rows = in_the_ball(width=5)
-    features = prepared(rows, "fourier:20000:0.7").astype(np.float64)
+    features = prepare_rows(rows, "fourier:20000:0.7").astype(np.float64)
     assert np.abs(features @ features.T - Kernel.read("rbf:0.7").matrix(rows, rows)).max() < 6 / math.sqrt(20_000)
-    assert np.array_equal(prepared(rows[7:8], "fourier:50:2"), prepared(rows, "fourier:50:2")[7:8])
+    assert np.array_equal(prepare_rows(rows[7:8], "fourier:50:2"), prepare_rows(rows, "fourier:50:2")[7:8])
 
 
 @pytest.mark.parametrize(
@@ -384,4 +384,4 @@ def test_maps_need_numbers_that_make_sense(step: str) -> None:
 
 
 def test_maps_are_for_dense_rows() -> None:
-    assert "sparse" in refused(lambda: prepared(csr(counts()), "fourier:10:1"))
+    assert "sparse" in refused(lambda: prepare_rows(csr(counts()), "fourier:10:1"))

@@ -220,7 +220,7 @@ REFUSED: dict[str, tuple[dict[str, list[Any]], dict[str, Any]]] = {
         {"x": ["age"], "right": None, "costs": (5, 0)},
     ),
     "'reward' .* must not see": ({"right": [1] * 4, "reward": [1] * 4}, {"x": ["reward"], "right": None}),
-    "row 1 .*no JSON list": ({"offered": ["[news"] * 4}, {"x": ["age"], "among": "offered"}),
+    "row 1 .*not a JSON list": ({"offered": ["[news"] * 4}, {"x": ["age"], "among": "offered"}),
     "row 1 .*the column 'offered' lists no candidate in it": (
         {"offered": ["|"] * 4},
         {"x": ["age"], "among": "offered"},

@@ -208,7 +208,7 @@ def parse_names(cell: Any, what: str, place: Callable[[], str]) -> list[ClassNam
             try:
                 given = list(json.loads(given))
             except (ValueError, RecursionError) as error:
-                raise InputError(f"{what} is {brief(given)} in {place()}, which is no JSON list: {error}") from None
+                raise InputError(f"{what} is {brief(given)} in {place()}, which is not a JSON list: {error}") from None
         else:
             given = [name for part in given.split("|") if (name := part.strip())]
     elif isinstance(given, int | float) and not isinstance(given, bool):

@@ -1,4 +1,4 @@
-"""Tables as labelled rows: which column is the label, what kind the others are, and the features they become."""
+"""Tables as labelled rows: the label column, the kinds of the others, and the features they become."""
 
 from __future__ import annotations
 

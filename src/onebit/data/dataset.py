@@ -60,7 +60,7 @@ class Dataset:
 
 
 class Answers(NamedTuple):
-    """What is right in each row: the labels as class indices, the classes, and rewards and candidates if given."""
+    """What is right in each row: labels as class indices, the classes, and any rewards and candidates."""
 
     y: NDArray[np.int64]
     classes: tuple[ClassName, ...]

@@ -71,7 +71,7 @@ class CsvTable(TableFile):
         return super().place(row)
 
     def _explain(self, error: Exception) -> InputError:
-        """Return the error for the first row of another width than the header, or for `error` if there is none."""
+        """Return the error for the first row that is not as wide as the header, else for `error`."""
         for number, (line, cells) in enumerate(_records(self.path, self.separator)):
             if len(cells) != len(self.names):
                 return InputError(

@@ -201,7 +201,7 @@ class TextLine(NamedTuple):
 
 
 class ParsedLines(NamedTuple):
-    """Sparse rows with their labels; `starts` is where each begins, and the end of the last."""
+    """Sparse rows with their labels; row t has the values from `starts[t]` to `starts[t + 1]`."""
 
     values: NDArray[np.float32]
     columns: NDArray[np.int32]
@@ -324,6 +324,6 @@ def text_lines(path: Path) -> Iterator[TextLine]:
     except (EOFError, gzip.BadGzipFile) as error:
         raise InputError(f"{path} is damaged: {error}") from None
     except PermissionError:
-        raise InputError(f"{path} may not be read: its owner has not allowed it") from None
+        raise InputError(f"{path} cannot be read: permission denied") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error}") from None

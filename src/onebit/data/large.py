@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from onebit.data.dataset import Csr, Dataset
 from onebit.data.file_blocks import FileProgress, FileReader, FileStore, assemble_dataset, fill_store, no_space
-from onebit.data.preparation import prepared
+from onebit.data.preparation import prepare_rows
 from onebit.engine import code_cache
 from onebit.errors import InputError, brief
 
@@ -124,13 +124,13 @@ def prepare_cached_rows(X: Any, steps: tuple[str, ...]) -> Any:
     values = X.data if hasattr(X, "indptr") else X
     home = Path(values.filename).parent if isinstance(values, np.memmap) and values.filename else None
     if home is None or home.parent.resolve() != data_folder().resolve() or not steps:
-        return prepared(X, steps)
+        return prepare_rows(X, steps)
     # Kept beside the conversion under a name that starts like it: when the file changes, both are removed.
     mark = hashlib.sha256(repr(steps).encode()).hexdigest()[:16]
     folder = home.with_name(f"{home.name}-{mark}")
 
     def write() -> dict[str, Any]:
-        return {"steps": steps, "shape": [int(size) for size in prepared(X, steps, folder).shape]}
+        return {"steps": steps, "shape": [int(size) for size in prepare_rows(X, steps, folder).shape]}
 
     arrays, facts = _cached_arrays(folder, write)
     return arrays["X"] if "X" in arrays else Csr(**arrays, shape=tuple(facts["shape"]))

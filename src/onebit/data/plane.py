@@ -40,7 +40,7 @@ class GroupVectors(NamedTuple):
 
 @Drawn
 def group2d(rounds: int, seed: int, margin: float = 0.02) -> Iterator[Labelled]:
-    """Group weakly separable points: three sectors of the unit disc, each cut into three strips side by side.
+    """Group weakly separable points: three sectors of the disc, each cut into three strips side by side.
 
     With the vectors u and u' of `group2d_vectors` every set of rows meets the definition of Prompak (2017) with gamma =
     margin: x's own group leads, <x, u_g> >= <x, u_p> + margin for every other p; and two rows of one group but of
@@ -62,12 +62,12 @@ def group2d_vectors() -> GroupVectors:
 
 @Drawn
 def group2d_radial(rounds: int, seed: int, margin: float = 0.02) -> Iterator[Labelled]:
-    """The points of `group2d` with the strips of a group one behind the other, seen from the centre: u'_g = u_g."""
+    """The points of `group2d` with the strips of a sector one behind the other: u'_g = u_g."""
     return _draw_groups(rounds, seed, margin, 0.061, group2d_radial_vectors())
 
 
 def group2d_radial_vectors() -> GroupVectors:
-    """Return the vectors between and within the groups of `group2d_radial`, and the thresholds between classes."""
+    """Return the vectors and thresholds of `group2d_radial`, as `group2d_vectors` does."""
     return GroupVectors(_THIRDS, _THIRDS, (np.array([0.2592, 0.3828]),) * 3)
 
 
@@ -78,7 +78,7 @@ def group2d_unequal(rounds: int, seed: int, margin: float = 0.02) -> Iterator[La
 
 
 def group2d_unequal_vectors() -> GroupVectors:
-    """Return the vectors between and within the groups of `group2d_unequal`, and the thresholds between classes."""
+    """Return the vectors and thresholds of `group2d_unequal`, as `group2d_vectors` does."""
     thresholds = np.array([-0.1068, 0.1068]), np.array([-0.168, 0.0, 0.168]), np.array([])
     return GroupVectors(_THIRDS, _TURNED, thresholds)
 

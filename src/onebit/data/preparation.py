@@ -38,13 +38,13 @@ NAMES = tuple(name.partition(":")[0] for name in STEPS)
 MOST_COLUMNS = 20_000  # that a step may make
 
 
-def prepared(X: Any, steps: str | Iterable[str] | None, folder: Path | None = None) -> Any:
+def prepare_rows(X: Any, steps: str | Iterable[str] | None, folder: Path | None = None) -> Any:
     """Return the rows after all steps as float32, dense or CSR like X; without steps return X itself.
 
     If `folder` is given, the result is written to files there (X.npy; or data.npy, indices.npy and indptr.npy) and
     memory-mapped. The files are written completely or not at all.
 
-    >>> prepared([[3, 4], [0, 8]], "unit-norm,bias")
+    >>> prepare_rows([[3, 4], [0, 8]], "unit-norm,bias")
     array([[0.6, 0.8, 1. ],
            [0. , 1. , 1. ]], dtype=float32)
     """

@@ -17,7 +17,7 @@ from onebit.errors import InputError, brief, closest
 
 @dataclass(frozen=True)
 class Reading:
-    """The user's options for the columns of a table and for encoding its texts."""
+    """The user's options for the columns of a table."""
 
     label: str | None = None
     text: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ def guess_kind(name: str, column: Any, mixed: bool, decimal: str) -> Kind:
 
 
 def guess_kind_of_texts(name: str, texts: Sequence[str], mixed: bool) -> Kind:
-    """Guess the kind of a column of texts; if it is mixed, they may stand for numbers, some of them malformed.
+    """Guess the kind of a column of texts; if it is mixed, they may be numbers, some of them malformed.
 
     >>> guess_kind_of_texts("colour", ["red", "blue", "red"], True).value
     'categories'

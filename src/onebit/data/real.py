@@ -57,7 +57,7 @@ def get_digits(home: Path) -> Parts:
 
 
 def _read_shipped(name: str, file: str, header: int = 0) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows and labels of a table in scikit-learn's folder, or else as scikit-learn returns them.
+    """Return the rows and labels of a table that scikit-learn ships, read from its folder if possible.
 
     Importing scikit-learn would take longer than a run over its data.
     """

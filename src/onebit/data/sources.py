@@ -19,7 +19,7 @@ from onebit.data.dataset import Answers, Dataset, make_dataset, reward_answers
 from onebit.data.file_blocks import FileProgress
 from onebit.data.labels import encode_labels
 from onebit.data.large import prepare_cached_rows
-from onebit.data.preparation import columns_after, parse_steps, prepared
+from onebit.data.preparation import columns_after, parse_steps, prepare_rows
 from onebit.data.reading import Reading
 from onebit.data.texts import require_texts
 from onebit.errors import InputError, brief, nearest
@@ -247,7 +247,7 @@ def _source_of_generator(name: str, steps: tuple[str, ...]) -> Source:
             "take fewer rounds, or what goes through the rows once, in the order in which they are drawn",
         )
         rows, labels = generator.make(total, seed)
-        return Dataset(prepared(rows, steps), labels, classes)
+        return Dataset(prepare_rows(rows, steps), labels, classes)
 
     def pieces(total: int, seed: int) -> Iterator[Dataset]:
         for rows, labels in generator.make.pieces(total, seed):

@@ -109,7 +109,7 @@ class Drift:
 
 
 def rename_labels(drift: Drift, classes: int, rounds: int, seed: int) -> LabelChange:
-    """Return a function that renames the labels of a drifting stream of so many rounds; every class gets another name."""
+    """Return a function that renames the labels of a drifting stream; every class gets another name."""
     generator, done = np.random.default_rng([_DRIFT, seed]), 0
     around = generator.permutation(classes)
     other = np.empty(classes, dtype=np.int64)
@@ -228,7 +228,7 @@ def prompt_parts(pieces: Iterable[Piece], rounds: int) -> Iterator[tuple[Dataset
 
 
 def late_parts(pieces: Iterable[Piece], rounds: int, draw: AnswerRounds) -> Iterator[tuple[Dataset, Schedule]]:
-    """Yield the rows and schedules of parts of a stream, each beginning with earlier rounds that wait for feedback.
+    """Yield the rows and schedules of parts of a stream; each begins with rounds that wait for feedback.
 
     Waiting rounds are copied from part to part. A part is therefore no shorter than a fixed share of them, so that the
     cost of copying stays proportional to the number of rounds.

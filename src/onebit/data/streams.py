@@ -133,7 +133,7 @@ class Stream:
 
     @property
     def least_bytes(self) -> int:
-        """The least memory in bytes that a run needs, however small the pieces are, without rows that were given."""
+        """The least memory in bytes of a run, however small its pieces; rows that were given do not count."""
         drawn, rows = self.source.columns > 0, self.rounds if self.source.columns else self.source.rounds
         own = rows * self._row_bytes if drawn and not self.drawn_in_order else 0
         if self.order == "shuffle":

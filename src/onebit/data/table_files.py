@@ -1,4 +1,4 @@
-"""Tables in files and frames as Arrow record batches: Parquet, JSON lines, Excel; CSV is in `delimited`."""
+"""Parquet, JSON lines, Excel sheets and frames as Arrow record batches; CSV is in `delimited`."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ Record = tuple[int, Sequence[Any], int]  # its line number, its cells in the ord
 
 
 class RowTable(TableFile):
-    """A table whose cells are Python values; `records` yields its rows in order, from the start at each call."""
+    """A table whose cells are Python values; each call of `records` yields its rows from the start."""
 
     typed = False
 
@@ -136,7 +136,7 @@ class RowTable(TableFile):
 
 
 def json_table(path: Path, candidates: str | None) -> RowTable:
-    """Return the table in a file with a JSON object on each line; keys that a line lacks are missing values.
+    """Return the table of a file with a JSON object on each line; missing keys are missing values.
 
     Values are single ones, except that the column `candidates` may hold lists.
     """
@@ -196,7 +196,7 @@ def excel_table(path: Path) -> RowTable:
 
 
 def trim_numbers(texts: Any, decimal: str) -> Any:
-    """Return a column of texts that stand for numbers as Arrow can parse them; null where there is no value."""
+    """Return texts that stand for numbers in the form that Arrow parses; null where there is no value."""
     import pyarrow as arrow
     from pyarrow import compute
 
@@ -216,7 +216,7 @@ def missing_texts() -> tuple[str, ...]:
 
 
 def number_type(texts: Any, dates: bool) -> Any:
-    """Return the Arrow type that all texts fit: numbers, booleans or, if allowed, dates; None if there is none."""
+    """Return the Arrow type that all texts fit, numbers, booleans or, if allowed, dates; None if none does."""
     import pyarrow as arrow
 
     kinds = [arrow.float64(), arrow.bool_()]

@@ -24,7 +24,7 @@ Entries = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]  # ro
 
 
 class Encoder:
-    """An encoder of categories and texts as hashed columns after the numeric ones; it records which columns occur."""
+    """An encoder of categories and texts as hashed columns, which follow `numbers` numeric ones."""
 
     def __init__(self, numbers: int) -> None:
         self._start = numbers

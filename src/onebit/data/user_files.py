@@ -77,7 +77,7 @@ def read_file(
             reader = _reader(path, reading, classes)
             data, note = read_into_memory(reader, f"reading {path.name}", progress), reader.note
     except PermissionError:
-        raise InputError(f"{path} may not be read: its owner has not allowed it") from None
+        raise InputError(f"{path} cannot be read: permission denied") from None
     if note:
         warnings.warn(note, OnebitWarning, stacklevel=2)
     return data
@@ -161,7 +161,7 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise InputError(f"{path} cannot be read: {why}") from None
     for name, part in parts.items():
         if not isinstance(part, np.ndarray):
-            raise InputError(f"{name} in {path} is no array")
+            raise InputError(f"{name} in {path} is not an array")
     return parts
 
 
@@ -187,7 +187,7 @@ def dataset_from_arrays(
         if given is not None:
             raise InputError(f"classes were given with {path}, which brings its own")
         if parts["classes"].ndim == 0:
-            raise InputError(f"classes of {path} is one thing, {parts['classes']}, but must be a list of names")
+            raise InputError(f"classes of {path} is {parts['classes']}, but must be a list of names")
         given = checked_classes(parts["classes"].tolist())
     sets = None if asked.candidates is None else _get_array(parts, path, asked.candidates)
     what = f"{asked.candidates} of {path}"

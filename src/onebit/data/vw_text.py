@@ -94,7 +94,7 @@ def _is_number(word: str, content: str) -> bool:
     Raise InputError if it is neither.
     """
     if not content or ":" in content or content.lower().lstrip("+-") in NO_NUMBERS:
-        raise InputError(f"{brief(word)} is no feature: name, name:number or name:word")
+        raise InputError(f"{brief(word)} is not a feature: expected name, name:number or name:word")
     if NUMBER.fullmatch(content):
         return True
     if content[0] in "+-.0123456789":

@@ -34,7 +34,7 @@ def sparse_row(x: Any, dtype: np.dtype[Any]) -> SparseRows:
 
 
 def sparse_rows(X: Any, dtype: np.dtype[Any]) -> SparseRows:
-    """Read the rows of a CSR matrix in the dtypes of the loop; raise InputError for a value that is not finite."""
+    """Read a CSR matrix in the dtypes of the loop; raise InputError for a value that is not finite."""
     rows = checked_csr(X)
     cast = cast_to(rows.values, dtype, copy=False)
     for first in range(0, len(cast), _BLOCK):  # in blocks: a matrix may be larger than memory
@@ -65,7 +65,7 @@ def checked_csr(X: Any) -> SparseRows:
     for first in range(0, len(columns), _BLOCK):
         _refuse_bad_columns(columns, starts, width, first)
     if not columns_ascend(columns, starts):
-        values, columns, starts = sort_columns(values, columns, starts)
+        values, columns, starts = build_csr(np.repeat(np.arange(rows), np.diff(starts)), columns, values, rows)
     return SparseRows(values, columns, starts, width)
 
 
@@ -102,13 +102,6 @@ def columns_ascend(columns: NDArray[Any], starts: NDArray[Any]) -> bool:
         if falling.any():
             return False
     return True
-
-
-def sort_columns(
-    values: NDArray[Any], columns: NDArray[Any], starts: NDArray[Any]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[np.int64]]:
-    """Sort the columns of each row of a CSR matrix, and sum the values of equal columns."""
-    return build_csr(np.repeat(np.arange(len(starts) - 1), np.diff(starts)), columns, values, len(starts) - 1)
 
 
 def build_csr(
