@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onebit.contract.candidates import count_lists, pack_lists
 from onebit.contract.validation import ClassName, join_names
-from onebit.data.labels import to_number, to_whole
+from onebit.data.labels import Codes, to_number, to_whole
 from onebit.errors import InputError, brief
 
 _CANDIDATES = 25  # number of the generator seeded by a run; `onebit.data.streams` uses others
@@ -136,8 +136,7 @@ class ListedCandidates:
 
     def __init__(self, what: str, place: Callable[[int], str]) -> None:
         self._what, self._place = what, place
-        self._codes: dict[ClassName, int] = {}
-        self._first: list[int] = []  # the first row with each name
+        self._codes = Codes()
 
     def read(self, cells: Iterable[Any], row: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Read a block starting at `row`; return its members as codes of names, and the set sizes."""
@@ -145,11 +144,7 @@ class ListedCandidates:
         sizes: list[int] = []
         for number, cell in enumerate(cells, row):
             names = parse_names(cell, self._what, partial(self._place, number))
-            for name in names:
-                if name not in self._codes:
-                    self._codes[name] = len(self._codes)
-                    self._first.append(number)
-                members.append(self._codes[name])
+            members += [self._codes.code(name, number) for name in names]
             sizes.append(len(names))
         return np.array(members, dtype=np.int64), np.array(sizes, dtype=np.int64)
 
@@ -165,8 +160,8 @@ class ListedCandidates:
         Raise InputError for unknown names, names listed twice in a set, and sets that lack their label.
         """
         known = {name: number for number, name in enumerate(classes)}
-        index = np.zeros(len(self._codes), dtype=np.int64)
-        for (name, code), row in zip(self._codes.items(), self._first, strict=True):
+        index = np.zeros(len(self._codes.first), dtype=np.int64)
+        for code, (name, row) in enumerate(zip(self._codes.values, self._codes.first, strict=True)):
             number = known.get(name, known.get(to_number(name)))
             if number is None:
                 raise InputError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -24,17 +25,17 @@ def to_whole(label: Any) -> Any:
     return label
 
 
-def parse_number(text: str) -> int | float:
-    """Parse a whole number or a float."""
+def parse_number(text: str) -> Any:
+    """Parse a number, as an int if it is integral."""
     try:
         return int(text)
     except ValueError:
-        return float(text)
+        return to_whole(float(text))
 
 
 def to_number(name: ClassName) -> Any:
     """Return a name that is written as a number as that number, any other unchanged."""
-    return to_whole(float(name)) if isinstance(name, str) and NUMBER.fullmatch(name) else name
+    return parse_number(name) if isinstance(name, str) and NUMBER.fullmatch(name) else name
 
 
 def parse_labels(texts: Sequence[str], classes: Iterable[ClassName] | None) -> list[Any]:
@@ -44,7 +45,7 @@ def parse_labels(texts: Sequence[str], classes: Iterable[ClassName] | None) -> l
         return list(texts)
     unchanged = set(classes or ())
     return [
-        to_whole(parse_number(text)) if is_number and text not in unchanged else text
+        parse_number(text) if is_number and text not in unchanged else text
         for text, is_number in zip(texts, are_numbers, strict=True)
     ]
 
@@ -92,32 +93,38 @@ class TooManyError(InputError):
 class Codes:
     """Values numbered in order of appearance, with the first row and the count of each."""
 
-    def __init__(self, most: int, too_many: str) -> None:
-        self.values: list[Any] = []
+    def __init__(self, most: float = math.inf, too_many: str = "") -> None:
         self.first: list[int] = []
         self.counts = np.zeros(0, dtype=np.int64)
-        self._code: dict[Any, int] = {}
+        self._codes: dict[Any, int] = {}
         self._most, self._too_many = most, too_many
+
+    @property
+    def values(self) -> list[Any]:
+        """The values by code."""
+        return list(self._codes)
 
     def empty_like(self) -> Codes:
         """Return an empty instance with the same limit."""
         return Codes(self._most, self._too_many)
+
+    def code(self, value: Any, row: int) -> int:
+        """Return the code of a value that occurs in this row."""
+        if value not in self._codes:
+            if len(self._codes) == self._most:
+                raise TooManyError(self._too_many)
+            self._codes[value] = len(self._codes)
+            self.first.append(row)
+        return self._codes[value]
 
     def number(self, distinct: Sequence[Any], which: NDArray[Any], row: int) -> NDArray[np.int64]:
         """Return the codes of the values `distinct[which]` of a block that starts at this row."""
         occurring, first = np.unique(which, return_index=True)
         codes = np.zeros(len(distinct), dtype=np.int64)
         for index, place in zip(occurring.tolist(), first.tolist(), strict=True):
-            value = distinct[index]
-            if value not in self._code:
-                if len(self._code) == self._most:
-                    raise TooManyError(self._too_many)
-                self._code[value] = len(self._code)
-                self.values.append(value)
-                self.first.append(row + place)
-            codes[index] = self._code[value]
+            codes[index] = self.code(distinct[index], row + place)
         rows: NDArray[np.int64] = codes[which]
-        counts = np.bincount(rows, minlength=len(self.values))
+        counts = np.bincount(rows, minlength=len(self._codes))
         counts[: len(self.counts)] += self.counts
         self.counts = counts
         return rows

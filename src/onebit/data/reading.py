@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onebit.contract.validation import ClassName, checked_classes, join_names
-from onebit.data.labels import NUMBER, WHOLE, parse_number, to_whole
+from onebit.data.labels import NUMBER, WHOLE, parse_number
 from onebit.data.table_files import missing_texts
 from onebit.errors import InputError, brief, closest
 
@@ -136,7 +136,7 @@ def reward_columns(
                 raise InputError(f"rewards name the column {brief(column)} of {path} twice")
             class_names[column] = name
     numbers = all(NUMBER.fullmatch(name) for name in class_names.values())
-    known = checked_classes([to_whole(parse_number(name)) if numbers else name for name in class_names.values()])
+    known = checked_classes([parse_number(name) if numbers else name for name in class_names.values()])
     columns = dict(zip(known, class_names, strict=True))
     if classes is not None:
         given = checked_classes(classes)

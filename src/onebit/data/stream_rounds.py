@@ -13,8 +13,6 @@ from onebit.contract.draws import REVEALING, Draws, seed_key, uniform
 from onebit.contract.validation import ClassName
 from onebit.data.dataset import Dataset
 from onebit.engine.schedule import Schedule
-from onebit.features.rows import is_sparse, slice_sparse
-from onebit.spaces.sparse import SparseRows
 
 
 @dataclass(frozen=True)
@@ -91,16 +89,3 @@ def make_feedback(data: Dataset, schedule: Schedule, step: int, seed: int) -> St
             corrected = uniform(draws, 0) < schedule.corrections
     label = data.classes[schedule.labels[number]]
     return StreamFeedback(label, candidate_names(data, schedule, number), rewards, corrected)
-
-
-def index_rows(X: Any) -> Any:
-    """Return the rows of a data set as something that `row_of` can index."""
-    if not is_sparse(X):
-        return X
-    columns = np.asarray(X.indices, dtype=np.int32)
-    return SparseRows(np.asarray(X.data), columns, np.asarray(X.indptr), int(X.shape[1]))
-
-
-def row_of(rows: Any, row: int) -> Any:
-    """Return one of the rows that `index_rows` returned."""
-    return slice_sparse(rows, row) if isinstance(rows, SparseRows) else rows[row]

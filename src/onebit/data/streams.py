@@ -34,10 +34,12 @@ from onebit.data.stream_changes import (
     prompt_parts,
     rename_labels,
 )
-from onebit.data.stream_rounds import Offer, StreamRound, candidate_names, index_rows, make_feedback, row_of
+from onebit.data.stream_rounds import Offer, StreamRound, candidate_names, make_feedback
 from onebit.engine.schedule import NO_REWARDS, NOTHING, WHOLE, Schedule
 from onebit.engine.stream import CHOICE_COLUMNS, DECIDE, EVENT, LEARN
 from onebit.errors import InputError, brief, nearest
+from onebit.features.rows import is_sparse, slice_sparse
+from onebit.spaces.sparse import SparseRows
 
 ORDERS = {
     "file": "the rows as they stand, starting over when they run out",
@@ -276,12 +278,16 @@ class Stream:
         held = None
         for data, schedule in self.pieces(self.seed):
             if data is not held:
-                held, rows = data, index_rows(data.X)
+                held = data
+                rows = X = data.X
+                if is_sparse(X):
+                    rows = SparseRows(X.data, np.asarray(X.indices, dtype=np.int32), X.indptr, int(X.shape[1]))
             for step in range(schedule.steps):
                 event = int(schedule.events[step]) if len(schedule.events) else step * EVENT + (DECIDE | LEARN)
                 number = event // EVENT
                 if event & DECIDE:
-                    x, among = row_of(rows, schedule.row(step, data.rows)), candidate_names(data, schedule, number)
+                    row, among = schedule.row(step, data.rows), candidate_names(data, schedule, number)
+                    x = slice_sparse(rows, row) if isinstance(rows, SparseRows) else rows[row]
                     yield "decide", schedule.number(number), x if among is None else Offer(x, among)
                 if event & LEARN:
                     yield "answer", schedule.number(number), make_feedback(data, schedule, step, self.seed)

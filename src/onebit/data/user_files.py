@@ -96,6 +96,7 @@ def _reader(path: Path, reading: Reading, classes: tuple[ClassName, ...] | None)
 
 def _table(path: Path, name: str, reading: Reading) -> TableFile:
     if name.endswith(".xlsx"):
+        require("pandas", str(path))
         require("openpyxl", str(path), "excel")
         return excel_table(path)
     if name.endswith(JSON_LINES):

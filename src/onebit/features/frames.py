@@ -102,14 +102,13 @@ def named_rows(x: Any) -> NamedRows:
             return f"{brief(cells[at])} of x" if cells else f"feature {at} of x"
 
         return NamedRows(_numbers(_narwhals(x).from_native(x, series_only=True), cell), names)
-    columns = [_numbers(column, _place_in(column)) for column in narwhals_frame(x).iter_columns()]
+    columns = [
+        _numbers(column, lambda row, name=column.name: f"column {brief(name)} of X, row {row},")  # type: ignore[misc]
+        for column in narwhals_frame(x).iter_columns()
+    ]
     if not columns:
         raise InputError("X is a frame without columns, but must have at least one")
     return NamedRows(np.stack(columns, axis=1), names)
-
-
-def _place_in(column: Any) -> Callable[[int], str]:
-    return lambda row: f"column {brief(column.name)} of X, row {row},"
 
 
 def _numbers(series: Any, cell: Callable[[int], str]) -> NDArray[Any]:
