@@ -158,10 +158,8 @@ class Features:
             return given, given
         if isinstance(given, SparseRows):
             given = to_dense(given)[0]
-        elif given.shape != (self.size,) or given.dtype.kind not in "fiub":
-            given = self._require_line(given)
-        if given.dtype is not self.dtype:
-            given = cast_to(given, self.dtype)
+        elif given.dtype is not self.dtype or given.shape != (self.size,):
+            given = cast_to(self._require_line(given), self.dtype)
         elif not copy and given.flags.c_contiguous and given.flags.aligned:
             return given, given[None]
         else:

@@ -25,7 +25,6 @@ from onebit.features.rows import Row, Rows, as_rows, convert_stretch, filled_cel
 from onebit.learner.model import Model
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # the mode of a decision that is returned to a caller
-STEPS = 50  # single rows before laying out the loop's arguments pays off
 BLOCK = 1 << 20  # cells of rows converted to the form of the space at a time
 _NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
 _WRONG = np.full(1, -1, dtype=np.int64)
@@ -63,68 +62,43 @@ class LoopTerms(NamedTuple):
 
 def decide_row(model: Model, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING) -> None:
     """Decide on one row and write the choice to `model.choice`."""
-    if terms is PLAIN_TERMS and type(row) is model.row_type:
-        laid_out = model.laid_out or _lay_out(model, row)
-        if laid_out is not None:
-            if isinstance(row, np.ndarray):
-                done = laid_out.decide(id(row), 0, 0, word, mode)
-            elif row.width <= model.room:
-                done = laid_out.decide(id(row.values), id(row.columns), id(row.starts), word, mode)
-            else:
-                done = 0
-            if done == 1:
-                return
+    laid_out = model.laid_out
+    if terms is PLAIN_TERMS and laid_out is not None and laid_out.decide(row, word, mode):
+        return
     words = np.array([word], dtype=np.uint64)
     among, sure, risk = terms
-    run_rows(model, single_row(model, row), model.choice, mode, words, among=among, sure=sure, risk=risk)
+    model.make_room(row)
+    run_rows(model, as_rows(row), model.choice, mode, words, among=among, sure=sure, risk=risk)
+    lay_out(model, as_rows(row))
 
 
 def learn_row(model: Model, row: Row, choice: Sequence[float], word: int, revealed: int) -> None:
     """Learn from what was revealed about a choice on one row; if it is refused, nothing has changed."""
-    if type(row) is model.row_type:
-        laid_out = model.laid_out or _lay_out(model, row)
-        if laid_out is not None:
-            if isinstance(row, np.ndarray):
-                done = laid_out.learn(id(row), 0, 0, choice, word, model.learning, revealed)
-            elif row.width <= model.room:
-                at = id(row.values), id(row.columns), id(row.starts)
-                done = laid_out.learn(*at, choice, word, model.learning, revealed)
-            else:
-                done = 0
-            if done == 1:
-                if model.watches_repairs:
-                    model.warn_of_repairs()
-                return
+    laid_out = model.laid_out
+    if laid_out is not None and laid_out.learn(row, choice, word, model.learning, revealed):
+        if model.watches_repairs:
+            model.warn_of_repairs()
+        return
     words, labels, choices = np.array([word], dtype=np.uint64), np.array([revealed]), np.array([choice])
     memory, calibration = model.memory.copy(), model.calibration.copy()
+    model.make_room(row)
     try:
-        run_rows(model, single_row(model, row), choices, model.learning, words, labels=labels)
+        run_rows(model, as_rows(row), choices, model.learning, words, labels=labels)
     except OnebitError:
         model.memory[:], model.calibration[:] = memory, calibration
         raise
+    lay_out(model, as_rows(row))
 
 
-def single_row(model: Model, row: Row) -> Rows:
-    """Prepare one row for the general loop call: count the step and make room for its weights."""
-    if model.steps < STEPS:
-        model.steps += 1
-    model.make_room(row)
-    return as_rows(row)
-
-
-def _lay_out(model: Model, row: Row) -> LaidOutLoop | None:
-    """Lay out the loop's arguments in memory once rows have proved to come one at a time.
-
-    Return None if it is too early, or the loop is not compiled.
-    """
-    if model.steps < STEPS or model.counts_rows:
-        return None
-    if not isinstance(model.loop, CompiledLoop):  # Numba's compilation may be disabled
-        return None
+def lay_out(model: Model, rows: Rows) -> None:
+    """Lay out the loop's arguments in memory for the single rows to come, once their form is settled."""
+    settled = type(rows) is model.rows_type and not model.counts_rows
+    if model.laid_out is not None or not settled or not isinstance(model.loop, CompiledLoop):
+        return
     arguments = {
         "params": model.params,
         "space": model.space,
-        "rows": as_rows(row),
+        "rows": rows,
         "kept": model.choice,
         "among": NOTHING,
         "rewards": NO_REWARDS,
@@ -145,9 +119,7 @@ def _lay_out(model: Model, row: Row) -> LaidOutLoop | None:
         "sure": math.nan,
         "risk": math.nan,
     }
-    laid_out = LaidOutLoop(model.loop, arguments)
-    model.laid_out = laid_out
-    return laid_out
+    model.laid_out = LaidOutLoop(model.loop, arguments, model.room)
 
 
 def run_rows(

@@ -67,12 +67,10 @@ class Model:
         "planned",
         "room",
         "routing",
-        "row_type",
         "rows_type",
         "rule",
         "space",
         "space_choice",
-        "steps",
         "tally",
         "watches_repairs",
     )
@@ -99,11 +97,9 @@ class Model:
             raise InputError(f"{rule.title} {why}: it takes no exploration_floor")
         self.planned = 0  # heads when the space was planned; later ones do not change its kind
         self.routing: Routing | None = None  # set while or after the learner chose the form of rows itself
-        self.steps = 0  # single rows so far, up to `loop_calls.STEPS`
         self.space: Any = None
         self.room = 0  # columns of the space
         self.rows_type: type[Rows] | None = None
-        self.row_type: type[Row] | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute and discard the laid-out loop arguments, which may contain it."""
@@ -227,7 +223,7 @@ class Model:
         self.limit = self.largest + self.space_choice.slack
         self.loop: Callable[..., int] = loop_for(self.rule, self.space)
         dense = self.features.space == "dense"
-        self.rows_type, self.row_type = (DenseRows, np.ndarray) if dense else (SparseRows, SparseRows)
+        self.rows_type = DenseRows if dense else SparseRows
         self.watches_repairs = "repairs" in type(self.space)._fields
 
     # --- dense or sparse, where the first rows learnt decide -----------------------------------------------------------

@@ -205,15 +205,15 @@ class Runtime:
 
     def decide_one(self, x: Any, identity: int | str, terms: DecisionTerms = PLAIN_TERMS) -> tuple[Kept, Row]:
         """Decide on one x and write the choice to `model.choice`; return the kept copy of x and its row."""
-        model, word = self.model, identity if type(identity) is int else hash_id(identity)
-        is_first, names, row = model.space is None, self.features.feature_names, None
+        features, row = self.features, None
+        is_first, names = self.model.space is None, features.feature_names
         try:
-            kept, row = self.features.read(x)
-            decide_row(model, row, word, terms)
+            kept, row = features.read(x)
+            decide_row(self.model, row, hash_id(identity), terms)
         except OnebitError as error:
             # Quote a number that is too large as it was given: the loop sees only infinity.
-            flaw = None if row is None else self.features.describe_not_finite(as_rows(row), 0, x)
-            self.forget_features(is_first, (self.features.columns, names))
+            flaw = None if row is None else features.describe_not_finite(as_rows(row), 0, x)
+            self.forget_features(is_first, (features.columns, names))
             raise (error if flaw is None else InputError(flaw)) from None
         return kept, row
 
