@@ -64,14 +64,14 @@ def __getattr__(name: str) -> Any:
     else:
         if name.startswith("_"):
             raise AttributeError(f"module 'onebit' has no attribute {name!r}")
-        from onebit.learner.learner import learner_classes
+        from onebit.errors import nearest
+        from onebit.learner.learner import learner_class
+        from onebit.rules import registry
 
-        classes = learner_classes()
-        if name not in classes:
-            from onebit.errors import nearest
-
+        rules = {rule.title: rule for rule in registry().values()}
+        if name not in rules:
             raise AttributeError(f"module 'onebit' has no attribute {name!r}; {nearest(name, __dir__())}")
-        found = classes[name]
+        found = learner_class(rules[name])
     globals()[name] = found
     return found
 

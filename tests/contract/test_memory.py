@@ -45,18 +45,6 @@ def test_a_control_group_has_less(machine: Path) -> None:
     assert memory.available_memory() == 1_300_000_000, "files are given back when they are in the way"
 
 
-def test_a_control_group_of_the_first_version_has_less(machine: Path) -> None:
-    (machine / "cgroup").write_text("5:cpu,cpuacct:/a\n4:memory:/a/b\n0::/\n")
-    unlimited = {"memory.limit_in_bytes": 9223372036854771712, "memory.usage_in_bytes": 10**9}
-    limited(machine / "fs/memory", unlimited)
-    assert memory.available_memory() == 10_240_000_000
-    limited(
-        machine / "fs/memory/a/b",
-        {"memory.limit_in_bytes": 10**9, "memory.usage_in_bytes": 4 * 10**8, "memory.stat": "total_inactive_file 7"},
-    )
-    assert memory.available_memory() == 600_000_007
-
-
 def test_what_needs_more_is_refused_with_numbers(machine: Path) -> None:
     memory.require_memory(10_240_000_000, "this", "that")
     with pytest.raises(OutOfMemoryError, match=r"^this needs 20.4 GB of memory, and 10.2 GB are free: take that$"):

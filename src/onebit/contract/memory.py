@@ -6,7 +6,6 @@ Linux hands out memory that it does not have, and later kills a process that use
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
 
 from onebit.errors import OutOfMemoryError
 
@@ -14,22 +13,6 @@ MEMINFO = Path("/proc/meminfo")
 GROUP = Path("/proc/self/cgroup")
 GROUPS = Path("/sys/fs/cgroup")
 NEGLIGIBLE = 1 << 24  # smaller allocations are not checked: without this much memory nothing works anyway
-UNLIMITED = 1 << 60  # version 1 of control groups reports at least this if there is no limit
-
-
-class GroupFiles(NamedTuple):
-    """The files of one version of control groups: memory limit, memory in use, and cached-file counters."""
-
-    folder: str
-    limit: str
-    used: str
-    files: tuple[str, ...]
-
-
-V1 = GroupFiles(
-    "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_active_file", "total_inactive_file")
-)
-V2 = GroupFiles("", "memory.max", "memory.current", ("active_file", "inactive_file"))
 
 
 def available_memory() -> int | None:
@@ -69,24 +52,22 @@ def _of_group() -> int | None:
     """Return the memory left in this process's control group or any above it; None if unlimited."""
     left = []
     for line in _text(GROUP).splitlines():
-        _, controllers, name = line.split(":", 2)
-        version = V1 if "memory" in controllers.split(",") else V2 if not controllers else None
-        if version is None:
+        if not line.startswith("0::/"):  # version 2 has one line
             continue
-        top = GROUPS / version.folder
-        folder = top / name.lstrip("/")
-        for one in (folder, *folder.parents):
-            limit, used = _text(one / version.limit).strip(), _text(one / version.used).strip()
-            if limit.isdigit() and used.isdigit() and int(limit) < UNLIMITED:
-                left.append(max(0, int(limit) - int(used) + _files_in(one / "memory.stat", version.files)))
-            if one == top:
+        folder = GROUPS / line.removeprefix("0::/")
+        for group in (folder, *folder.parents):
+            limit, used = _text(group / "memory.max").strip(), _text(group / "memory.current").strip()
+            if limit.isdigit() and used.isdigit():
+                left.append(max(0, int(limit) - int(used) + _cached_files(group)))
+            if group == GROUPS:
                 break
     return min(left) if left else None
 
 
-def _files_in(stat: Path, names: tuple[str, ...]) -> int:
+def _cached_files(group: Path) -> int:
     """Return the bytes of cached files, which the system reclaims when needed."""
-    return sum(int(line.split()[1]) for line in _text(stat).splitlines() if line.split()[0] in names)
+    lines = (line.split() for line in _text(group / "memory.stat").splitlines())
+    return sum(int(number) for name, number in lines if name in ("active_file", "inactive_file"))
 
 
 def _text(path: Path) -> str:

@@ -13,25 +13,17 @@ differ in their last bits.
 
 from __future__ import annotations
 
-import ctypes
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from onebit.engine.stream import CHOICE_COLUMNS
-from onebit.spaces.sparse import SparseRows
-
-if TYPE_CHECKING:
-    from onebit.engine.machine_code import CompiledLoop
 
 # Offsets of the fields of NumPy's record of an array; every Python object begins with a header.
 DATA = object.__basicsize__
 AXES, LENGTHS, STRIDES = DATA + 8, DATA + 16, DATA + 24
 NOTHING_KEPT = bytes(16)
-_CHOICE = struct.Struct(f"{CHOICE_COLUMNS}d")
 
 LINE = 64  # bytes of a cache line, at which arrays begin
 GAP = 256  # bytes on either side: four of the widest vectors, the most that a loop reads ahead
@@ -72,59 +64,6 @@ def _leaves(expression: str, value: Any) -> Iterator[tuple[str, str]]:
         yield f"id({expression})", "Q"
     else:
         yield expression, "d" if isinstance(value, float) else "Q" if isinstance(value, np.uint64) else "q"
-
-
-class LaidOutLoop:
-    """A loop over one row whose arguments are packed once; each call sets only the few that change.
-
-    `decide` writes the decision to the `kept` argument, and `learn` learns from the feedback on a choice, which is
-    given by its numbers. Both return False, and change nothing, if the loop refuses the row or the row has another
-    form or too many columns.
-
-    The words hold addresses: whoever replaces an array among the arguments must create a new object.
-    """
-
-    __slots__ = ("_at", "_choice", "_enter", "_first_id", "_mode", "_referred", "_room", "_row", "_state", "_told", "_words")
-
-    def __init__(self, loop: CompiledLoop, arguments: Mapping[str, Any], room: int) -> None:
-        told = np.zeros(1, dtype=np.int64)
-        given = np.frombuffer(loop.pack(**arguments, labels=told, first_id=0, mode=0), dtype=np.uint64)
-        kept = np.zeros(room_of(arguments["space"]), dtype=np.uint64)
-        words = np.array([*given, kept.ctypes.data, 0], dtype=np.uint64)
-        self._enter, self._at = loop.enter, ctypes.c_char_p(words.ctypes.data)
-        self._row, self._first_id, self._mode = (loop.word_of(name) for name in ("rows", "first_id", "mode"))
-        self._words, self._told, self._choice = words.data, told.data, arguments["kept"].data
-        self._room = room if isinstance(arguments["rows"], SparseRows) else None
-        # The loop may have changed these before it refuses a step.
-        self._state = arguments["memory"], arguments["calibration"]
-        self._referred = loop, arguments, kept  # keep alive what the words point to
-
-    def decide(self, row: NDArray[Any] | SparseRows, identity: int, mode: int) -> bool:
-        """Walk over one row: a matrix of one line, or sparse rows with a single row."""
-        words, at, room = self._words, self._row, self._room
-        if room is None and type(row) is np.ndarray:
-            words[at] = id(row)
-        elif room is not None and type(row) is SparseRows and row.width <= room:
-            words[at], words[at + 1], words[at + 2] = id(row.values), id(row.columns), id(row.starts)
-        else:
-            return False
-        words[self._first_id], words[self._mode] = identity, mode
-        walked: int = self._enter(self._at)
-        return walked == 1
-
-    def learn(
-        self, row: NDArray[Any] | SparseRows, choice: Sequence[float], identity: int, mode: int, told: int
-    ) -> bool:
-        """Learn from the feedback on a choice; if the loop refuses the step, restore the state it changed."""
-        memory, calibration = self._state
-        before = memory.tobytes(), calibration.tobytes()
-        _CHOICE.pack_into(self._choice, 0, *choice)
-        self._told[0] = told
-        if self.decide(row, identity, mode):
-            return True
-        for array, content in zip(self._state, before, strict=True):
-            array[:] = np.frombuffer(content)
-        return False
 
 
 def described(value: Any) -> Any:

@@ -108,34 +108,38 @@ def learn_choices(model: Model, batch: LearningBatch, corrects: bool) -> None:
 
     With `corrects`, named classes are learnt by the rule's full-information step.
     """
-    known, taught = batch.revealed, None
-    if len(batch.truths):
-        named = batch.truths >= 0
-        known = np.where(named, batch.truths, known)
-        taught = named & (_count_candidates(batch, model.classes) > 1) & corrects
-    if taught is None or not taught.any():
-        run_rows(
-            model,
-            batch.rows,
-            batch.choices,
-            model.learning,
-            labels=known,
-            words=batch.words,
-            among=batch.among,
-            rewards=batch.rewards,
-        )
+    if not len(batch.truths):
+        _learn_bits(model, batch, batch.revealed)
         return
+    named = batch.truths >= 0
+    known = np.where(named, batch.truths, batch.revealed)
+    taught = named & (_count_candidates(batch, model.classes) > 1) & corrects
     for row in range(len(batch.ids)):
         here = slice(row, row + 1)
-        rows, choices, words = one_row(batch.rows, row), batch.choices[here], batch.words[here]
-        among = repack_list(batch.among, row)
+        part = batch._replace(
+            rows=one_row(batch.rows, row),
+            choices=batch.choices[here],
+            words=batch.words[here],
+            among=repack_list(batch.among, row),
+            rewards=batch.rewards[here],
+        )
         if taught[row]:
-            correct_rows(model, rows, known[here], choices, words, among)
+            correct_rows(model, part.rows, known[here], part.choices, part.words, part.among)
         else:
-            rewards = batch.rewards[here]
-            run_rows(
-                model, rows, choices, model.learning, labels=known[here], words=words, among=among, rewards=rewards
-            )
+            _learn_bits(model, part, known[here])
+
+
+def _learn_bits(model: Model, batch: LearningBatch, known: Labels) -> None:
+    run_rows(
+        model,
+        batch.rows,
+        batch.choices,
+        model.learning,
+        batch.words,
+        labels=known,
+        among=batch.among,
+        rewards=batch.rewards,
+    )
 
 
 def _count_candidates(batch: LearningBatch, classes: int) -> Labels:

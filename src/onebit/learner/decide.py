@@ -8,13 +8,15 @@ from math import isnan
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onebit.contract.candidates import Labels, candidates_at, is_complete_at, pack_candidates
 from onebit.contract.parameters import Real, checked_flag
-from onebit.contract.validation import ClassName, IdLike, checked_id
+from onebit.contract.validation import ClassName, IdLike, checked_id, checked_ids
+from onebit.engine import stream as engine
 from onebit.engine.schedule import NOTHING
 from onebit.errors import InputError, OnebitError, brief
-from onebit.features.features import Kept
+from onebit.features.features import Kept, require_table
 from onebit.learner.decision import Decision
 from onebit.learner.loop_calls import PLAIN_TERMS, DecisionTerms
 from onebit.learner.runtime import Runtime
@@ -24,6 +26,41 @@ Among = Iterable[ClassName] | None  # the classes that can be played; None for a
 SURE = Real("[0, 1]", "the confidence from which a decision is sure")
 PROPENSITY = Real("(0, 1]", "the probability with which a label was played")
 RISK = Real("(0, 1)", "the share of sure decisions that may be wrong")
+
+
+def decide_many(
+    runtime: Runtime,
+    X: Any,
+    ids: Sequence[IdLike] | NDArray[Any] | None,
+    among: Among | Sequence[Among],
+    complete: bool,
+    sure: float | None,
+    risk: float | None,
+) -> list[Decision]:
+    """Decide on each row of X; without ids, use up as many free numbers."""
+    require_table(X)
+    with runtime.lock, runtime.unchanged_if_refused():
+        kept, rows = runtime.read_many(X)
+        given = runtime.ledger.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
+        if len(kept) == 0:
+            return []
+        terms = parse_terms(runtime, among, complete, sure, risk, len(kept))
+        choices = runtime.choices(rows, given, engine.CHOICE_COLUMNS + len(runtime.classes), terms)
+        runtime.ledger.next_id += len(kept) if ids is None else 0
+        decided = enumerate(zip(given, kept, choices.tolist(), strict=True))
+        return [build_decision(runtime, *values, terms, row) for row, values in decided]
+
+
+def best_many(runtime: Runtime, X: Any, among: Among | Sequence[Among]) -> list[ClassName]:
+    """Return the class considered best for each row of X."""
+    require_table(X)
+    with runtime.lock, runtime.unchanged_if_refused():
+        kept, rows = runtime.read_many(X)
+        if len(kept) == 0:
+            return []
+        terms = parse_terms(runtime, among, False, rows=len(kept))
+        choices = runtime.choices(rows, [runtime.ledger.next_id] * len(kept), engine.CHOICE_COLUMNS, terms)
+        return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
 
 
 def parse_terms(
@@ -116,13 +153,6 @@ def build_decision(
     )
 
 
-def build_decisions(
-    runtime: Runtime, ids: Sequence[int | str], kept: Sequence[Kept], choices: list[list[float]], terms: DecisionTerms
-) -> list[Decision]:
-    rows = enumerate(zip(ids, kept, choices, strict=True))
-    return [build_decision(runtime, *values, terms, row) for row, values in rows]
-
-
 def logged_decision(
     runtime: Runtime,
     x: Any,
@@ -135,19 +165,21 @@ def logged_decision(
     """Build a decision for a label that another system played with this propensity."""
     runtime.names.index(label)
     weight, rule = PROPENSITY.code("propensity", propensity), runtime.rule
-    terms = parse_terms(runtime, among, complete)
-    checked = checked_id(runtime.ledger.next_id if identity is None else identity)
-    kept, _ = runtime.decide_one(x, checked, terms)
-    decision = build_decision(runtime, checked, kept, runtime.model.choice[0].tolist(), terms)
-    if decision.among is not None and label not in decision.among:
-        raise InputError(f"label is {brief(label)}, which is none of the candidates")
-    if decision.among is not None and len(decision.among) == 1 and weight < 1.0:
-        raise InputError(f"propensity is {brief(propensity)}, but a sole candidate is played with probability 1")
-    if rule.notes_the_label and label != decision.label:
-        raise InputError(
-            f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
-            f"and {brief(label)} was played"
-        )
+    with runtime.lock:
+        terms = parse_terms(runtime, among, complete)
+        checked = checked_id(runtime.ledger.next_id if identity is None else identity)
+        kept, _ = runtime.decide_one(x, checked, terms)
+        decision = build_decision(runtime, checked, kept, runtime.model.choice[0].tolist(), terms)
+        if decision.among is not None and label not in decision.among:
+            raise InputError(f"label is {brief(label)}, which is none of the candidates")
+        if decision.among is not None and len(decision.among) == 1 and weight < 1.0:
+            raise InputError(f"propensity is {brief(propensity)}, but a sole candidate is played with probability 1")
+        if rule.notes_the_label and label != decision.label:
+            raise InputError(
+                f"{rule.title} learns only from labels that it would have played itself: it plays {brief(decision.label)} here, "
+                f"and {brief(label)} was played"
+            )
+        runtime.ledger.next_id += 1 if identity is None else 0
     logged = decision._replace(label=label, propensity=weight, weight=weight, probabilities=None)
     # This learner's confidence in its own label says nothing about the label played.
     return logged if label == decision.label else logged._replace(raw=None, confidence=None, sure=None)

@@ -52,30 +52,31 @@ def learn_answer(
     """Learn from the outcome of one decision; if that fails, nothing changes."""
     if not isinstance(decision, Decision):
         raise InputError(f"learn takes a Decision, and was given a {type(decision).__name__}")
-    played = runtime.names.index(decision.label)
-    answer = parse_answer(runtime, decision, played, right, label, reward, truth)
-    if answer.reward is not None or answer.corrects or decision.among is not None:
-        with runtime.unchanged_if_refused():
-            _require_own(runtime, [decision])
-            runtime.learn_batch(_build_batch(runtime, [decision], [played], *_split_answers([answer])))
-        return
-    # A shortcut for the common case, plain right or wrong among all classes: it takes a fifth of the time.
-    features, identity = runtime.features, decision.id
-    if decision.learner != runtime.identity:
-        raise InputError(f"decision {brief(identity)} was made by another learner")
-    runtime.ledger.refuse_learnt(identity, decision.version)
-    is_first, names = runtime.model.space is None, features.feature_names
-    try:
-        kept, row = features.read(decision.x, copy=False)
-        numbers = _choice_numbers(runtime, decision, played)
-        learn_row(runtime.model, row, numbers, hash_id(identity), answer.revealed)
-    except OnebitError:
-        runtime.forget_features(is_first, (features.columns, names))
-        raise
-    vocabulary = features.vocabulary
-    if vocabulary is not None and isinstance(row, SparseRows) and row.width > len(vocabulary):
-        features.add_names(kept)
-    runtime.ledger.record(identity)
+    with runtime.lock:
+        played = runtime.names.index(decision.label)
+        answer = parse_answer(runtime, decision, played, right, label, reward, truth)
+        if answer.reward is not None or answer.corrects or decision.among is not None:
+            with runtime.unchanged_if_refused():
+                _require_own(runtime, [decision])
+                runtime.learn_batch(_build_batch(runtime, [decision], [played], *_split_answers([answer])))
+            return
+        # A shortcut for the common case, plain right or wrong among all classes: it takes a fifth of the time.
+        features, identity = runtime.features, decision.id
+        if decision.learner != runtime.identity:
+            raise InputError(f"decision {brief(identity)} was made by another learner")
+        runtime.ledger.refuse_learnt(identity, decision.version)
+        is_first, names = runtime.model.space is None, features.feature_names
+        try:
+            kept, row = features.read(decision.x, copy=False)
+            numbers = _choice_numbers(runtime, decision, played)
+            learn_row(runtime.model, row, numbers, hash_id(identity), answer.revealed)
+        except OnebitError:
+            runtime.forget_features(is_first, (features.columns, names))
+            raise
+        vocabulary = features.vocabulary
+        if vocabulary is not None and isinstance(row, SparseRows) and row.width > len(vocabulary):
+            features.add_names(kept)
+        runtime.ledger.record(identity)
 
 
 def parse_answer(
@@ -173,15 +174,15 @@ def _choice_numbers(runtime: Runtime, decision: Decision, played: int) -> tuple[
     return played, greedy, decision.weight, note, second_note, 0.0, raw, confidence, sure
 
 
-def parse_answers(
+def learn_answers(
     runtime: Runtime,
     decisions: Sequence[Decision],
     right: Sequence[bool] | NDArray[np.bool_] | None,
     labels: Sequence[ClassName] | NDArray[Any] | None,
     rewards: Sequence[float] | NDArray[Any] | None,
     truths: Sequence[ClassName | None] | NDArray[Any] | None,
-) -> LearningBatch | None:
-    """Parse the outcomes of many decisions; None if there are no decisions."""
+) -> None:
+    """Learn from the outcomes of many decisions; if one of them is refused, none is learnt."""
     given = [answers for answers in (right, labels, rewards, truths) if answers is not None]
     if len(given) != 1 and not (len(given) == 2 and right is not None and truths is not None):
         raise InputError(
@@ -192,16 +193,18 @@ def parse_answers(
     count = len(decisions)
     rights, names, worths, named = (_list_answers(answers, count) for answers in (right, labels, rewards, truths))
     if not count:
-        return None
-    _require_own(runtime, decisions)
-    played = [runtime.names.index(decision.label) for decision in decisions]
-    if truths is None and set(map(type, rights)) == {bool} and not (runtime.needs_labels and False in rights):
-        return _build_batch(runtime, decisions, played, np.where(rights, played, -1))  # the common case
-    if truths is not None:
-        rights, named = _resolve_truths(decisions, rights, named)
-    outcomes = zip(decisions, played, rights, names, worths, named, strict=True)
-    answers = [parse_answer(runtime, *each) for each in outcomes]
-    return _build_batch(runtime, decisions, played, *_split_answers(answers))
+        return
+    with runtime.lock, runtime.unchanged_if_refused():
+        _require_own(runtime, decisions)
+        played = [runtime.names.index(decision.label) for decision in decisions]
+        if truths is not None:
+            rights, named = _resolve_truths(decisions, rights, named)
+        if truths is None and set(map(type, rights)) == {bool} and not (runtime.needs_labels and False in rights):
+            answers = np.where(rights, played, -1), NO_REWARDS, NOTHING  # the common case
+        else:
+            outcomes = zip(decisions, played, rights, names, worths, named, strict=True)
+            answers = _split_answers([parse_answer(runtime, *each) for each in outcomes])
+        runtime.learn_batch(_build_batch(runtime, decisions, played, *answers))
 
 
 def _split_answers(answers: Sequence[Answer]) -> tuple[Labels, NDArray[np.float64], Labels]:
@@ -219,8 +222,8 @@ def _build_batch(
     decisions: Sequence[Decision],
     played: Sequence[int],
     revealed: Labels,
-    rewards: NDArray[np.float64] = NO_REWARDS,
-    truths: Labels = NOTHING,
+    rewards: NDArray[np.float64],
+    truths: Labels,
 ) -> LearningBatch:
     """Build a batch from decisions and their answers; `played` has the indices of their labels."""
     rows = runtime.features.read_all([decision.x for decision in decisions])

@@ -21,14 +21,13 @@ from onebit.contract.description import Description
 from onebit.contract.options import MEANINGS, Options, build_documentation, build_signature
 from onebit.contract.parameters import require_known
 from onebit.contract.rule import Rule
-from onebit.contract.validation import ClassName, IdLike, checked_id, checked_ids, checked_seed
+from onebit.contract.validation import ClassName, IdLike, checked_id, checked_seed
 from onebit.engine import stream as engine
 from onebit.errors import InputError, brief
-from onebit.features.features import require_table
 from onebit.learner import inspection
-from onebit.learner.decide import Among, build_decision, build_decisions, logged_decision, parse_terms
+from onebit.learner.decide import Among, best_many, build_decision, decide_many, logged_decision, parse_terms
 from onebit.learner.decision import Decision
-from onebit.learner.feedback import learn_answer, parse_answers
+from onebit.learner.feedback import learn_answer, learn_answers
 from onebit.learner.inspection import Explanation, explain
 from onebit.learner.model_file import decode, encode, name_file_in_errors, read, write
 from onebit.learner.runtime import Runtime
@@ -111,17 +110,7 @@ class Learner:
         `among` is one list of candidates, or one list for each row.
         Side effect: without `ids`, as many free numbers are used up as there are rows.
         """
-        require_table(X)
-        runtime = self.runtime
-        with runtime.lock, runtime.unchanged_if_refused():
-            kept, rows = runtime.read_many(X)
-            given = runtime.ledger.next_ids(len(kept)) if ids is None else checked_ids(ids, len(kept))
-            if len(kept) == 0:
-                return []
-            terms = parse_terms(runtime, among, complete, sure, risk, len(kept))
-            choices = runtime.choices(rows, given, engine.CHOICE_COLUMNS + len(runtime.classes), terms)
-            runtime.ledger.next_id += len(kept) if ids is None else 0
-            return build_decisions(runtime, given, kept, choices.tolist(), terms)
+        return decide_many(self.runtime, X, ids, among, complete, sure, risk)
 
     def from_log(
         self,
@@ -144,10 +133,7 @@ class Learner:
         >>> learner.best([0.5, -1.0])
         'right'
         """
-        with self.runtime.lock:
-            decision = logged_decision(self.runtime, x, label, propensity, id, among, complete)
-            self.runtime.ledger.next_id += 1 if id is None else 0
-            return decision
+        return logged_decision(self.runtime, x, label, propensity, id, among, complete)
 
     def probabilities(self, x: Any, *, among: Among = None) -> dict[ClassName, float]:
         """Return the probability that each class would be played for x, over all ids; 0 outside `among`.
@@ -177,15 +163,7 @@ class Learner:
 
     def best_many(self, X: Any, *, among: Among | Sequence[Among] = None) -> list[ClassName]:
         """Return the class considered best for each row of X, as `best` does. Nothing changes."""
-        require_table(X)
-        runtime = self.runtime
-        with runtime.lock, runtime.unchanged_if_refused():
-            kept, rows = runtime.read_many(X)
-            if len(kept) == 0:
-                return []
-            terms = parse_terms(runtime, among, False, rows=len(kept))
-            choices = runtime.choices(rows, [runtime.ledger.next_id] * len(kept), engine.CHOICE_COLUMNS, terms)
-            return [runtime.classes[int(row)] for row in choices[:, engine.GREEDY]]
+        return best_many(self.runtime, X, among)
 
     # --- learning --------------------------------------------------------------------------------------------------
 
@@ -214,9 +192,7 @@ class Learner:
         >>> learner.learnt
         3
         """
-        runtime = self.runtime
-        with runtime.lock:
-            learn_answer(runtime, decision, right, label, reward, truth)
+        learn_answer(self.runtime, decision, right, label, reward, truth)
 
     def learn_many(
         self,
@@ -231,11 +207,7 @@ class Learner:
 
         `truths` has the class that would have been right where it is known, and None elsewhere. The side effects are those of `learn`.
         """
-        runtime = self.runtime
-        with runtime.lock, runtime.unchanged_if_refused():
-            batch = parse_answers(runtime, decisions, right, labels, rewards, truths)
-            if batch is not None:
-                runtime.learn_batch(batch)
+        learn_answers(self.runtime, decisions, right, labels, rewards, truths)
 
     def teach(self, X: Any, y: Iterable[ClassName]) -> None:
         """Learn from labelled rows, with the full-information step of the rule's family.
@@ -378,9 +350,6 @@ class Learner:
     def __deepcopy__(self, memo: dict[int, Any]) -> Learner:
         return copy_learner(self)
 
-    def __copy__(self) -> Learner:
-        return copy_learner(self)
-
     def __reduce__(self) -> Any:
         rule = self.runtime.rule
         return Learner.from_bytes, (self.to_bytes(), None if rule.name in registry() else rule)
@@ -425,8 +394,3 @@ def learner_class(rule: Rule) -> Callable[..., Learner]:
     shown = {"__doc__": build_documentation(rule), "__signature__": build_signature(rule)}
     own = {"__init__": initialise, "__module__": "onebit", "__slots__": (), "_rule": rule}
     return type(rule.title, (Learner,), {**own, **shown})
-
-
-def learner_classes() -> dict[str, Callable[..., Learner]]:
-    """Return every learner class that onebit comes with, by its Python name."""
-    return {rule.title: learner_class(rule) for rule in registry().values()}

@@ -5,9 +5,11 @@ Rows go in and numbers come out; names of features and classes, ids and decision
 
 from __future__ import annotations
 
+import ctypes
 import math
+import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +18,14 @@ from onebit.contract.candidates import Labels, repack_list
 from onebit.contract.draws import CORRECTING, TEACHING
 from onebit.contract.rule import LEARNT
 from onebit.engine import stream as engine
-from onebit.engine.arguments import LaidOutLoop
+from onebit.engine.arguments import room_of
 from onebit.engine.compile import loop_for
 from onebit.engine.machine_code import CompiledLoop
 from onebit.engine.schedule import NO_REWARDS, NOTHING, Schedule
 from onebit.errors import InputError, OnebitError
 from onebit.features.rows import Row, Rows, as_rows, convert_stretch, filled_cells, one_row
 from onebit.learner.model import Model
+from onebit.spaces.sparse import SparseRows
 
 DECIDING = engine.DECIDE | engine.MEASURE | engine.CALIBRATE  # the mode of a decision that is returned to a caller
 BLOCK = 1 << 20  # cells of rows converted to the form of the space at a time
@@ -30,6 +33,7 @@ _NO_CHOICES = np.zeros((0, engine.CHOICE_COLUMNS))
 _WRONG = np.full(1, -1, dtype=np.int64)
 NO_IDS = np.zeros(0, dtype=np.uint64)
 _NO_LABELS = np.zeros(1, dtype=np.int64)
+_CHOICE = struct.Struct(f"{engine.CHOICE_COLUMNS}d")
 
 
 class DecisionTerms(NamedTuple):
@@ -58,6 +62,9 @@ class LoopTerms(NamedTuple):
     corrections: float
     sure: float = math.nan
     risk: float = math.nan
+
+
+# --- single rows ------------------------------------------------------------------------------------------------------
 
 
 def decide_row(model: Model, row: Row, word: int, terms: DecisionTerms = PLAIN_TERMS, mode: int = DECIDING) -> None:
@@ -93,33 +100,61 @@ def learn_row(model: Model, row: Row, choice: Sequence[float], word: int, reveal
 def lay_out(model: Model, rows: Rows) -> None:
     """Lay out the loop's arguments in memory for the single rows to come, once their form is settled."""
     settled = type(rows) is model.rows_type and not model.counts_rows
-    if model.laid_out is not None or not settled or not isinstance(model.loop, CompiledLoop):
-        return
-    arguments = {
-        "params": model.params,
-        "space": model.space,
-        "rows": rows,
-        "kept": model.choice,
-        "among": NOTHING,
-        "rewards": NO_REWARDS,
-        "order": NOTHING,
-        "events": NOTHING,
-        "memory": model.memory,
-        "calibration": model.calibration,
-        "buffers": model.buffers,
-        "tally": model.tally,
-        "key": model.key,
-        "ids": NO_IDS,
-        "start": 0,
-        "stop": 1,
-        "total_rows": 1,
-        "largest_norm": model.limit,
-        "floor": model.exploration_floor,
-        "corrections": 0.0,
-        "sure": math.nan,
-        "risk": math.nan,
-    }
-    model.laid_out = LaidOutLoop(model.loop, arguments, model.room)
+    if model.laid_out is None and settled and isinstance(model.loop, CompiledLoop):
+        model.laid_out = LaidOutLoop(model, model.loop, rows)
+
+
+class LaidOutLoop:
+    """A loop over one row whose arguments are packed once; each call sets only the few that differ.
+
+    `decide` writes the decision to `model.choice`, and `learn` learns from the feedback on a choice, which is given by
+    its numbers. Both return False, and change nothing, if the loop refuses the row, or if the row has another form or
+    too many columns. The words hold addresses, so whoever replaces an array of the model must lay out anew.
+    """
+
+    __slots__ = (
+        *("_at", "_choice", "_enter", "_first_id", "_mode", "_referred"),
+        *("_room", "_row", "_state", "_told", "_words"),
+    )
+
+    def __init__(self, model: Model, loop: CompiledLoop, rows: Rows) -> None:
+        told = np.zeros(1, dtype=np.int64)
+        terms = LoopTerms(model.choice, model.tally, NO_IDS, 0, 0, 0.0)
+        arguments = loop_arguments(model, rows, Schedule(told), terms, 0, 1)
+        kept = np.zeros(room_of(model.space), dtype=np.uint64)
+        words = np.array([*np.frombuffer(loop.pack(*arguments), np.uint64), kept.ctypes.data, 0], dtype=np.uint64)
+        self._enter, self._at = loop.enter, ctypes.c_char_p(words.ctypes.data)
+        self._row, self._first_id, self._mode = (loop.word_of(name) for name in ("rows", "first_id", "mode"))
+        self._words, self._told, self._choice = words.data, told.data, model.choice.data
+        self._room = model.room if isinstance(rows, SparseRows) else None
+        self._state = model.memory, model.calibration  # the loop may change these before it refuses a step
+        self._referred = arguments, kept  # keep alive what the words point to
+
+    def decide(self, row: Row, word: int, mode: int) -> bool:
+        words, at, room = self._words, self._row, self._room
+        if room is None and type(row) is np.ndarray:
+            words[at] = id(row)
+        elif room is not None and type(row) is SparseRows and row.width <= room:
+            words[at], words[at + 1], words[at + 2] = id(row.values), id(row.columns), id(row.starts)
+        else:
+            return False
+        words[self._first_id], words[self._mode] = word, mode
+        walked: int = self._enter(self._at)
+        return walked == 1
+
+    def learn(self, row: Row, choice: Sequence[float], word: int, mode: int, told: int) -> bool:
+        memory, calibration = self._state
+        before = memory.tobytes(), calibration.tobytes()
+        _CHOICE.pack_into(self._choice, 0, *choice)
+        self._told[0] = told
+        if self.decide(row, word, mode):
+            return True
+        for array, content in zip(self._state, before, strict=True):
+            array[:] = np.frombuffer(content)
+        return False
+
+
+# --- a few rows, and streams ------------------------------------------------------------------------------------------
 
 
 def run_rows(
@@ -179,7 +214,14 @@ def _walk_few(
 
 def call_loop(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int) -> int:
     """Run the compiled loop from step `start` to `stop`; return the step where it ended."""
-    return model.loop(
+    return model.loop(*loop_arguments(model, rows, schedule, terms, start, stop))
+
+
+def loop_arguments(
+    model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, start: int, stop: int
+) -> tuple[Any, ...]:
+    """Return the arguments of `engine.stream`, in their order."""
+    return (
         model.params,
         model.space,
         rows,
@@ -206,9 +248,6 @@ def call_loop(model: Model, rows: Rows, schedule: Schedule, terms: LoopTerms, st
         terms.sure,
         terms.risk,
     )
-
-
-# --- whole streams and labelled rows ----------------------------------------------------------------------------------
 
 
 def walk_stream(

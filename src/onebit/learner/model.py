@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from onebit.contract.memory import require_memory
 from onebit.contract.options import Options
 from onebit.contract.rule import Rule, Vector
 from onebit.engine import stream as engine
-from onebit.engine.arguments import LaidOutLoop, place_apart
+from onebit.engine.arguments import place_apart
 from onebit.engine.compile import loop_for
 from onebit.engine.generic import needs_room
 from onebit.engine.schedule import NOTHING
@@ -30,6 +30,9 @@ from onebit.spaces.choose import MOST_BYTES, SLACK, Arrays, Blueprint, Form, Rou
 from onebit.spaces.dense import DenseRows
 from onebit.spaces.layout import refuse_unlike
 from onebit.spaces.sparse import SparseRows
+
+if TYPE_CHECKING:
+    from onebit.learner.loop_calls import LaidOutLoop
 
 _WRITTEN = frozenset({"space", "memory", "calibration", "buffers"})  # attributes that the loop writes to
 
@@ -46,34 +49,6 @@ class Model:
     """A rule's record, memory and space, with scratch memory for the compiled loop."""
 
     laid_out: LaidOutLoop | None
-
-    __slots__ = (
-        "buffers",
-        "calibration",
-        "choice",
-        "classes",
-        "exploration_floor",
-        "features",
-        "key",
-        "laid_out",
-        "largest",
-        "learning",
-        "limit",
-        "loop",
-        "memory",
-        "needs_labels",
-        "parameters",
-        "params",
-        "planned",
-        "room",
-        "routing",
-        "rows_type",
-        "rule",
-        "space",
-        "space_choice",
-        "tally",
-        "watches_repairs",
-    )
 
     def __init__(
         self,
@@ -137,7 +112,7 @@ class Model:
             self.allocate()
         needed = max(self.features.columns, rows.width if isinstance(rows, SparseRows) else 0)
         if needed > self.room:
-            self._hold_space(self.space.grown(self.space.room[0], max(needed, 2 * self.room)))
+            self._hold_space(self.space.copy_into(self._blueprint(max(needed, 2 * self.room)).make()))
 
     def add_class(self) -> None:
         """Add a class without any knowledge of it; raise InputError if the rule cannot."""
@@ -147,8 +122,9 @@ class Model:
         self.params = params if self.space is None else self.space_choice.settled(params, self.space)
         self.classes += 1
         if self.space is not None:
-            self._hold_space(self.space.grown(self.heads, self.room))
-            self._prepare(self._blueprint().layout.width)
+            blueprint = self._blueprint(self.room)
+            self._hold_space(self.space.copy_into(blueprint.make()))
+            self._prepare(blueprint.layout.width)
 
     def reset(self) -> None:
         """Discard the space, because the row for which it was created has been refused."""

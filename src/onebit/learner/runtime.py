@@ -48,22 +48,6 @@ from onebit.spaces.support import Support
 class Runtime:
     """Features, model, ledger and class names of a learner."""
 
-    # Slots make assignment to a misspelt attribute an error.
-    __slots__ = (
-        "features",
-        "identity",
-        "ledger",
-        "lock",
-        "model",
-        "names",
-        "options",
-        "parameters",
-        "rewarded",
-        "rule",
-        "space_choice",
-        "taught",
-    )
-
     def __init__(
         self, rule: Rule, classes: int | Iterable[ClassName], parameters: dict[str, Any], options: Options
     ) -> None:

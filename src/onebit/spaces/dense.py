@@ -69,9 +69,6 @@ class Dense(DenseArrays, DenseSpace):
     def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Dense:
         return cls(np.zeros((heads, features + bias), dtype=dtype), np.ones(1), int(bias))
 
-    def fresh(self, heads: int, features: int) -> Dense:
-        return Dense.empty(heads, features, bool(self.bias), self.weights.dtype)
-
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any) -> SpaceLayout:
         arrays = {"weights": ArraySpec((heads, features + bias), dtype), "scale": SCALE}

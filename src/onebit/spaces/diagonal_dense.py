@@ -45,10 +45,6 @@ class DiagonalDense(DiagonalDenseArrays, DenseSpace):
         ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
         return cls(weights, variances, np.array([1.0, 0.0]), *ways, float(order.start), float(order.radius))
 
-    def fresh(self, heads: int, features: int) -> DiagonalDense:
-        order = Order(self.start, bool(self.sums), not self.own, root=bool(self.root), radius=self.radius)
-        return DiagonalDense.empty(heads, features, bool(self.bias), self.weights.dtype, order)
-
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         arrays = {

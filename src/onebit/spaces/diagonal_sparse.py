@@ -46,13 +46,12 @@ class DiagonalSparse(DiagonalSparseArrays, SparseSpace):
         ways = (int(bias), int(not order.shared), int(order.sums), int(order.root))
         return cls(cells, np.array([1.0, 0.0]), heads, *ways, float(order.start), float(order.radius))
 
-    def grown(self, heads: int, features: int) -> DiagonalSparse:
-        cells = np.zeros((self.bias + features, heads + (heads if self.own else 1)), dtype=self.weights.dtype)
-        cells[:, heads:] = self.start
-        known = len(self.weights)
-        cells[:known, : self.heads] = self.weights[:, : self.heads]
-        cells[:known, heads : heads + self.weights.shape[1] - self.heads] = self.weights[:, self.heads :]
-        return self._replace(weights=cells, scale=self.scale.copy(), heads=heads)
+    def copy_into(self, larger: DiagonalSparse) -> DiagonalSparse:
+        known, before, heads = len(self.weights), self.heads, larger.heads
+        larger.weights[:known, :before] = self.weights[:, :before]
+        larger.weights[:known, heads : heads + self.weights.shape[1] - before] = self.weights[:, before:]
+        larger.scale[:] = self.scale
+        return larger
 
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:

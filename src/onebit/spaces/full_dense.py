@@ -54,10 +54,6 @@ class FullDense(FullDenseArrays, DenseSpace):
         own, start = int(not order.shared), float(order.start)
         return cls(**arrays, bias=int(bias), own=own, sums=int(order.sums), start=start)
 
-    def fresh(self, heads: int, features: int) -> FullDense:
-        order = Order(self.start, bool(self.sums), not self.own)
-        return FullDense.empty(heads, features, bool(self.bias), self.weights.dtype, order)
-
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         size, matrices = features + bias, 1 if order.shared else heads

@@ -53,10 +53,6 @@ class JointDense(JointDenseArrays, DenseSpace):
         np.fill_diagonal(arrays["precision"], 1.0 / order.start)
         return cls(**arrays, bias=int(bias), start=float(order.start), radius=float(order.radius))
 
-    def fresh(self, heads: int, features: int) -> JointDense:
-        order = Order(self.start, radius=self.radius)
-        return JointDense.empty(heads, features, bool(self.bias), self.weights.dtype, order)
-
     @staticmethod
     def layout(heads: int, features: int, bias: bool, dtype: Any, order: Order) -> SpaceLayout:
         size = heads * (features + bias)

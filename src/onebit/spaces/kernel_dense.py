@@ -58,8 +58,8 @@ class KernelDense(KernelDenseArrays, KernelSpace):
         supports[: len(self.supports)] = self.supports
         return self._replace(supports=supports, **parts)
 
-    def grown(self, heads: int, features: int) -> KernelDense:
-        return self._replace(**self.more_heads(heads))
+    def copy_into(self, larger: KernelDense) -> KernelDense:
+        return self._replace(**self.more_heads(larger.room[0]))
 
     @property
     def room(self) -> tuple[int, int]:

@@ -73,8 +73,8 @@ class KernelSparse(KernelSparseArrays, KernelSpace):
         room = self._replace(**self.more_blocks()) if kernel.needs_room(self) else self
         return room._packed(self.stored(), longest=int(np.diff(rows.starts).max(initial=0)))
 
-    def grown(self, heads: int, features: int) -> KernelSparse:
-        return self._replace(spread=np.zeros(features), **self.more_heads(heads))
+    def copy_into(self, larger: KernelSparse) -> KernelSparse:
+        return self._replace(spread=larger.spread, **self.more_heads(larger.room[0]))
 
     @property
     def room(self) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 from numpy.typing import NDArray
 
@@ -23,8 +23,8 @@ class Space:
     """The Python side of a space; by default the arrays in `SAVED` are what learning changes.
 
     Beside these methods each space has a class method that creates it empty, `layout` (a description of its arrays
-    before any is allocated), `fresh`, `room` (for how many heads and features), `matrix` (the weights themselves,
-    heads by features, the bias last), `contributions` (what each value of one row adds to a contrast of heads),
+    before any is allocated), `room` (for how many heads and features), `matrix` (the weights themselves, heads by
+    features, the bias last), `contributions` (what each value of one row adds to a contrast of heads),
     `example_rows` (rows of the type that it scores), and `roomier` (a copy with more room) if `needs_room` may be
     true.
     """
@@ -33,18 +33,12 @@ class Space:
     SAVED: ClassVar[tuple[str, ...]] = ("weights", "scale")
     KEEPS_ROWS: ClassVar[bool] = False  # whether the saved arrays contain rows, or summaries of only a few
 
-    if TYPE_CHECKING:  # each space defines its own
-
-        def fresh(self, heads: int, features: int) -> Self:
-            """Return an empty space like this one, with this many heads and features."""
-
-    def grown(self, heads: int, features: int) -> Self:
-        """Return a copy with room for more heads and features; the new ones know nothing."""
-        made = self.fresh(heads, features)
+    def copy_into(self, larger: Self) -> Self:
+        """Copy what was learnt into an empty space for more heads or features; return that space."""
         for name in self.SAVED:
             array = getattr(self, name)
-            getattr(made, name)[tuple(map(slice, array.shape))] = array
-        return made
+            getattr(larger, name)[tuple(map(slice, array.shape))] = array
+        return larger
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:
         """Return copies of the arrays that are saved to a file.

@@ -90,9 +90,6 @@ class Sparse(SparseArrays, SparseSpace):
     def empty(cls, heads: int, features: int, bias: bool, dtype: Any) -> Sparse:
         return cls(np.zeros((bias + features, heads), dtype=dtype), np.ones(1), int(bias))
 
-    def fresh(self, heads: int, features: int) -> Sparse:
-        return Sparse.empty(heads, features, bool(self.bias), self.weights.dtype)
-
     def touched(self, rows: SparseRows) -> Any:
         """Return the lines of these rows' features, or of all if all weights may be rescaled."""
         return super().touched(rows) if self.scale[0] == 1.0 else slice(None)

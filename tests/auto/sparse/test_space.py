@@ -176,7 +176,7 @@ def test_a_class_that_was_never_right_is_neither_rare_nor_common_and_all_rows_th
 @given(stream=streams, more=st.integers(1, 12))
 def test_room_for_more_changes_nothing_of_what_is_known(stream: Stream, more: int) -> None:
     space, _ = walked(stream)
-    grown = space.grown(stream.classes + more, FEATURES + more)
+    grown = space.copy_into(AutoSparse.empty(stream.classes + more, FEATURES + more, np.float64))
     before, after = np.zeros(3 * stream.classes), np.zeros(3 * (stream.classes + more))
     for row in range(5):
         score(space, stream.rows, row, before)

@@ -63,18 +63,17 @@ class Clusters(NamedTuple):
             "worked": ArraySpec((heads,), NUMBERS),
         }
 
-    def grown(self, heads: int, statistics: FeatureStatistics) -> Clusters:
-        made = Clusters.empty(heads, self.means.shape[1], self.means.dtype)
+    def copy_into(self, larger: Clusters, statistics: FeatureStatistics) -> Clusters:
         for name in self._fields:
             array = getattr(self, name)
-            getattr(made, name)[: len(array)] = array
-        for head in range(len(self.counts), heads):
+            getattr(larger, name)[: len(array)] = array
+        for head in range(len(self.counts), len(larger.counts)):
             try:
                 with np.errstate(all="ignore"):
-                    shape_class(made, statistics, head)
+                    shape_class(larger, statistics, head)
             except ValueError:  # NaN in compiled code; possible only with columns from an invalid file
-                made.logarithms[head] = math.nan
-        return made
+                larger.logarithms[head] = math.nan
+        return larger
 
 
 def score_clusters(

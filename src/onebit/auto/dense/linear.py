@@ -133,22 +133,17 @@ class LinearMembers(NamedTuple):
     def heads(self) -> int:
         return len(self.bounds.T)
 
-    def grown(self, heads: int) -> LinearMembers:
-        views = [
-            View(size, full)
-            for size, full in zip(self.sizes.tolist(), (self.widths != self.lengths).tolist(), strict=True)
-        ]
-        made = LinearMembers.empty(heads, views, self.weights.dtype)
-        made.bounds[:, : self.heads], made.waiting[:, : self.heads] = self.bounds, self.waiting
-        made.repairs[:] = self.repairs
+    def copy_into(self, larger: LinearMembers) -> LinearMembers:
+        larger.bounds[:, : self.heads], larger.waiting[:, : self.heads] = self.bounds, self.waiting
+        larger.repairs[:] = self.repairs
         for new, old, begins, lengths in (
-            (made.weights, self.weights, self.begins, self.lengths),
-            (made.covariances, self.covariances, self.starts, self.widths),
+            (larger.weights, self.weights, self.begins, self.lengths),
+            (larger.covariances, self.covariances, self.starts, self.widths),
         ):
             for begin, length in zip(begins.tolist(), lengths.tolist(), strict=True):
-                there, here, count = heads * begin, self.heads * begin, self.heads * length
+                there, here, count = larger.heads * begin, self.heads * begin, self.heads * length
                 new[there : there + count] = old[here : here + count]
-        return made
+        return larger
 
     def weights_of(self, member: int) -> NDArray[Any]:
         """Return the weights of a member, one line for each class."""

@@ -85,11 +85,10 @@ class Mixture(NamedTuple):
             "variances": ArraySpec(((MEMBERS - LINEAR) * heads,), NUMBERS),
         }
 
-    def grown(self, heads: int) -> Mixture:
-        made = Mixture.empty(heads, self.there.tolist())
+    def copy_into(self, larger: Mixture) -> Mixture:
         for name in ("losses", "rates", "strides", "trusts", "doubts", "facts"):
-            getattr(made, name)[:] = getattr(self, name)
-        return made
+            getattr(larger, name)[:] = getattr(self, name)
+        return larger
 
 
 def wake(mixture: Mixture, based: bool) -> None:

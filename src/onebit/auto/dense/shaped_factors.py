@@ -111,12 +111,11 @@ class Shaped(NamedTuple):
     def factor(self, which: int) -> NDArray[Any]:
         return self.factors[which, :, : self.means.shape[1]].T
 
-    def grown(self, heads: int) -> Shaped:
-        """Return a copy with room for more classes, which were never right."""
-        before, components = self.means.shape
-        made = Shaped.empty(heads, components, self.places.dtype, shares(self))
+    def copy_into(self, larger: Shaped) -> Shaped:
+        """Copy what is known of the classes; new ones were never right."""
+        before = len(self.means)
         for name, array in self._asdict().items():
-            new = getattr(made, name)
+            new = getattr(larger, name)
             if name in SCRATCH:
                 continue
             if new.shape == array.shape:
@@ -126,7 +125,7 @@ class Shaped(NamedTuple):
             else:
                 new[:before] = array[:before]
                 new[before:] = array[before:] if len(array) > before else 0.0
-        return made
+        return larger
 
 
 SCRATCH = ("lower", "inverse", "difference", "row", "away", "off", "distances", "behind", "said")

@@ -80,18 +80,18 @@ class AutoDense(AutoDenseArrays, Space):
             **own,
         )
 
-    def grown(self, heads: int, features: int) -> AutoDense:
-        """Return a copy with room for more heads; the new ones know nothing."""
-        linear = self.linear.grown(heads)
+    def copy_into(self, larger: AutoDense) -> AutoDense:
+        """Copy what the members have learnt; new heads know nothing."""
+        linear = self.linear.copy_into(larger.linear)
         return self._replace(
             weights=linear.weights,
             linear=linear,
-            clusters=self.clusters.grown(heads, self.statistics),
-            mixture=self.mixture.grown(heads),
-            shaped=self.shaped.grown(heads),
-            everything=np.ones(heads),
-            latest=np.zeros(2),
-            opinion=np.zeros(heads),
+            clusters=self.clusters.copy_into(larger.clusters, self.statistics),
+            mixture=self.mixture.copy_into(larger.mixture),
+            shaped=self.shaped.copy_into(larger.shaped),
+            everything=larger.everything,
+            latest=larger.latest,
+            opinion=larger.opinion,
         )
 
     def arrays(self, features: int | None) -> dict[str, NDArray[Any]]:

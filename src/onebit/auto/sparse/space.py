@@ -91,14 +91,13 @@ class AutoSparse(AutoSparseArrays, Space):
         begin(made)
         return made
 
-    def grown(self, heads: int, features: int) -> AutoSparse:
-        made = AutoSparse.empty(heads, features, self.weights.dtype)
+    def copy_into(self, larger: AutoSparse) -> AutoSparse:
         known = len(self.weights)
         for part in range(4):
             cells = self.weights[:, part * self.stride : part * self.stride + self.heads]
-            made.weights[:known, part * made.stride : part * made.stride + self.heads] = cells
+            larger.weights[:known, part * larger.stride : part * larger.stride + self.heads] = cells
         rest = {name: getattr(self, name) for name in self.SAVED if name != "weights"}
-        return made.loaded(rest)._replace(sizes=self.sizes.copy())
+        return larger.loaded(rest)._replace(sizes=self.sizes.copy())
 
     def roomier(self, rows: SparseRows) -> AutoSparse:
         """Return a copy with room for the view of the longest of these rows."""
